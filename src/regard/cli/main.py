@@ -150,8 +150,7 @@ for _name, _help in COMMANDS.items():
 def main() -> None:
     """Run the command line; user errors end in one message and a non-zero exit code.
 
-    1: an error, also of standard output; 2: a wrong option; 130: an interrupt; 143: SIGTERM; 141:
-    a broken pipe. Output is UTF-8.
+    1: an error; 2: a wrong option; 130: an interrupt; 141: a broken pipe; 143: SIGTERM.
     """
     _repair_streams()
     warnings.showwarning = _show_warning
@@ -217,14 +216,12 @@ class _CheckedStdout(io.FileIO):
 
 
 def _repair_streams() -> None:
-    """Open closed standard streams, so that no file gets their numbers, and write UTF-8.
-
-    Writing to a standard output that was closed is an error.
-    """
+    """Open closed standard streams, so that no file gets their numbers, and write UTF-8."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
+            # read-only, so that writing to a closed standard output is an error
             os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115  # for as long as we run
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

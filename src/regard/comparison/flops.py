@@ -16,8 +16,7 @@ from regard.recipes.train_run import build_loss
 from regard.training.step import LossFn
 from regard.types import Batch
 
-NUM_BATCHES, BATCH_TOKENS = 4, 256
-"""Batches that are counted, and positions of each."""
+NUM_BATCHES, BATCH_TOKENS = 4, 256  # batches that are counted, and positions of each
 
 
 def flops_per_token(inputs: TrainingInputs) -> float:
@@ -37,8 +36,7 @@ def flops_per_token(inputs: TrainingInputs) -> float:
 def count_flops(model: AnyModel, loss: LossFn, batch: Batch) -> int:
     """Operations of all matrix products and convolutions, forward and backward, on the CPU.
 
-    torch cannot count inside fused attention kernels and oneDNN's recurrent layers, so that both
-    are switched off; then every machine counts the same.
+    Fused attention and oneDNN's recurrent layers, inside which torch cannot count, are off.
     """
     with (
         one_thread(),

@@ -41,16 +41,14 @@ from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 
 SCORE_SETTINGS = ScoreSettings(metrics=("bleu", "chrf"))
-WARMUP_SENTENCES = 64
-"""Sentences translated before the clock starts."""
+WARMUP_SENTENCES = 64  # translated before the clock starts
 
 
 class Machine(SavedRecord):
     """Where and with what numbers were measured."""
 
     processor: str
-    device: str
-    """A GPU by its name, or how many threads of the processor."""
+    device: str  # a GPU by its name, or how many threads of the processor
     system: str
     versions: str
 
@@ -59,7 +57,6 @@ class Machine(SavedRecord):
 
 
 def this_machine(device: torch.device) -> Machine:
-    """The machine that this runs on."""
     return Machine(
         processor=f"{processor_name()}, {os.cpu_count()} logical cores",
         device=describe_device(device),
@@ -79,8 +76,7 @@ def today() -> str:
 class ReferencePerplexity(SavedRecord):
     """Perplexity of the references, in three units."""
 
-    per_token: float
-    """For each token of the model's vocabulary, EOS included."""
+    per_token: float  # for each token of the model's vocabulary, EOS included
     per_word: float
     """For each word, or letter in scripts without spaces: comparable across vocabularies."""
     bits_per_character: float
@@ -102,25 +98,19 @@ class RowAlignment(SavedRecord):
     error_rate: float
     precision: float
     recall: float
-    chosen: str
-    """Its layers and heads, selected on validation pairs."""
+    chosen: str  # its layers and heads, selected on validation pairs
 
 
 class UntimedMeasurements(SavedRecord):
     """Measurements that need no clock: other processes may run meanwhile."""
 
     family: str
-    attends: bool
-    """Whether the model attends to the source."""
+    attends: bool  # whether the model attends to the source
     parameters: int
     steps: int
-    """Steps of training."""
-    tokens: int
-    """Target tokens of training: steps times the mean of a step."""
-    flops: float
-    """Of the whole training (`comparison.flops`)."""
-    seconds: float
-    """Of the training steps, on a machine that may have been shared."""
+    tokens: int  # target tokens of training: steps times the mean of a step
+    flops: float  # of the whole training (`comparison.flops`)
+    seconds: float  # of the training steps, on a machine that may have been shared
     surprise: ReferencePerplexity
     alignment: RowAlignment | None
 
@@ -130,8 +120,7 @@ class MeasuredRow(UntimedMeasurements):
 
     label: str
     seed: int
-    tokens_per_second: float
-    """Of training steps, on a machine that was not shared."""
+    tokens_per_second: float  # of training steps, on a machine that was not shared
     scores: tuple[RowScore, ...]
     sentences_per_second: float
     """Of the translation of the test set, on a machine that was not shared."""
@@ -139,7 +128,6 @@ class MeasuredRow(UntimedMeasurements):
     date: str
 
     def value(self, name: str) -> float:
-        """The score of that name."""
         return next(score.value for score in self.scores if score.name == name)
 
 

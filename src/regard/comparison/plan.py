@@ -21,8 +21,7 @@ from regard.recipes.recipe_files import rename_old_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.training.checkpoints import last_progress
 
-LABEL_PATTERN = re.compile(r"[\w+.,() -]+")
-"""Names of systems, which are also parts of file names."""
+LABEL_PATTERN = re.compile(r"[\w+.,() -]+")  # names of systems, which are also parts of file names
 
 
 def _rename_settings(recipe: Any) -> Any:
@@ -43,10 +42,8 @@ class Budget(SavedRecord):
     """How long each row is trained; if nothing is given, as long as its recipe says."""
 
     steps: PositiveInt | None = None
-    tokens: PositiveInt | None = None
-    """Target tokens, counted in every epoch."""
-    minutes: PositiveFloat | None = None
-    """Of training steps, without validations and checkpoints."""
+    tokens: PositiveInt | None = None  # target tokens, counted in every epoch
+    minutes: PositiveFloat | None = None  # of training steps, without validations and checkpoints
 
     def describe(self, rows: str) -> str:
         """The budget in words."""
@@ -57,11 +54,9 @@ class Budget(SavedRecord):
 class PlanEntry(SavedRecord):
     """A row of a comparison: one system with one seed."""
 
-    label: str
-    """The name of the system, the same for all seeds."""
+    label: str  # the name of the system, the same for all seeds
     recipe: Annotated[Recipe, BeforeValidator(_rename_settings)]
-    run: Path | None = None
-    """A finished run, which is not trained."""
+    run: Path | None = None  # a finished run, which is not trained
 
     @property
     def seed(self) -> int:
@@ -78,20 +73,14 @@ class ComparisonPlan(SavedRecord):
 
     entries: tuple[PlanEntry, ...]
     budget: Budget
-    beam: PositiveInt
-    """Beam size of all rows; the other decoding settings are those of the recipes."""
-    tokenize: TokenizerChoice = "13a"
-    """The tokenizer of BLEU; plans saved without it used `13a`."""
+    beam: PositiveInt  # beam size of all rows; the other decoding settings are those of the recipes
+    tokenize: TokenizerChoice = "13a"  # the tokenizer of BLEU; plans saved without it used `13a`
     command: tuple[str, ...] = ()
-    """The command line."""
-    data: str = ""
-    """SHA-256 of the cleaned texts of all rows, once they have been read."""
-    at_once: PositiveInt = 1
-    """The most rows that were trained at a time."""
+    data: str = ""  # SHA-256 of the cleaned texts of all rows, once they have been read
+    at_once: PositiveInt = 1  # the most rows that were trained at a time
 
     @property
     def budget_text(self) -> str:
-        """The budget in words."""
         given = sum(entry.run is not None for entry in self.entries)
         if given == len(self.entries):
             return "finished runs as they were"
@@ -100,7 +89,6 @@ class ComparisonPlan(SavedRecord):
         return self.budget.describe("each row")
 
     def entry(self, name: str) -> PlanEntry:
-        """The entry of that name."""
         return next(entry for entry in self.entries if entry.name == name)
 
     def with_data(self, digest: str, folder: Path) -> "ComparisonPlan":
@@ -253,7 +241,6 @@ class ComparisonFolder:
         return RunFolder(self.corpora / name)
 
     def run(self, entry: PlanEntry) -> RunFolder:
-        """The run of a row."""
         return RunFolder(entry.run or self.path / "runs" / entry.name)
 
     def row(self, entry: PlanEntry) -> Path:

@@ -28,12 +28,10 @@ COLOURS = (
     "#8C5A3C",
     "#707070",
 )
-"""After Okabe and Ito 2008 and Tol 2021, dark enough on white for text. Systems also differ in
-their markers, because not every eye distinguishes twelve colours."""
+"""After Okabe and Ito 2008 and Tol 2021, dark enough on white for text; markers differ as well."""
 MARKERS = "osD^vp<>h*XP"
 INK, PALE, FAINT = "0.25", "0.45", "0.9"
-LABEL_SIZE = 10.0
-"""Font size of the names of systems, in points."""
+LABEL_SIZE = 10.0  # of the names of systems, in points
 STYLE: dict[Any, Any] = {
     "font.size": LABEL_SIZE,
     "axes.edgecolor": "0.6",
@@ -49,7 +47,6 @@ def plot_by_length(results: ComparisonResults) -> Figure:
         lengths = [quarter.mean_length for quarter in results.quarters]
         lines = []
         for system, colour, marker in _measured_systems(results):
-            style = "-" if system.rows[0].attends else (0, (4, 2))
             lines += axes.plot(
                 lengths,
                 system.by_length,
@@ -58,7 +55,7 @@ def plot_by_length(results: ComparisonResults) -> Figure:
                 marker=marker,
                 markersize=6,
                 linewidth=1.6,
-                linestyle=style,
+                linestyle="-" if system.rows[0].attends else (0, (4, 2)),
             )
         names = [f"{quarter}\n{quarter.sentences:,} sent." for quarter in results.quarters]
         axes.set_xticks(lengths, names)
@@ -70,10 +67,7 @@ def plot_by_length(results: ComparisonResults) -> Figure:
 
 
 def plot_quality_cost(results: ComparisonResults) -> Figure:
-    """BLEU against the operations of the training.
-
-    A point is the mean over seeds, its bar the 95% interval of that mean.
-    """
+    """BLEU against the operations of training: means over seeds, with their 95% intervals."""
     with matplotlib.rc_context(STYLE):
         figure, axes = _new_axes("BLEU against the cost of training")
         points: list[Line2D] = []
@@ -131,9 +125,7 @@ def _new_axes(title: str) -> tuple[Figure, Axes]:
 def _add_legend(axes: Axes, lines: list[Line2D]) -> None:
     """The names of systems to the right of the axes, the one with the highest last value first."""
     ordered = sorted(lines, key=lambda line: float(np.asarray(line.get_ydata())[-1]), reverse=True)
-    legend = axes.legend(
-        handles=ordered, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False
-    )
+    legend = axes.legend(handles=ordered, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     for text, line in zip(legend.get_texts(), ordered, strict=True):
         style_text(text, LABEL_SIZE, str(line.get_color()))
 

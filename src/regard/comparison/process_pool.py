@@ -67,11 +67,7 @@ class ProcessPool(NamedTuple):
     stop_requested: StopRequested
 
     def run_plan(self, plan: ComparisonPlan, num_processes: int) -> None:
-        """Train and measure every row of the plan that was not measured.
-
-        With several processes, what is timed still runs alone: steps for a budget in minutes
-        before any training, and measurements after all of it.
-        """
+        """Train and measure every unmeasured row; steps and translations are timed alone."""
         unmeasured = unmeasured_entries(plan, self.folder)
         for entry in unmeasured:
             remove_file(self.folder.row(entry))  # a failure, which is tried again

@@ -27,7 +27,6 @@ class SeedSpread(SavedRecord):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Self | None:
-        """None for no values."""
         if not values:
             return None
         return cls(mean=float(np.mean(values)), low=min(values), high=max(values))
@@ -46,7 +45,6 @@ class SystemCosts(SavedRecord):
 
     @classmethod
     def of(cls, rows: Sequence[MeasuredRow]) -> Self | None:
-        """None for no rows."""
         if not rows:
             return None
         columns = {name: [getattr(row, name) for row in rows] for name in cls.model_fields}
@@ -63,8 +61,7 @@ class MeanInterval(SavedRecord):
 class Significance(SavedRecord):
     """Paired bootstrap of the mean BLEU over all seeds against that of the best system."""
 
-    difference: float
-    """In BLEU, from the best."""
+    difference: float  # in BLEU, from the best
     p_value: float
 
 
@@ -73,23 +70,16 @@ class SystemResult(SavedRecord):
 
     label: str
     rows: tuple[MeasuredRow, ...]
-    """Those that were measured."""
     failures: tuple[Failure, ...]
-    waiting: int
-    """Rows that are not finished."""
+    waiting: int  # rows that are not finished
     bleu: SeedSpread | None
-    interval: MeanInterval | None
-    """Of the mean of `bleu`."""
+    interval: MeanInterval | None  # of the mean of `bleu`
     chrf: SeedSpread | None
-    perplexity: SeedSpread | None
-    """Per word."""
-    error_rate: SeedSpread | None
-    """Of the alignment."""
-    by_length: tuple[float, ...]
-    """BLEU of each quarter, mean over the seeds."""
+    perplexity: SeedSpread | None  # per word
+    error_rate: SeedSpread | None  # of the alignment
+    by_length: tuple[float, ...]  # BLEU of each quarter, mean over the seeds
     costs: SystemCosts | None
-    significance: Significance | None
-    """None for the best."""
+    significance: Significance | None  # None for the best
 
 
 class Quarter(SavedRecord):
@@ -107,27 +97,22 @@ class Quarter(SavedRecord):
 class ComparisonResults(SavedRecord):
     """The results of a comparison."""
 
-    standings: tuple[SystemResult, ...]
-    """In the order of the plan."""
-    best: str | None
-    """The system with the highest mean BLEU."""
+    standings: tuple[SystemResult, ...]  # in the order of the plan
+    best: str | None  # the system with the highest mean BLEU
     quarters: tuple[Quarter, ...]
-    data: str
-    """SHA-256 of the cleaned texts."""
+    data: str  # SHA-256 of the cleaned texts
     origin: str
     split: str
     sentences: int
     budget: str
     beam: int
     signatures: dict[str, str]
-    rising: tuple[str, ...] = ()
-    """Systems that were trained for fewer steps than their warm-up has."""
+    rising: tuple[str, ...] = ()  # systems that were trained for fewer steps than their warm-up has
     at_once: int = 1
     """The most rows that were trained at a time: their `seconds` are of a shared machine."""
 
     @property
     def rows(self) -> list[MeasuredRow]:
-        """All measured rows."""
         return [row for system in self.standings for row in system.rows]
 
     @property
@@ -146,8 +131,7 @@ class _TestSet(NamedTuple):
     def bleu(self, texts: Sequence[str]) -> scores.BootstrapScores:
         """BLEU, and BLEU of resamples; all seeds and systems share the resampled sentences."""
         (bleu,) = scores.build_metrics(self.settings, self.references)
-        counts = bleu.count(texts, self.references)
-        return scores.bootstrap(bleu, counts, SCORE_SETTINGS)
+        return scores.bootstrap(bleu, bleu.count(texts, self.references), SCORE_SETTINGS)
 
     def by_length(self, texts: Sequence[str]) -> list[scores.LengthGroup]:
         return scores.score_by_length(self.sources, texts, self.references, self.settings, 4)

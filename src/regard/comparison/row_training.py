@@ -50,10 +50,7 @@ def is_trained(entry: PlanEntry, folder: ComparisonFolder) -> bool:
 
 
 def train_row(row: RowContext, stop_requested: StopRequested) -> None:
-    """Train the row's run from its last checkpoint to its end, or until a stop is requested.
-
-    A run that was given as finished must still be finished.
-    """
+    """Train or resume the row's run, until a stop is requested; a given run must be finished."""
     if row.entry.run is not None:
         check_finished(row.run)
     if is_trained(row.entry, row.folder):
@@ -68,11 +65,8 @@ def train_row(row: RowContext, stop_requested: StopRequested) -> None:
 
 
 def apply_budget(row: RowContext) -> Recipe:
-    """The row's recipe with the number of steps that the budget allows.
-
-    Minutes are converted to steps once for all seeds of a system, and saved: a run that is resumed
-    keeps its number of steps.
-    """
+    """The row's recipe with the number of steps that the budget allows."""
+    # Minutes become steps once for all seeds of a system, saved: a resumed run keeps its number.
     recipe, budget, saved = row.entry.recipe, row.plan.budget, row.folder.steps(row.entry)
     if budget.tokens is None and budget.minutes is None:
         return recipe

@@ -14,8 +14,7 @@ from regard.comparison.results import (
 )
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL
 
-EMPTY_CELL = "–"
-"""Shown in a cell without a number."""
+EMPTY_CELL = "–"  # without a number
 
 
 class TableColumn(NamedTuple):

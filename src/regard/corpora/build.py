@@ -174,9 +174,7 @@ CORPORA: Mapping[str, CorpusEntry] = {
         multi30k,
     ),
     "tatoeba": CorpusEntry(
-        "everyday sentences, English with German or French; 160,000 to train on",
-        "tatoeba",
-        tatoeba,
+        "everyday sentences, English with German or French; 160,000 to train on", "tatoeba", tatoeba
     ),
 }
 

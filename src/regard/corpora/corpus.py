@@ -55,12 +55,10 @@ class ReadReport:
         self._skipped = {key: found for key, found in self._skipped.items() if key[0] != file}
 
     def skip(self, file: str, kind: str, place: str) -> None:
-        """Count something that was skipped at `place`."""
         count, first = self._skipped.get((file, kind), (0, place))
         self._skipped[file, kind] = count + 1, first
 
     def add_note(self, file: str, text: str) -> None:
-        """Add a remark about `file`."""
         self._notes.setdefault(file, []).append(f"{file}: {text}")
 
     def messages(self) -> list[str]:
@@ -85,7 +83,5 @@ class Corpus:
     """Gold alignments, one for each pair of the split, where the corpus has them."""
     origin: str = ""  # where it comes from and under which licence, for the model's card
     parts: tuple[CorpusPart, ...] = ()
-    """What the training pairs are read from, where that is several files or a weighted one; `train`
-    has the pairs of all of them in order, each once."""
+    """The files of the training pairs, if several or weighted; `train` has each pair once."""
     read_report: ReadReport = field(default_factory=ReadReport)
-    """What the last reading of the files skipped or understood by itself."""

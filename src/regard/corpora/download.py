@@ -14,8 +14,7 @@ from urllib.request import Request, urlopen
 from regard.atomic_io import write_atomic
 from regard.errors import CorpusError
 
-TIMEOUT, PAUSES = 30.0, (1.0, 4.0)
-"""Seconds without an answer until an attempt is given up, and those before each further one."""
+TIMEOUT, PAUSES = 30.0, (1.0, 4.0)  # seconds: of an attempt, and before each further one
 RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP answers that may change
 
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -29,10 +29,7 @@ def _own_names() -> dict[str, str]:
 
 
 def shortest_code(given: str) -> str:
-    """A code or name of a language as its shortest code: `en` for `English`, `eng` and `en-US`.
-
-    What is neither comes back in small letters.
-    """
+    """The shortest code of a language: `en` for `English`, `eng`, `en-US`; else in lower case."""
     name = given.strip().casefold()
     if code := _names().get(name):
         return code
@@ -42,10 +39,9 @@ def shortest_code(given: str) -> str:
 
 
 def suggest_code(given: str) -> str | None:
-    """The code that was likely meant by what is none; None where it may be one, or none is like it.
+    """The code likely meant by what is none; None where it may be one, or none is like it.
 
-    Names and near misses of names are known (`english`, `japanse`), and two letters that are of a
-    country and of no language (`jp`). What else has the shape of a code is taken as one.
+    Recognises names, also misspelled (`english`, `japanse`), and codes of countries (`jp`).
     """
     code = given.strip().casefold()
     if not _CODE.fullmatch(code):
@@ -110,10 +106,7 @@ def script_name(letter: str) -> str:
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
-    """The ISO 15924 codes of the scripts that a language is written in; none where unknown.
-
-    A code that names its script, such as `sr-Latn`, has that one.
-    """
+    """The ISO 15924 codes of a language's scripts, or of the one it names (`sr-Latn`)."""
     first, *rest = language.replace("_", "-").split("-")
     named = tuple(part.title() for part in rest if part.title() in SCRIPTS)
     code = get_global("language_aliases").get(first.lower(), first.lower())  # `en` for `eng`

@@ -18,8 +18,7 @@ CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
     """How often each of `pairs` is used (N,): `weight` on average.
 
-    A hash of the pair rounds it up or down: 2.5 has half of the pairs twice and half three times,
-    in any order of pairs, and a larger weight keeps all that a smaller one keeps.
+    A hash of the pair rounds it up or down: a larger weight keeps all that a smaller one keeps.
     """
     drawn = hash_exact_pairs(pairs, seed=WEIGHT_SEED) / 2.0**64  # (N,) from 0 to 1
     return np.floor(weight + 1 - drawn).clip(int(weight), np.ceil(weight)).astype(np.int64)
@@ -28,8 +27,7 @@ def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
 class CorpusWeighting:
     """Repeats training pairs by the weight of their part.
 
-    A weight below 1 subsamples before pairs are held out, so that held-out pairs have the same
-    mixture. A weight above 1 repeats pairs after that: held-out pairs occur once.
+    Weights below 1 subsample before pairs are held out, weights above 1 repeat pairs after that.
     """
 
     def __init__(self) -> None:
@@ -68,8 +66,7 @@ def _stripped(pairs: Iterable[Pair]) -> Iterator[Pair]:
 def concatenate_pairs(pairs: Iterable[Pair], max_pairs: int) -> Iterator[Pair]:
     """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours, uniformly drawn.
 
-    A model that is trained on short sentences only fails on long ones (Kondo et al. 2021, "Sentence
-    Concatenation Approach to Data Augmentation for Neural Machine Translation").
+    A model trained on short sentences only fails on long ones (Kondo et al. 2021).
     """
     random, stream = Random(LENGTH_SEED), iter(pairs)
     while group := list(islice(stream, random.randint(1, max_pairs))):

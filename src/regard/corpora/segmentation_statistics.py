@@ -16,10 +16,8 @@ from regard.text.segmentation import (
 )
 
 MIN_PAIRS = 3  # that show that a kind of text is translated; fewer may be mistakes
-RARE_ONE_IN = 2000
-"""A kind is translated if more than one pair in so many shows it, and most pairs of it do."""
-MIN_AGREEMENT = 0.7
-"""Share of the pairs of several sentences that have as many on both sides, if they are such."""
+RARE_ONE_IN = 2000  # what at most one pair in so many shows is rare
+MIN_AGREEMENT = 0.7  # of pairs of several sentences, those with as many on both sides
 MAJORITY_SHARE = 0.5  # of pairs, from which a model has learned to expect something
 
 
@@ -36,7 +34,6 @@ class SegmentationStatistics:
     kept: Counter[Kind] = field(default_factory=Counter)
 
     def add(self, pair: Pair) -> None:
-        """Count a pair."""
         source, target = pair.source.strip(), pair.target.strip()
         self.pairs += 1
         self.ends_as_sentence += ends_sentence(source)

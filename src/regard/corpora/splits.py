@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from regard.corpora.cleaning.pair_filters import CHUNK, CleaningReport, IgnoredDifference, LeakRule
-from regard.corpora.corpus import (
-    AlignedPair,
-    Corpus,
-    Pair,
-    SplitName,
-    read_gold_of,
-    read_pairs_of,
-)
+from regard.corpora.corpus import AlignedPair, Corpus, Pair, SplitName, read_gold_of, read_pairs_of
 from regard.corpora.dedup import Hashes, HashSet, hash_texts
 from regard.errors import CorpusError
 from regard.iterate import chunked
@@ -62,12 +55,11 @@ def split_corpus(
     *,
     by: LeakRule = "either",
 ) -> Corpus:
-    """The corpus with its missing splits taken from its training pairs.
+    """The corpus with its missing splits taken from its training pairs, at most a tenth for each.
 
     Pairs are chosen by a hash of the seed and the normalised source: the order of files does not
-    matter, and all pairs of a source stay together, so that a split may be a little larger; a
-    repeated pair is held once. A split gets a tenth of the corpus at most, of which `notes` gets a
-    message. Pairs that share a sentence, as `by` says, with a given held-out split are not chosen.
+    matter, and all pairs of a source stay together, so that a split may be a little larger. Pairs
+    that share a sentence, as `by` says, with a given held-out split are not chosen.
     """
     choices = {
         name: _Selection(asked)

@@ -189,8 +189,7 @@ class _Examples(NamedTuple):
 
     pairs: Iterable[Pair]
     gold: list[GoldAlignment] | None
-    cut_apart: bool = False
-    """Whether punctuation is separated from words."""
+    cut_apart: bool = False  # whether punctuation is separated from words
 
     def attention(self, run: Run) -> Iterator[AttentionMaps]:
         """The cross attention of each pair."""

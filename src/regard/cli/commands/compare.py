@@ -36,12 +36,9 @@ from regard.recipes.recipe_files import shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
 
-DEFAULT_BEAM = 5
-"""Default beam of every row's search."""
-MAX_MINUTES = 1e6
-"""Upper limit; rejects infinity."""
-MAX_SEED = 2**63 - 1
-"""The largest seed of torch."""
+DEFAULT_BEAM = 5  # default beam of every row's search
+MAX_MINUTES = 1e6  # upper limit; rejects infinity
+MAX_SEED = 2**63 - 1  # the largest seed of torch
 FIGURES = {"by-length": plot_by_length, "quality-cost": plot_quality_cost}
 """Files -> what is drawn into them."""
 
@@ -143,11 +140,9 @@ class _TrainingOptions(NamedTuple):
     """The options for training recipes."""
 
     budget: Budget
-    seeds: list[int]
-    """Empty: the recipe's own."""
+    seeds: list[int]  # empty: the recipe's own
     seeds_for: dict[str, list[int]]
-    corpus: Mapping[str, Any] | None
-    """In place of the recipes'."""
+    corpus: Mapping[str, Any] | None  # in place of the recipes'
     settings: list[str]
 
     def any_given(self) -> bool:
@@ -175,8 +170,7 @@ def _plan(
                 f"--seeds-for {label}: no recipe of that name is compared; there are "
                 f"{', '.join(sorted(trained))}"
             )
-    command = ["regard", *sys.argv[1:]]
-    return make_plan(entries, options.budget, beam, command, tokenize=tokenize)
+    return make_plan(entries, options.budget, beam, ["regard", *sys.argv[1:]], tokenize=tokenize)
 
 
 def _parse_seeds_for(given: Sequence[str]) -> dict[str, list[int]]:
@@ -227,8 +221,7 @@ def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
         return [entry_of_run(path, label or None)]
     recipe = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
     label = label if equals else recipe.name
-    seeds = options.seeds_for.get(label, options.seeds)
-    return entries_of(recipe, label, seeds, options.budget)
+    return entries_of(recipe, label, options.seeds_for.get(label, options.seeds), options.budget)
 
 
 def _compare(

@@ -28,8 +28,7 @@ from regard.training.signals import StopRequests
 
 RECIPE = "travel"
 SENTENCE = "Jane ne va pas la visiter en septembre."
-NUM_SHOWN = 8
-"""Held-out sentences whose translations are printed."""
+NUM_SHOWN = 8  # held-out sentences whose translations are printed
 
 
 def command(

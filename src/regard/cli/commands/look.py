@@ -33,8 +33,7 @@ from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewe
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
-DISTANCE_SENTENCES = 100
-"""Sentences that --distances measures on by default."""
+DISTANCE_SENTENCES = 100  # sentences that --distances measures on by default
 OPTION_RULES = (
     OptionRule("sentence distances positions", excludes="heads"),
     OptionRule("sentence positions", excludes="distances"),
@@ -290,8 +289,7 @@ def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
     plain = answer.before or answer
     out.print(f"[bold]{escape(plain.text)}[/bold]")
     if answer.before is not None:
-        coloured = out.color_system is not None
-        marked = render_word_diff(plain.text, answer.text, coloured=coloured)
+        marked = render_word_diff(plain.text, answer.text, coloured=out.color_system is not None)
         same = Text(" (the same words)", "dim") if plain.text == answer.text else Text()
         out.print(Text.assemble((f"{interventions}: ", "dim"), marked, same))
     if len(answer.candidates) > 1:

@@ -27,19 +27,14 @@ from regard.text.special_tokens import UNK
 if TYPE_CHECKING:  # it imports torch
     from regard.pipelines.markup.markup_translator import MarkupAnswer
 
-
-LINE_OPTIONS = "n_best scores align json prefix"
-"""Options for lines without markup."""
+LINE_OPTIONS = "n_best scores align json prefix"  # options for lines without markup
 OPTION_RULES = (
     OptionRule("temperature top_k top_p seed", needs="sample"),
     OptionRule(LINE_OPTIONS, excludes="markup"),
 )
-LONG_LINE = 20_000
-"""Characters of a line that is noted."""
-CHUNK = 2048
-"""Lines translated together: many, to batch by length; few, to print early."""
-DOCUMENT_CHUNK = 64
-"""Texts of a document translated together where a progress bar is shown."""
+LONG_LINE = 20_000  # characters of a line that is noted
+CHUNK = 2048  # lines translated together: many, to batch by length; few, to print early
+DOCUMENT_CHUNK = 64  # texts of a document translated together where a progress bar is shown
 
 
 def command(
@@ -170,8 +165,7 @@ def command(
             split=split,
         )
 
-    ranked = settings.n_best > 1
-    columns = partial(_format_columns, ranked=ranked, scores=scores, align=align)
+    columns = partial(_format_columns, ranked=settings.n_best > 1, scores=scores, align=align)
     _translate_lines(file, translate, _format_json if json else columns)
 
 
@@ -249,10 +243,7 @@ TextT = TypeVar("TextT", Answer, "MarkupAnswer")
 def _translate_chunks(
     chunks: Iterable[list[str]], unit: str, translate: Callable[[list[str], int], Sequence[TextT]]
 ) -> Iterator[tuple[int, TextT]]:
-    """The number of each text, from 1, and its translation; notes are printed.
-
-    `translate` is called with some texts and the number of those before.
-    """
+    """The number of each text, from 1, and its translation; `translate` gets the number before."""
     number = 0
     for chunk in chunks:
         for answer in translate(chunk, number):

@@ -22,10 +22,8 @@ from regard.json_files import parse_json
 
 ACTIVITY: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
-TAIL_BYTES = 4096
-"""Bytes at the end of a run's metrics that hold its last line."""
-MIN_TABLE_WIDTH = 100
-"""Width of the tables where there is no terminal."""
+TAIL_BYTES = 4096  # bytes at the end of a run's metrics that hold its last line
+MIN_TABLE_WIDTH = 100  # width of the tables where there is no terminal
 
 
 class ComparisonProgress(LiveProgress):
@@ -67,8 +65,8 @@ class ComparisonProgress(LiveProgress):
                 f"in {outcome.seconds:,.0f} s"
             )
         elif isinstance(outcome, Failure):
-            reason = escape(outcome.reason)
-            err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
+            failed = f"[red]{job.entry.name} failed:[/red]"
+            err.print(f"{failed} {escape(outcome.reason)}", soft_wrap=True)
         elif job.goal == "train":
             note(f"{job.entry.name}: trained")
 
@@ -80,8 +78,7 @@ class ComparisonProgress(LiveProgress):
                 self.update(task, total=home.load_recipe().training.steps)
         with suppress(OSError, ValueError, LookupError, TypeError):
             last = parse_json(_last_line(home.path / "metrics.jsonl"))
-            shown = f"loss {last['loss']:.3f}"
-            self.update(task, completed=last["step"], numbers=shown)
+            self.update(task, completed=last["step"], numbers=f"loss {last['loss']:.3f}")
 
 
 def _last_line(path: Path) -> bytes:
@@ -100,8 +97,9 @@ def print_comparison(ladder: ComparisonResults) -> None:
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
         for standing, cells in sheet.lines(ladder):
-            style = "bold" if standing.label == ladder.best else None
-            table.add_row(*map(escape, cells), style=style)
+            table.add_row(
+                *map(escape, cells), style="bold" if standing.label == ladder.best else None
+            )
         wide.print(table)
         wide.print()
     for remark in table_notes(ladder):

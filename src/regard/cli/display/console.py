@@ -16,25 +16,20 @@ class PipedConsole(Console):
         raise BrokenPipeError
 
 
-out = PipedConsole(highlight=False, soft_wrap=True)
-"""Answers: stdout."""
-err = PipedConsole(stderr=True, highlight=False)
-"""Everything else: stderr, so that answers can be piped."""
+out = PipedConsole(highlight=False, soft_wrap=True)  # answers: stdout
+err = PipedConsole(stderr=True, highlight=False)  # all else, so that answers can be piped
 
 
 def note(message: str) -> None:
-    """Print a message on stderr."""
     err.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
 
 
 def print_error(message: str) -> None:
-    """Print an error on stderr."""
     with suppress(OSError):  # stderr may be a file on a full disk; the exit code remains
         err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON."""
     print(to_json(value), file=sys.stdout)
 
 

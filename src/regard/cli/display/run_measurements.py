@@ -30,19 +30,15 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.head_importance import AblationResult, HeadImportance
 from regard.pipelines.translator import Translator
 
-SHOWN_DISTANCES = range(-2, 3)
-"""Distances that the table of heads shows."""
-SHOWN_OFFSETS = (1, 2, 4, 8, 16, 32)
-"""Distances that the table of position encodings shows."""
+SHOWN_DISTANCES = range(-2, 3)  # distances that the table of heads shows
+SHOWN_OFFSETS = (1, 2, 4, 8, 16, 32)  # distances that the table of position encodings shows
 
 
 class RunMeasurement(NamedTuple):
     """A measurement in the three forms that a command can show."""
 
-    document: Any
-    """For --json."""
-    rows: Sequence[RenderableType]
-    """For the terminal."""
+    document: Any  # for --json
+    rows: Sequence[RenderableType]  # for the terminal
     draw: Callable[[ThemeName], Figure]
 
 
@@ -91,7 +87,6 @@ def show_distances(answers: Sequence[Answer], part: Part, *, words: bool) -> Run
 
 
 def _distance_table(found: HeadDistances) -> Table:
-    """A row for each head."""
     distance_columns = [f"{distance:+d}" if distance else "0" for distance in SHOWN_DISTANCES]
     title = f"{found.part} attention: how far away, at how many at once, share by distance"
     numbers = ("away", "at once", *distance_columns)

@@ -22,9 +22,7 @@ VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
     name: METRICS[name].digits for name in VALIDATION_METRICS
 }
 """Metrics of a validation line, and their decimals."""
-
-NUM_LOG_LINES = 50
-"""Lines of loss in a pipe, approximately."""
+NUM_LOG_LINES = 50  # lines of loss in a pipe, approximately
 
 
 class TerminalReporter(LiveProgress):

@@ -12,8 +12,7 @@ from regard.errors import SettingsError
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 
-OWN_RECIPE = "own"
-"""The default recipe for corpus files."""
+OWN_RECIPE = "own"  # the default recipe for corpus files
 
 Data = Annotated[
     list[str] | None,

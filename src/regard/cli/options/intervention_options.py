@@ -10,8 +10,7 @@ from regard.inspection.interventions import Flattened, ForcedWords, Intervention
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.word_diff import diff_words, separator
 
-REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"
-"""Styles that differ in more than colour."""
+REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"  # styles that differ in more than colour
 
 
 class InterventionOptions(NamedTuple):
@@ -62,10 +61,7 @@ def parse_forced_link(text: str) -> ForcedWords:
 
 
 def render_word_diff(before: str, after: str, *, coloured: bool) -> Text:
-    """`after` with the words deleted from and inserted into `before` marked.
-
-    Without colour the marks are those of wdiff: `[-deleted-] {+inserted+}`.
-    """
+    """`after` with changes from `before` in colour, or as of wdiff: `[-deleted-] {+inserted+}`."""
     marks = (("", ""), ("", "")) if coloured else (("[-", "-]"), ("{+", "+}"))
     shown, last = Text(), ""
     for stretch in diff_words(before, after):

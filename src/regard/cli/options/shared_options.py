@@ -97,12 +97,9 @@ class OptionRule(NamedTuple):
     """What some parameters of a command need or exclude; names are separated by spaces."""
 
     options: str
-    needs: str = ""
-    """One of these must be given beside any of the options."""
-    excludes: str = ""
-    """None of these may be given beside any of the options."""
-    hint: str = ""
-    """What to do instead."""
+    needs: str = ""  # one of these must be given beside any of the options
+    excludes: str = ""  # none of these may be given beside any of the options
+    hint: str = ""  # what to do instead
 
 
 def check_options(context: Context, rules: Sequence[OptionRule]) -> None:

@@ -9,12 +9,8 @@ from regard.corpora.corpus import Pair
 from regard.corpora.splits import LeakIndex
 from regard.iterate import chunked
 
-RATIO_SAMPLE = 20_000
-"""Pairs at the beginning of a corpus that its length ratio is estimated from; it may come through
-a pipe, so only once."""
-RATIO_QUANTILE, RATIO_MARGIN = 0.9, 2.5
-"""The ratio is limited to this margin times its quantile, which one broken pair in ten does not
-affect."""
+RATIO_SAMPLE = 20_000  # first pairs of a corpus, by which its length ratio is estimated
+RATIO_QUANTILE, RATIO_MARGIN = 0.9, 2.5  # the limit is the margin times the quantile of ratios
 MAX_TARGET_LEAK_SHARE = 0.1  # of the training pairs that may be dropped for their targets
 
 

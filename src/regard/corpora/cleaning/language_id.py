@@ -18,25 +18,18 @@ from regard.text.word_units import compared_words
 FloatArray = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-BUCKETS = 1 << 18
-"""Hashes of trigrams; collisions matter little: a language has some ten thousand trigrams."""
+BUCKETS = 1 << 18  # hashes of trigrams, of which a language has some ten thousand
 MAX_CHARACTERS = 300  # of a text that are read
-SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8
-"""Added to every count (Lidstone), and the number of distinct trigrams that is assumed."""
-MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000
-"""Pairs that are needed to learn the languages, and those that are enough."""
+SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8  # added to every count (Lidstone); distinct ones
+MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000  # needed to learn the languages, and enough for that
 MIN_LOG_ODDS, MIN_SWAP_LOG_ODDS, MIN_MEAN_LOG_ODDS = 8.0, 3.0, 0.35
-"""Log-odds from which a line is in another language: of the line, of each side if both sides are
-exchanged, and on average over its trigrams."""
+"""Log-odds of another language: of a line, of each side if exchanged, on average over trigrams."""
 MIN_TRIGRAMS = 12  # that a line needs to be assigned to a third language
 OUTLIER_SHARE, EM_ROUNDS, MIN_OUTLIERS = 0.03, 6, 20
-"""The share of lines that start as the third language, rounds of reassignment, and the lines that
-it must have."""
+"""Of the third language: the initial share of lines, rounds of EM, and lines that it must have."""
 MAX_SHARED_WORDS = 0.55
-"""The share of words that a third language may share: two European languages share 0.26 to 0.42 in
-Tatoeba; topics of one language, 0.94 and more."""
-MIN_SEPARABLE_SHARE = 0.9
-"""The share of lines that must be likelier on their own side; else the languages are the same."""
+"""Of a third language's: European languages share 0.26 to 0.42 in Tatoeba, topics 0.94 and more."""
+MIN_SEPARABLE_SHARE = 0.9  # of lines likelier on their own side; else the languages are the same
 
 _WORD = re.compile(r"[^\W\d_]+")
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
@@ -113,8 +106,7 @@ class Trigrams(NamedTuple):
 
     def sums(self, values: FloatArray) -> FloatArray:
         """The sum over each text (N,) of `values` (G,)."""
-        sums = np.bincount(self.text, weights=values, minlength=len(self.sizes))
-        return sums.astype(np.float64)
+        return np.bincount(self.text, weights=values, minlength=len(self.sizes)).astype(np.float64)
 
 
 def find_trigrams(texts: Sequence[str]) -> Trigrams:
@@ -146,10 +138,7 @@ def _is_confident(lines: Trigrams, odds: FloatArray) -> Mask:
 def _third_language(
     texts: Sequence[str], lines: Trigrams, as_other: FloatArray
 ) -> FloatArray | None:
-    """The log-odds of trigrams in a third language (BUCKETS,); None if there seems to be none.
-
-    EM: learn both languages, then assign each line to the likelier, less its own trigrams.
-    """
+    """The log-odds of trigrams in a third language (BUCKETS,), by EM; None if there seems none."""
     fit = (lines.sizes >= MIN_TRIGRAMS) & (as_other <= MIN_LOG_ODDS)
     likely = lines.sums(_leave_one_out(lines.counts(), lines, 1.0)) / np.maximum(1, lines.sizes)
     outliers: Mask = fit & (likely < np.quantile(likely[fit], OUTLIER_SHARE)) if fit.any() else fit

@@ -176,10 +176,7 @@ def clean(
     report: CleaningReport,
     seen: HashSet | None = None,
 ) -> Iterator[Pair]:
-    """The pairs that pass all filters, unchanged but for a line break at the end of a side.
-
-    `seen` has the hashes of pairs that were cleaned before, which count as duplicates.
-    """
+    """The pairs that pass all filters, less final line breaks; those in `seen` are duplicates."""
     checks = _checks(settings, languages)
     seen = HashSet() if seen is None else seen
     identifier = None
@@ -256,16 +253,14 @@ def _exceeds_ratio(ratio: float, pair: Pair) -> bool:
 def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
     """Whether more than half of the letters of a side are of an unexpected script.
 
-    If a script without spaces is expected, a foreign word counts as one letter: Japanese text with
-    names of programs may be mostly Latin.
+    Where a script without spaces is expected, a foreign word counts as one letter.
     """
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
             continue
         read = side
         if not names & SPACED_SCRIPT_NAMES:
-            first_letters = (next(filter(str.isalpha, word), "") for word in split_units(side))
-            read = "".join(first_letters)
+            read = "".join(next(filter(str.isalpha, word), "") for word in split_units(side))
         letters = {char: count for char, count in Counter(read).items() if char.isalpha()}
         foreign = sum(count for char, count in letters.items() if script_name(char) not in names)
         if 2 * foreign > sum(letters.values()):

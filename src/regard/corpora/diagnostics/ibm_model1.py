@@ -51,8 +51,7 @@ class RaggedWords(NamedTuple):
 
     def sums(self, values: FloatArray) -> FloatArray:
         """The sum over each text (N,) of `values` (W,)."""
-        sums = np.bincount(self.owner, weights=values, minlength=len(self.sizes))
-        return sums.astype(np.float64)
+        return np.bincount(self.owner, weights=values, minlength=len(self.sizes)).astype(np.float64)
 
 
 class IndexedTexts(NamedTuple):

@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 from regard.corpora.corpus import Pair
 
 MAX_SHIFT = 3  # the greatest that is looked for, up and down
-WINDOW_LINES, MIN_LINES = 128, 32
-"""Lines that are judged together; a smaller corpus is one window, if it has so many."""
+WINDOW_LINES, MIN_LINES = 128, 32  # judged together, and in a corpus that is judged at all
 MIN_EVIDENCE = 6.0  # in standard deviations, from which a shift is accepted
-MIN_WINDOW_CORRELATION = 0.3
-"""Correlation of lengths below which a window looks unrelated: translations have 0.6 and more,
-unrelated lines within ±0.2."""
+MIN_WINDOW_CORRELATION = 0.3  # of lengths: translations have 0.6 and more, others within ±0.2
 MIN_LENGTH_SPREAD = 0.15  # standard deviation of log lengths below which they are no evidence
 MIN_UNRELATED_WINDOWS = 3  # consecutive ones from which unrelated lines are reported
 
@@ -77,7 +74,6 @@ class LineAlignmentScan:
         self._with_numbers = self._numbers_unlike = 0
 
     def add(self, pair: Pair) -> None:
-        """Add the next pair."""
         source, target = pair
         if (digits := _digits(source)) and (target_digits := _digits(target)):
             self._with_numbers += 1
@@ -96,16 +92,15 @@ class LineAlignmentScan:
         size = min(WINDOW_LINES, last - MAX_SHIFT)
         if last > self._next and (self._runs or size >= MIN_LINES):
             self._classify_window(last - size, last)
-        runs = self._runs[:-1] if self._is_tentative() else self._runs
-        smooth = _smooth(runs)
+        smooth = _smooth(self._runs[:-1] if self._is_tentative() else self._runs)
         ends = [*(run.first for run in smooth[1:]), self._total]
         stretches = tuple(
             MisalignedLines(run.first + 1, end, run.shift)
             for run, end in zip(smooth, ends, strict=False)
             if run.shift != 0
         )
-        numbers = self._with_numbers, self._numbers_unlike
-        return LineAlignment(self._correlation(), stretches, *numbers)
+        correlation = self._correlation()
+        return LineAlignment(correlation, stretches, self._with_numbers, self._numbers_unlike)
 
     def _correlation(self) -> float | None:
         if self._total < MIN_LINES:

@@ -16,8 +16,7 @@ from regard.corpora.corpus import Pair
 from regard.corpora.diagnostics.ibm_model1 import FloatArray, IbmModel1, IndexedTexts, index_words
 from regard.text.ragged import IntArray
 
-NOISE_SAMPLE, PAIRING_SAMPLE = 20_000, 10_000
-"""Pairs whose languages are checked, and those of them whose pairing is, which takes longer."""
+NOISE_SAMPLE, PAIRING_SAMPLE = 20_000, 10_000  # pairs whose languages and pairings are checked
 MAX_EXAMPLE_LINES = 3
 MIN_PAIRS = 1000  # in a sample whose pairings are judged
 MAX_LINKS = 4_000_000  # word pairs held at once; of longer texts fewer pairs are used
@@ -116,10 +115,7 @@ def _pairing_noise(
 def _features(
     source: IndexedTexts, target: IndexedTexts, lengths: IntArray, rng: np.random.Generator
 ) -> list[_PairFeatures]:
-    """The features of the pairs as they are, paired at random, and truncated.
-
-    Each half of the pairs is scored by models learned from the other half.
-    """
+    """Features of the pairs as is, paired at random, and truncated, by models of the other half."""
     num = len(lengths)
     kept = rng.uniform(*TRUNCATED_SHARE, num)
     source_log, target_log = np.log1p(lengths).T

@@ -80,7 +80,6 @@ class SurfaceCounter:
             self._results.update([(name, check(line)) for name, check in SURFACE_CHECKS.items()])
 
     def result(self) -> dict[str, CheckCount]:
-        """The counts of each check."""
         results = self._results
         both = {name: (results[name, True], results[name, False]) for name in SURFACE_CHECKS}
         return {name: CheckCount(sum(counts), counts[0]) for name, counts in both.items()}

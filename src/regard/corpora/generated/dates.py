@@ -1,9 +1,7 @@
-"""Dates as people of some forty places write them, and the same dates in ISO 8601.
+"""Dates in the formats of some forty locales (CLDR, by Babel), and the same dates in ISO 8601.
 
-The formats are those of the Unicode locale data (CLDR), through Babel: "jeudi 4 mars 2021",
-"2021年3月4日". The source decides the answer: where the month is but a number, the place comes
-first, as in "en-US: 3/4/2021"; where it is a name, no other month of any place has that name, which
-is why Croatian is not among them. A year of two digits lies between 1969 and 2068, as in POSIX.
+Each source has one answer: where the month is a number, the locale comes first, "en-US: 3/4/2021";
+names of months are unique over all locales, hence no Croatian. Short years: 1969 to 2068 (POSIX).
 """
 
 from datetime import date, timedelta
@@ -46,7 +44,7 @@ def dates(settings: GeneratedSettings) -> Corpus:
 
 @cache
 def date_formats() -> tuple[DateFormat, ...]:
-    """All ways to write a date that our places know."""
+    """The distinct formats of each locale."""
     found = []
     for place in LOCALES.split():
         locale = Locale.parse(place, sep="-")

@@ -11,8 +11,7 @@ from regard.corpora.splits import comparison_key
 from regard.errors import CorpusError
 from regard.settings import Settings
 
-MAX_MISSES = 2000
-"""Draws in a row that may bring nothing new before there is taken to be nothing new."""
+MAX_MISSES = 2000  # draws in a row without a new example, after which there is taken to be none
 
 
 class GeneratedSettings(Settings):
@@ -33,7 +32,6 @@ class GeneratedSettings(Settings):
 
 
 DrawExample = Callable[[Random], AlignedPair]
-"""An example, new or not, as the random numbers decide."""
 
 
 def generated_corpus(

@@ -1,4 +1,4 @@
-"""Series of letters to copy, to reverse and to sort: what a model that learns must learn."""
+"""Sequences of letters to copy, reverse and sort: sanity checks of a model."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +13,6 @@ MAX_LETTERS = 12
 
 Permutation = Callable[[Sequence[str]], Sequence[int]]
 """For each place of the target, the place in the source that its letter comes from."""
-
 
 PERMUTATIONS: dict[str, Permutation] = {
     "copy": lambda letters: range(len(letters)),

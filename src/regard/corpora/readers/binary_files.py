@@ -21,12 +21,9 @@ MAGIC_BYTES = {
     b"PAR1": "a Parquet file",
     b"SQLite format 3": "a database",
 }
-"""What begins how."""
-MIN_NULLS, NULL_SHARE = 8, 0.01
-"""Null bytes from which on a file is no text; a stray one in a text is told of by its line."""
+MIN_NULLS, NULL_SHARE = 8, 0.01  # null bytes from which on a file is no text
 CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
-MIN_CONTROLS, CONTROL_SHARE = 8, 0.05
-"""Control bytes from which on a file is no text: every tenth byte of compressed data is one."""
+MIN_CONTROLS, CONTROL_SHARE = 8, 0.05  # the same; every tenth byte of compressed data is one
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 

@@ -26,10 +26,8 @@ Format = Literal["tsv", "csv", "tmx"]
 FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx")
 STDIN = "-"
 MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
-SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")
-"""What columns are called where it is not by their languages."""
-KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")
-"""Names of languages that are known where the corpus does not say its own."""
+SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
+KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
 
 _GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
@@ -102,8 +100,7 @@ def read_pairs(
     """The pairs of the files, in their order; `languages` are those of the corpus.
 
     A blank line of a table is a pair of empty sentences, which cleaning counts. A line break
-    inside a CSV cell or a TMX segment becomes a space. The standard input can be read only once.
-    What is skipped is counted in `report`.
+    inside a CSV cell or a TMX segment becomes a space. What is skipped is counted in `report`.
     """
     report = report or ReadReport()
     if settings.source is not None and settings.target is not None:
@@ -125,9 +122,8 @@ def read_pairs(
 def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     """The lines of a text file, or of the standard input for `-`, without their ends.
 
-    A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. An empty
-    file has no lines, which is no error here. With `replace`, neither are bytes that are not UTF-8:
-    U+FFFD stands for them.
+    A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. With
+    `replace`, bytes that are not UTF-8 become U+FFFD instead of an error.
     """
     for number, raw in enumerate(_raw_lines(path), 1):
         try:
@@ -238,8 +234,7 @@ def _read_table(
 def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] | None:
     """The columns of source and target by a first row that is a header; None for a pair.
 
-    A header has two or more names of sides or languages, as no pair has; it is [] where they do
-    not tell which is which.
+    A header has two or more names of sides or languages; [] if they do not tell which is which.
     """
     if sum(bool(_COLUMN_NAME.fullmatch(cell)) for cell in row) < 2:
         return None

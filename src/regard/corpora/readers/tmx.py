@@ -15,8 +15,7 @@ from regard.errors import BadLineError, CorpusError
 
 NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is markup of the document that was translated, not text."""
-BLOCK, LARGEST = 1 << 16, 1 << 24
-"""Bytes read at once, and those in which a unit must end, where units are read by themselves."""
+BLOCK, LARGEST = 1 << 16, 1 << 24  # bytes read at once, and of a unit, where bad ones are skipped
 LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
 
 _ROOT = re.compile(rb"<tmx(?:\s[^<>]*)?>")
@@ -25,7 +24,6 @@ _UNIT = re.compile(  # one that lost its end stops where the next begins
 )
 _OPEN = re.compile(rb"<!--|<tu[\s>]")
 _ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
-
 
 Variant = tuple[str, str]  # the text of a unit in one language: the code of that, and the text
 
@@ -41,9 +39,7 @@ def read_tmx(
     """The pairs of those units that have both languages; `name` is the file's, for messages.
 
     With `skip_bad`, units that are not XML are skipped and counted in `report`. Codes match in any
-    case, and a shorter one matches those that it begins: `en` matches `en-US`. Of several variants
-    that match, one with the very code asked for comes first. Text is kept to the letter, less the
-    native codes in it.
+    case and by prefix: `en` matches `en-US`, but an exact match is preferred.
     """
     report = report or ReadReport()
     num_units, num_pairs, found = 0, 0, Counter[str]()
@@ -66,10 +62,7 @@ def read_tmx(
 
 
 class _Parser(DefusedXMLParser):
-    """Refuses declarations, and with them entities and references to other files.
-
-    A DOCTYPE that only names the DTD of TMX stands in many files, and is not followed.
-    """
+    """Refuses declarations, so entities; a DOCTYPE may name a DTD, which is not read."""
 
     def defused_start_doctype_decl(
         self, name: str, sysid: str | None, pubid: str | None, has_internal_subset: bool
@@ -119,10 +112,7 @@ def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterato
 
 
 def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Each <tu> as a file of its own, with the head that the whole file has, and its first line.
-
-    The encoding must hold ASCII. What lies between units is left out, and so are comments.
-    """
+    """Each <tu> of a file in a superset of ASCII, as a file of its own, and its first line."""
     head, line, left = b"", 1, b""
     while block := stream.read(BLOCK):
         left += block

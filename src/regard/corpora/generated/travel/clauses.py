@@ -48,8 +48,7 @@ class Clitic(NamedTuple):
 class VerbParts(NamedTuple):
     """A verb, split as the two languages need it."""
 
-    english_aux: Phrase
-    """The English auxiliary: before the subject in a question, before "not" elsewhere."""
+    english_aux: Phrase  # before the subject in a question, before "not" elsewhere
     finite: Phrase  # the finite French verb
     head: Phrase  # its translation after the negation: `finite` itself, or EMPTY
     main: Phrase  # participle or infinitive
@@ -112,7 +111,6 @@ def noun_phrase(
 
 
 def noun_subject(determiner: Determiner, noun: lexicon.Noun, plural: bool) -> Subject:
-    """A noun as a subject."""
     return Subject(noun_phrase(determiner, noun, plural), 5 if plural else 2, noun.gender)
 
 

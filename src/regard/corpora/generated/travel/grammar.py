@@ -62,8 +62,7 @@ POSITION_PREPOSITIONS = {
     "dans": ("dans", "in"),
     "devant": ("devant", "in front of"),
 }
-OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)
-"""Weights of 0, 1, 2 ... as the number of optional phrases in a sentence."""
+OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)  # of 0, 1, 2 ... optional phrases in a sentence
 MIN_WORDS, MAX_WORDS = 3, 30
 COMMA, STOP, QUESTION_MARK = (aligned(sign, sign, "") for sign in ",.?")
 

@@ -43,8 +43,7 @@ class Auxiliary(NamedTuple):
 
     french: Forms
     english_aux: Forms  # the English auxiliary, which precedes the subject in a question
-    head: tuple[str, str] = ("", "")
-    """The English word before "to visit", as in "is going to": plain, and third person."""
+    head: tuple[str, str] = ("", "")  # before "to visit", as in "is going to": plain, third person
 
 
 def _words(row: str) -> tuple[str, ...]:

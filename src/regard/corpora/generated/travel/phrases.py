@@ -29,8 +29,7 @@ class Phrase(NamedTuple):
     french: tuple[PhraseWord, ...] = ()
     english: tuple[PhraseWord, ...] = ()
     sure: tuple[tuple[PhraseWord, PhraseWord], ...] = ()
-    possible: tuple[tuple[PhraseWord, PhraseWord], ...] = ()
-    """Links that annotators might disagree about."""
+    possible: tuple[tuple[PhraseWord, PhraseWord], ...] = ()  # annotators might disagree on
 
 
 EMPTY = Phrase()
@@ -39,8 +38,7 @@ EMPTY = Phrase()
 def aligned(french: str, english: str, links: str | None = None) -> Phrase:
     """The phrase of these words, with links such as "0-1 2?1".
 
-    They hold word indices, French first; `-` is a sure link and `?` a possible one. The default
-    is a sure link between each French and each English word.
+    Word indices, French first; `-` is a sure link, `?` a possible one. The default links all words.
     """
     if not french and not english:
         return EMPTY
@@ -85,8 +83,7 @@ class Spelled(NamedTuple):
     """One language of a phrase as text."""
 
     text: str
-    place: dict[PhraseWord, int]
-    """For each word the index of the written word, by `str.split`, that it is part of."""
+    place: dict[PhraseWord, int]  # index of the written word, by `str.split`, that holds it
 
 
 def spell_phrase(phrase: Phrase) -> AlignedPair:
