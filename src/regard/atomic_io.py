@@ -25,11 +25,9 @@ from regard.manifest import (
 
 @contextmanager
 def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
-    """A new file to write, which takes the place of `path` once all of it is on the disk.
-
-    Whenever it fails or the process is killed, `path` holds all of the old content or of the new,
-    as the manifest lists. `parts` are digests of what is in it, which are listed beside its own.
-    """
+    """A new file to write, which takes the place of `path` once all of it is on the disk. Killed at
+    any moment, `path` holds all of the old content or of the new. `parts` are digests of its parts,
+    which the manifest lists too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_part_file(path) as file:

@@ -10,8 +10,7 @@ from types import FrameType
 from typing import TypeVar
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-WORKER_THREAD_NAME = "regard-uninterruptible"
-"""Name of the threads that run work which no signal can interrupt."""
+WORKER_THREAD_NAME = "regard-uninterruptible"  # of threads that no signal can interrupt
 
 T = TypeVar("T")
 
@@ -49,9 +48,7 @@ def _exit(number: int, frame: FrameType | None) -> None:
 
 def interruptible(work: Callable[[], T]) -> T:
     """The result of `work`, run in a thread; a signal ends the wait for it at once, not the work.
-
-    Python runs no signal handler while its main thread is inside a native call.
-    """
+    Python runs no signal handler while its main thread is inside a native call."""
     future: Future[T] = Future()
 
     def run() -> None:

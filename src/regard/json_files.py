@@ -12,8 +12,7 @@ from regard.errors import RunError
 from regard.manifest import check_file
 from regard.settings import abbreviate, expectation
 
-JSON_MAX_BYTES = 64 << 20
-"""Bytes of a file that is read."""
+JSON_MAX_BYTES = 64 << 20  # bytes of a file that is read
 
 T = TypeVar("T")
 

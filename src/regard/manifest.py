@@ -1,8 +1,7 @@
 """The manifest of a run, an export or a comparison: the digests of its files, beside them.
 
-Every file that `atomic_io` writes is entered in the nearest `manifest.json` above it, so that
-damage is noticed. While a file is replaced, its entry holds the digests of both contents: a process
-that is killed at any moment leaves a folder that agrees with its manifest.
+Every file that `atomic_io` writes is entered in the nearest `manifest.json` above it. While a file
+is replaced, its entry holds the digests of both contents, so that killed processes do no harm.
 """
 
 import fcntl
@@ -24,17 +23,12 @@ UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
 """Logs that grow, and files with digests in their names. Hidden files are not listed either."""
 MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
 """Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
-MAX_PARENT_FOLDERS = 5
-"""Folders above a file that may be the one that it belongs to."""
-PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")
-"""The name of a file that is being written."""
-MANIFEST_MAX_BYTES = 64 << 20
-"""Bytes of a manifest that is read."""
-READ_ATTEMPTS = 5
-"""Times that a file is read at the most, while another process replaces it."""
+MAX_PARENT_FOLDERS = 5  # folders above a file that may be the one that it belongs to
+PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")  # the name of a file that is being written
+MANIFEST_MAX_BYTES = 64 << 20  # bytes of a manifest that is read
+READ_ATTEMPTS = 5  # times that a file is read at the most, while another process replaces it
 
-Digests = tuple[str | None, ...]
-"""The SHA-256 of what a file may hold; None: it may be missing."""
+Digests = tuple[str | None, ...]  # the SHA-256 of what a file may hold; None: it may be missing
 
 
 class ManifestEntry(NamedTuple):
@@ -53,10 +47,8 @@ def create_manifest(root: Path) -> None:
 
 
 def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
-    """List all files below `root` as they are now, and `parts` of them by their own digests.
-
-    A folder that is not in its place yet needs no `lock`.
-    """
+    """List all files below `root` as they are now, and `parts` of them by their own digests. A
+    folder that is not in its place yet needs no `lock`."""
     with _locked(root) if lock else nullcontext():
         files = {name: digest_or_none(root / name) for name in list_files(root)}
         _save(root, {name: (state,) for name, state in (files | dict(parts)).items() if state})

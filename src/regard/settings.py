@@ -45,19 +45,13 @@ _EXPECTED: Mapping[str, str] = {
     "value_error": "{error}",
 }
 """What was expected, in our words, by pydantic's names of mistakes."""
-_MAX_REPR = 40
-"""Characters of a value that is told whole."""
-_MAX_TEXT = 200
-"""Characters of a longer text that is told in part."""
+_MAX_REPR = 40  # characters of a value that is told whole
+_MAX_TEXT = 200  # characters of a longer text that is told in part
 
 
-NumLayers = Annotated[int, Field(ge=1, le=1000)]
-"""How often a layer is stacked. Limits are far above what anybody trains: a recipe that asks for
-more is a mistake, or an attack on the memory of the machine."""
-Width = Annotated[int, Field(ge=1, le=65_536)]
-"""Of a vector inside a model."""
-NumPositions = Annotated[int, Field(ge=1, le=1 << 20)]
-"""Positions of a sentence."""
+NumLayers = Annotated[int, Field(ge=1, le=1000)]  # stacked; more is a mistake or an attack
+Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector inside a model
+NumPositions = Annotated[int, Field(ge=1, le=1 << 20)]  # positions of a sentence
 
 
 class Settings(BaseModel):

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 if TYPE_CHECKING:
     from torch import Tensor, device
 
-Link = tuple[int, int]
-"""Indices, from 0, of a source word and a target word that are aligned; words as `split_units`."""
+Link = tuple[int, int]  # indices, from 0, of aligned source and target words (of `split_units`)
 
 
 class GoldAlignment(NamedTuple):
@@ -32,11 +31,10 @@ class Hypothesis:
     tokens: tuple[int, ...]  # token ids without BOS and EOS
     score: float  # the value the search ranks by: the log-probability after the penalties
     log_probability: float
-    """Sum of the natural logarithms of the probabilities of its tokens, EOS included, after the
-    constraints of the search (see `RuleSettings.excluded`)."""
+    """Sum of the log-probabilities of its tokens with EOS, under the rules
+    (`RuleSettings.excluded`)."""
     finished: bool  # whether it ended in EOS, rather than at the length limit
-    replacements: tuple[str, ...] = ()
-    """Words in the place of its unknown tokens; empty: they stay unknown."""
+    replacements: tuple[str, ...] = ()  # words for its unknown tokens; empty: they stay unknown
 
 
 class Padded(NamedTuple):
@@ -73,9 +71,8 @@ class Batch:
 
     def duplicated(self) -> Self:
         """The batch repeated once: pairs 0 to B - 1, then the same again."""
-        source, target = (
-            Padded(*(x.repeat(2, 1) for x in side)) for side in (self.source, self.target)
-        )
+        sides = (self.source, self.target)
+        source, target = (Padded(*(x.repeat(2, 1) for x in side)) for side in sides)
         indices, labels = self.target_indices.repeat(2), self.labels.repeat(2)
         indices[self.num_tokens :] += self.target.ids.numel()
         source_indices = self.source_indices.repeat(2)
@@ -95,15 +92,13 @@ class Memory:
 
     states: Tensor  # (B, S, D)
     mask: Tensor  # (B, S)
-    extras: tuple[Tensor, ...] = ()
-    """Further tensors for this family's decoder, such as a last hidden state; each (B, ...)."""
+    extras: tuple[Tensor, ...] = ()  # further tensors (B, ...) for this family's decoder
     routings: tuple[Routing, ...] = ()  # of the encoder's layers of experts
 
     def select_sentences(self, sentences: Tensor) -> Memory:
         """The memory of `sentences` (B',); indices may repeat."""
-        states, mask, *extras = (
-            x.index_select(0, sentences) for x in (self.states, self.mask, *self.extras)
-        )
+        tensors = (self.states, self.mask, *self.extras)
+        states, mask, *extras = (x.index_select(0, sentences) for x in tensors)
         return replace(self, states=states, mask=mask, extras=tuple(extras))
 
 
@@ -112,8 +107,7 @@ class Site(NamedTuple):
 
     part: Literal["encoder", "decoder", "cross"]
     layer: int
-    step: int | None = None
-    """The target position being decoded; None when all positions are computed at once."""
+    step: int | None = None  # the target position being decoded; None: all at once
     member: int = 0  # index of the model in an ensemble
 
 
@@ -134,9 +128,7 @@ class DecoderOutput(NamedTuple):
 
 class AttentionHook(Protocol):
     """Called with the weights (B, H, T, S) of every attention in a forward pass; may replace them.
-
-    In a decoding step, T is the number of hypotheses of each sentence. With a hook, every attention
-    is computed by the plain formula.
-    """
+    In a decoding step, T is the hypotheses of a sentence. With a hook, attention is the plain
+    formula."""
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...

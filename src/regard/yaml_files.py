@@ -8,14 +8,10 @@ import yaml
 
 from regard.atomic_io import read_limited
 
-YAML_MAX_SIZE = 256 << 10
-"""Bytes of a file, or characters of a text, that are read."""
-MAX_NESTING = 32
-"""Levels of groups and lists in each other."""
-MAX_VALUES = 20_000
-"""Values of a file, those that an alias repeats counted each time."""
-MAX_NUMBER_LENGTH = 64
-"""Characters of a number: those of thousands of digits take seconds to read."""
+YAML_MAX_SIZE = 256 << 10  # bytes of a file, or characters of a text, that are read
+MAX_NESTING = 32  # levels of groups and lists in each other
+MAX_VALUES = 20_000  # values of a file, those that an alias repeats counted each time
+MAX_NUMBER_LENGTH = 64  # characters of a number: those of thousands of digits take seconds to read
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -29,8 +25,7 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = self._values = 0
-        self._sizes: dict[int, int] = {}
-        """Values of each finished node by its identity, with those of its aliases."""
+        self._sizes: dict[int, int] = {}  # values of each finished node by its id, aliases counted
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """The next node of the text; called for each of them."""
@@ -91,7 +86,6 @@ def parse_yaml(text: str) -> Any:
 
 def read_yaml(file: Traversable) -> Any:
     """The plain value in a UTF-8 file; an `OSError` or a `ValueError` if there is none."""
-    content = (
-        read_limited(file, max_bytes=YAML_MAX_SIZE) if isinstance(file, Path) else file.read_bytes()
-    )
-    return parse_yaml(content.decode())
+    if isinstance(file, Path):
+        return parse_yaml(read_limited(file, max_bytes=YAML_MAX_SIZE).decode())
+    return parse_yaml(file.read_bytes().decode())

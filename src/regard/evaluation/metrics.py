@@ -1,8 +1,5 @@
-"""Metrics as sums over lines, so that a score is cheap for any selection of lines.
-
-Bootstrap resampling, comparisons and scores by length all score selections of the same lines: the
-statistics of each line are counted once, and a score is computed from their sum.
-"""
+"""Metrics as sums over lines: the statistics of each line are counted once, so that scores of many
+selections of lines (bootstrap, comparisons, by length) are cheap."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -28,8 +25,7 @@ SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""
 MAX_NGRAM = 4
 Counts = NDArray[np.float64]
-LineScore = Callable[[str, str], float]
-"""A hypothesis and its reference -> a number from 0 to 1."""
+LineScore = Callable[[str, str], float]  # a hypothesis and its reference -> a number from 0 to 1
 
 
 @dataclass(frozen=True)
@@ -61,11 +57,8 @@ class Metric(ABC):
 
 
 class SacreBleuMetric(Metric):
-    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words.
-
-    Its public methods score a whole corpus; the statistics come from the two methods that its own
-    significance test uses. A test holds the scores equal to those of the public methods.
-    """
+    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words. The
+    statistics of lines come from the two private methods that its own significance test uses."""
 
     def __init__(
         self, name: str, metric: SacreMetric, pretokenize: BleuTokenizer | None = None
@@ -158,10 +151,8 @@ class MetricSpec:
     build: Callable[[MetricOptions], Metric]
     digits: int = 2  # decimals in the progress of training
     lower_is_better: bool = False
-    validates: bool = False
-    """Whether it is computed at each validation, and may decide which weights are best."""
-    reported: bool = False
-    """Whether `regard evaluate` and the scores of a finished run have it."""
+    validates: bool = False  # whether validations compute it, and it may select the best weights
+    reported: bool = False  # whether `regard evaluate` and the scores of a finished run have it
 
 
 METRICS: dict[str, MetricSpec] = {
@@ -226,7 +217,6 @@ def check_lines(**lists: Sequence[object]) -> None:
 def _word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
     """Cuts a line into the words that BLEU counts."""
     tokenizer = _bleu(MetricOptions(options.tokenize, options.lowercase, warn=False)).tokenizer
-
     fold = str.lower if options.lowercase else str
     return lambda line: tokenizer(fold(line).rstrip()).split()
 

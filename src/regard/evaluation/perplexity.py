@@ -11,10 +11,8 @@ from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
 from regard.types import Batch
 
-CHUNK_ROWS = 1024
-"""Target tokens whose logits are computed at once; those of a batch take hundreds of megabytes."""
-MAX_NATS = 700.0
-"""Larger mean losses count as this one in a perplexity, whose exp would overflow."""
+CHUNK_ROWS = 1024  # tokens whose logits are computed at once: all would take too much memory
+MAX_NATS = 700.0  # larger mean losses count as this one in a perplexity, whose exp would overflow
 
 
 class Perplexity(NamedTuple):

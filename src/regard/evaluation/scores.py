@@ -23,8 +23,7 @@ from regard.settings import Settings
 from regard.text.word_units import count_units
 
 MIN_COMPARED_RESAMPLES = 100
-SIGNIFICANCE_LEVEL = 0.05
-"""Differences with a p-value below this are marked."""
+SIGNIFICANCE_LEVEL = 0.05  # differences with a p-value below this are marked
 
 
 class ScoreSettings(Settings):
@@ -99,11 +98,8 @@ def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Sco
 
 
 def bootstrap(metric: Metric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
-    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement.
-
-    The draws depend only on N, the resamples and the seed, so two systems are compared on the same
-    lines. They are the draws of sacrebleu with the same seed.
-    """
+    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement:
+    those of sacrebleu with the same seed, alike for all systems with N lines."""
     rng = np.random.default_rng(settings.seed)
     lines = len(counts)
     drawn = np.empty(settings.resamples)
@@ -143,11 +139,8 @@ def score_by_length(
     settings: ScoreSettings,
     num_groups: int = 5,
 ) -> list[LengthGroup]:
-    """Scores by source length, counted in words (letters in scripts without spaces).
-
-    The groups, from the shortest to the longest, have equal shares of the lines; equal lengths are
-    in one group, so that there may be fewer.
-    """
+    """Scores by source length, counted in words (letters in scripts without spaces), shortest
+    first. Groups have equal shares of the lines, but equal lengths are in one group."""
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
     sizes = np.array([count_units(line) for line in sources])  # (N,)
     ordered, last = np.sort(sizes), np.arange(1, num_groups) * len(sizes) // num_groups
@@ -158,10 +151,8 @@ def score_by_length(
     groups = []
     for group in np.unique(group_of_line):
         rows = np.flatnonzero(group_of_line == group)
-        scores = (
-            score_counts(metric, lines[rows], settings)
-            for metric, lines in zip(metrics, counts, strict=True)
-        )
+        pairs = zip(metrics, counts, strict=True)
+        scores = (score_counts(metric, lines[rows], settings) for metric, lines in pairs)
         shortest, longest = int(sizes[rows].min()), int(sizes[rows].max())
         groups.append(LengthGroup(shortest, longest, len(rows), tuple(scores)))
     return groups
@@ -179,19 +170,14 @@ class Comparison:
     second_mean: float
     delta: float  # `second` - `first`; with TER a negative one is a gain
     interval: Interval  # of the difference
-    wins: float
-    """The share of resamples in which the second system is better, ties counted half."""
-    p_value: float
-    """The two-sided probability of a difference at least this large between equal systems."""
+    wins: float  # the share of resamples in which the second system is better, ties counted half
+    p_value: float  # two-sided probability of at least this difference between equal systems
     resamples: int
     seed: int
 
 
 def compare(
-    first: Sequence[str],
-    second: Sequence[str],
-    references: Sequence[str],
-    settings: ScoreSettings,
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], settings: ScoreSettings
 ) -> list[Comparison]:
     """Compare two systems on the same lines by paired bootstrap resampling (Koehn 2004)."""
     if settings.resamples < MIN_COMPARED_RESAMPLES:
@@ -202,10 +188,8 @@ def compare(
     check_lines(first_translations=first, second_translations=second, references=references)
     comparisons = []
     for metric in build_metrics(settings, references):
-        one, two = (
-            bootstrap(metric, metric.count(lines, references), settings)
-            for lines in (first, second)
-        )
+        counts = (metric.count(lines, references) for lines in (first, second))
+        one, two = (bootstrap(metric, each, settings) for each in counts)
         differences = two.drawn - one.drawn  # (R,)
         gains = -differences if metric.lower_is_better else differences
         comparisons.append(
@@ -228,11 +212,8 @@ def compare(
 
 
 def p_value(first: BootstrapScores, second: BootstrapScores) -> float:
-    """The two-sided p-value of two scores resampled on the same lines.
-
-    The differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
-    section 16.4); the observed difference is one of them, so it is never 0.
-    """
+    """The two-sided p-value of two scores resampled on the same lines, never 0. The differences are
+    shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993, section 16.4)."""
     differences = second.drawn - first.drawn  # (R,)
     centred = np.abs(differences - differences.mean())
     delta = abs(second.value - first.value)

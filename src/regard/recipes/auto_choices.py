@@ -1,7 +1,5 @@
-"""Values for settings that are `auto`, by facts about the training pairs and the machine.
-
-`resolve_text` chooses before text is tokenized, `resolve_tokens` after that.
-"""
+"""Values for settings that are `auto`, by facts about the training pairs and the machine:
+`resolve_text` chooses before text is tokenized, `resolve_tokens` after that."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -21,25 +19,17 @@ from regard.recipes.auto_settings import AUTO_INPUT, MODEL_SIZES, WARMUP_SETTING
 from regard.recipes.recipe import Recipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
-"""A language of at most 2,000 distinct words, each used 50 times on average, is closed: a model
-need not handle words that are not in the corpus."""
-MAX_COUNTED_WORDS = 50_000
-"""Distinct words are counted up to this number."""
-FULLY_SAMPLED_PAIRS = 20_000
-"""After these, segmentation is measured on every second pair, then every third, and so on."""
+"""A language of few words, each used often, is closed: a model need not handle other words."""
+MAX_COUNTED_WORDS = 50_000  # distinct words are counted up to this number
+FULLY_SAMPLED_PAIRS = 20_000  # after these, every second pair is measured, then every third, …
 CLOSED_SIZE, TINY_SIZE = (2, 2, 128, 8, 512), (3, 3, 128, 4, 512)
-SMALL_SIZE, BASE_SIZE = (3, 3, 256, 4, 1024), (6, 6, 512, 8, 2048)
-"""Values of `MODEL_SIZES`."""
-CLOSED_PAIRS_WITHOUT_DROPOUT = 10_000
-"""From this many pairs on, a model of a closed language does not overfit and has no dropout."""
-MIN_STEPS, MAX_CPU_STEPS = 1000, 20_000
-"""A GPU takes up to twice as many, of batches twice as large."""
-EPOCHS, CLOSED_EPOCHS = 40, 30
-"""Epochs of training, unless they exceed the maximum of steps; early stopping may end it sooner."""
+SMALL_SIZE, BASE_SIZE = (3, 3, 256, 4, 1024), (6, 6, 512, 8, 2048)  # values of `MODEL_SIZES`
+CLOSED_PAIRS_WITHOUT_DROPOUT = 10_000  # from here on, a model of a closed language does not overfit
+MIN_STEPS, MAX_CPU_STEPS = 1000, 20_000  # a GPU takes up to twice as many, of larger batches
+EPOCHS, CLOSED_EPOCHS = 40, 30  # of training, within the maximum of steps; it may stop early
 PATIENCE = 8
 
-Chosen = Iterator[tuple[dict[str, Any], str]]
-"""Values by the names of their settings, and the reason for them."""
+Chosen = Iterator[tuple[dict[str, Any], str]]  # values by the names of their settings, and why
 FactsT = TypeVar("FactsT")
 
 
@@ -96,8 +86,7 @@ class TokenFacts:
     """Statistics of the training pairs as text and tokens, and the hardware."""
 
     text: TextFacts
-    source: NDArray[np.int32]
-    """Tokens (N,) of the sources of training pairs that are short enough, without EOS."""
+    source: NDArray[np.int32]  # tokens (N,) of sources of pairs that are short enough, without EOS
     target: NDArray[np.int32]
     machine: Hardware
 
@@ -213,10 +202,8 @@ def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Chosen:
 
 
 def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Chosen:
-    """A model of a closed language is nearly certain of every token: a beam finds nothing better.
-
-    One that stops when enough hypotheses have finished is worse: the short ones finish first.
-    """
+    """A model of a closed language is nearly certain of every token: a beam finds nothing better,
+    and one that stops at enough finished hypotheses is worse, as short ones finish first."""
     if facts.text.closed:
         yield {"decoding.beam.size": 1}, "one answer alone is right"
     else:

@@ -1,8 +1,5 @@
-"""Settings that may be `auto`: which they are, and how chosen values replace them.
-
-Settings classes hold plain values only. Until a value is chosen, a setting that is `auto` holds its
-default, and `Recipe.auto` lists its dotted name. This module does not import torch.
-"""
+"""Settings that may be `auto`: which they are, and how chosen values replace them, without torch.
+Until then, such a setting holds its default, and `Recipe.auto` lists its dotted name."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -19,18 +16,15 @@ if TYPE_CHECKING:  # it imports torch
 
 Raw = dict[str, Any]
 
-UNSET: Final = object()
-"""Stands for a setting that is not given; written to a setting, it removes it."""
+UNSET: Final = object()  # stands for a setting that is not given; writing it removes a setting
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
 MODEL_SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
 """Sizes that `model.preset: auto` makes `auto`, unless they are given."""
 AUTO_MODEL = (*(f"model.{name}" for name in MODEL_SIZES), "model.dropout")
-RESIZABLE_FAMILIES = ("transformer", "feedback")
-"""Model families that have these sizes."""
-AUTO_PLACEHOLDERS = {"model.heads": 1}
-"""Values held, in place of the defaults, until others are chosen: one head fits any width."""
+RESIZABLE_FAMILIES = ("transformer", "feedback")  # model families that have these sizes
+AUTO_PLACEHOLDERS = {"model.heads": 1}  # held until others are chosen: one head fits any width
 WARMUP_SETTING = "training.schedule.warmup"
 AUTO_LIMITS = (
     "decoding.rules.max_length",
@@ -55,8 +49,7 @@ AUTO_SETTINGS = (
     *AUTO_INPUT,
 )
 """Every setting that may be `auto`."""
-SAMPLE_PAIRS = 2000
-"""Training pairs that the input settings of an old run are inferred from."""
+SAMPLE_PAIRS = 2000  # training pairs that the input settings of an old run are inferred from
 
 
 class SettingChoice(NamedTuple):
@@ -94,9 +87,7 @@ def _format_value(value: Any) -> str:
 
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     """A recipe's plain values without those that are `auto`, and the names of these settings.
-
-    Some settings are `auto` unless given: limits, input and, for a user's own files, cleaning.
-    """
+    Limits, input and, for a user's own files, cleaning are `auto` unless given."""
     raw = dict(given)
     corpus: Any = raw.get("corpus")
     model: Any = raw.get("model")
@@ -172,9 +163,8 @@ def infer_input_settings(run: Path) -> InputSettings:
     try:
         source, target = (file.open(encoding="utf-8") for file in files)
         with source, target:
-            pairs = [
-                Pair(*sides) for sides in islice(zip(source, target, strict=False), SAMPLE_PAIRS)
-            ]
+            lines = islice(zip(source, target, strict=False), SAMPLE_PAIRS)
+            pairs = [Pair(*sides) for sides in lines]
     except (OSError, ValueError):
         return InputSettings()
     return measure_segmentation(pairs).settings()

@@ -75,8 +75,7 @@ class StepStats(NamedTuple):
     """Measurements of some training steps and a validation."""
 
     parameters: int
-    batch_tokens: int
-    """The largest batch that fits: that of the recipe, or a half, a quarter … of it."""
+    batch_tokens: int  # the largest that fits: that of the recipe, or a half, a quarter … of it
     step_seconds: float
     tokens_per_second: float
     memory: int  # peak, in bytes
@@ -138,10 +137,8 @@ def dry_run_training(
     run: Path,
     notify: Notify,
 ) -> DryRun:
-    """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder.
-
-    Estimates grow in proportion to `sizes`; `run`, the folder of training, decides the disk.
-    """
+    """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder. Estimates
+    grow in proportion to `sizes`; free space is that of `run`, the folder of training."""
     load = os.getloadavg()[0]
     with TemporaryDirectory(prefix="regard-trial-") as temporary:
         folder = RunFolder(Path(temporary))
@@ -286,10 +283,8 @@ class TimedSteps(NamedTuple):
 
 
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
-    """Train for some seconds with the training loop itself, but not compiled.
-
-    A checkpoint is left in `folder`. The longest batch comes first: if it does not fit, it fails.
-    """
+    """Train for some seconds with the training loop, but not compiled; a checkpoint is left in
+    `folder`. The longest batch comes first: if it does not fit, it fails."""
     recipe = inputs.recipe
     settings = recipe.training.model_copy(
         update={

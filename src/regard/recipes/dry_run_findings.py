@@ -10,8 +10,7 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.train_run import warmup_warning
 
 LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
-TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4
-"""Shares of the memory above which it may not suffice, and below which a GPU is hardly used."""
+TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: it may not suffice, it is hardly used
 TARGET_MEMORY_SHARE = 0.8  # of a GPU's memory that a larger batch is estimated to fill
 TRAINING_BYTES_PER_PARAMETER = 16  # the weight, its gradient and Adam's two moments
 BUSY_SHARE = 0.5  # of the cores used by other processes, from which the machine is called busy
@@ -40,8 +39,8 @@ def _memory(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
         return
     sentence = f"Training takes {format_bytes(memory)} of {room}"
     if memory > TIGHT_SHARE * available:
-        advice = f"lower training.batch_tokens ({asked:,})"
-        yield Finding("warning", f"{sentence}, which is tight: {advice}.")
+        advice = f"which is tight: lower training.batch_tokens ({asked:,})"
+        yield Finding("warning", f"{sentence}, {advice}.")
         return
     yield Finding("ok", f"{sentence}.")
     state = TRAINING_BYTES_PER_PARAMETER * result.steps.parameters

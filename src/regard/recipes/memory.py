@@ -10,8 +10,7 @@ from regard.recipes.process_memory import PROC_STATUS, peak_rss, read_proc_kb
 
 MEMINFO = Path("/proc/meminfo")
 CLEAR_REFS = Path("/proc/self/clear_refs")
-CGROUP = Path("/sys/fs/cgroup")
-"""Linux's limits of a container."""
+CGROUP = Path("/sys/fs/cgroup")  # Linux's limits of a container
 
 
 def available_memory(device: torch.device) -> int:

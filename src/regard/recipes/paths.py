@@ -3,10 +3,8 @@
 from pathlib import Path
 
 RECIPE_FILE = "recipe.yaml"
-EXPORT_INFO = "export.json"
-"""Found in the folder of an export, but not of a run."""
-NAMED_WEIGHTS = ("best", "last", "average")
-"""Weights that a finished run keeps beside its model."""
+EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
+NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model
 
 
 def weights_file(run: Path, name: str) -> Path:

@@ -1,7 +1,5 @@
-"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once.
-
-`prepare` does all of it, and chooses values for settings that are `auto`.
-"""
+"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once by `prepare`,
+which also chooses values for settings that are `auto`."""
 
 import hashlib
 import os
@@ -56,11 +54,9 @@ from regard.training.loop import TrainingSettings
 CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 RATIO_SETTING, LEAKS_SETTING = AUTO_CLEANING
-PAIRS_PER_CHUNK = 4096
-"""Pairs tokenised at a time."""
+PAIRS_PER_CHUNK = 4096  # pairs tokenised at a time
 
-Notify = Callable[[str], None]
-"""Shows a message about progress."""
+Notify = Callable[[str], None]  # shows a message about progress
 
 
 class SplitFiles(NamedTuple):
@@ -129,10 +125,8 @@ class PreparedData(Settings):
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
-    """Clean and split the recipe's corpus into `folder`, unless that was done before.
-
-    A run that has checkpoints keeps the data it was trained on, even if the corpus has changed.
-    """
+    """Clean and split the recipe's corpus into `folder`, unless that was done before. A run that
+    has checkpoints keeps its data, even if the corpus has changed."""
     saved = folder.data / PREPARED_FILE
     if saved.exists() and (folder.has_checkpoints() or is_intact(saved)):
         data = load_data(folder)
@@ -189,9 +183,8 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
 
 
 def _read_held_out(corpus: Corpus) -> Iterator[Pair]:
-    return chain.from_iterable(
-        corpus.splits[name]() for name in SPLITS[1:] if name in corpus.splits
-    )
+    held_out = (corpus.splits[name] for name in SPLITS[1:] if name in corpus.splits)
+    return chain.from_iterable(read() for read in held_out)
 
 
 def _clean_corpus(
@@ -204,9 +197,8 @@ def _clean_corpus(
 ) -> Corpus:
     """The corpus with its training pairs cleaned, on disk, and missing splits taken from them.
 
-    The pairs are read from their origin once, because it may be a pipe. Held-out splits that came
-    with the corpus are not cleaned: a score should not depend on the rules of cleaning. Choices for
-    settings that are `auto` are appended to `choices`.
+    The pairs are read once, because their origin may be a pipe. Held-out splits of the corpus are
+    not cleaned: scores should not depend on cleaning. Values chosen for `auto` go to `choices`.
     """
     files, seen = SplitFiles.of(folder, "cleaned"), HashSet()
     corpus = build_corpus(recipe.corpus)
@@ -368,8 +360,7 @@ class TrainingInputs(NamedTuple):
     fitting: FittingPairs
     recipe: Recipe  # the recipe with a value for every setting that was `auto`
     choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
-    truncation: TruncationReport
-    """Training targets that exceed the limits on the length of translations."""
+    truncation: TruncationReport  # training targets that exceed the limits on translations
 
     @property
     def num_too_long(self) -> int:
@@ -385,11 +376,9 @@ def prepare(
     device: torch.device = CPU,
     all_pairs: int | None = None,
 ) -> TrainingInputs:
-    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded.
-
-    Settings that are `auto` are chosen for training on `device`. `all_pairs` is the size of the
-    whole corpus, if the recipe's corpus is a sample of it.
-    """
+    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded. Settings
+    that are `auto` are chosen for training on `device`. `all_pairs` is the size of the whole
+    corpus, if the recipe's is a sample of it."""
     data = prepare_data(recipe, folder, note)
     choices = [choice for choice in data.choices if choice.setting in recipe.auto]
     recipe = recipe.with_choices(data.choices)
@@ -412,8 +401,7 @@ def prepare(
         )
     if facts is not None:
         machine = Hardware(device.type != "cpu", torch.get_num_threads())
-        tokens = TokenFacts(facts, source, target, machine)
-        recipe, chosen = resolve_tokens(recipe, tokens)
+        recipe, chosen = resolve_tokens(recipe, TokenFacts(facts, source, target, machine))
         choices += chosen
     truncation = report_truncation(source, target, recipe.decoding.rules)
     fitting = FittingPairs(rows, source, target)

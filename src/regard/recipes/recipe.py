@@ -19,12 +19,7 @@ from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.recipes.auto_settings import (
-    AUTO,
-    SettingChoice,
-    extract_auto,
-    set_values,
-)
+from regard.recipes.auto_settings import AUTO, SettingChoice, extract_auto, set_values
 from regard.settings import Settings, expectation
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TextSettings

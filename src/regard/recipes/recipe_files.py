@@ -1,7 +1,4 @@
-"""YAML -> `Recipe`, with errors that suggest known keys; and the reference of all settings.
-
-`RENAMED_SETTINGS` is the one table of old names of settings.
-"""
+"""YAML -> `Recipe`, with errors that suggest known keys; and the reference of all settings."""
 
 import difflib
 import json
@@ -35,14 +32,9 @@ from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate, expectation
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
-MAX_ERRORS_SHOWN = 10
-"""Errors of one recipe that a message lists."""
-RENAMED_SETTINGS: dict[str, str] = {
-    "model.experts.chosen": "model.experts.top_k",
-}
-"""Old name -> new name of every setting that was renamed. Recipes, overrides, run folders and saved
-comparisons with an old name are read as if they had the new one. A class that renames one of its
-fields needs nothing but a line here."""
+MAX_ERRORS_SHOWN = 10  # errors of one recipe that a message lists
+RENAMED_SETTINGS: dict[str, str] = {"model.experts.chosen": "model.experts.top_k"}
+"""Old name -> new name of each renamed setting, by which all recipes and overrides are read."""
 OLD_DEFAULTS: dict[str, Any] = {
     "decoding.beam.normalise": "gnmt",
     "decoding.rules.excluded": "lost",
@@ -244,10 +236,8 @@ def _type_name(value: object) -> str:
 
 
 def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Raw]:
-    """The groups of settings that may be at a path of keys below a node of the JSON schema.
-
-    As in pydantic's errors, a key may also choose an option of a union or an item of a list.
-    """
+    """The groups of settings that may be at a path of keys below a node of the JSON schema. As in
+    pydantic's errors, a key may also choose an option of a union or an item of a list."""
     if "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
     properties = node.get("properties", {})

@@ -35,12 +35,9 @@ from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
 BYTES_PER_PARAMETER = 4
-MAX_SHARED_MODULES = 4
-"""Modules that may share a parameter, which a file holds once and each module counts."""
-PREPARED_FILE = "prepared.json"
-"""Describes the cleaned splits; written after them."""
-COMPARISON_PLAN_FILE = "plan.json"
-"""Found in the folder of a comparison."""
+MAX_SHARED_MODULES = 4  # that may share a parameter, which a file holds once
+PREPARED_FILE = "prepared.json"  # describes the cleaned splits; written after them
+COMPARISON_PLAN_FILE = "plan.json"  # found in the folder of a comparison
 RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
 WEIGHT_SETTINGS = {"model": "model", "text": "text", "limit": "training.max_tokens"}
 """Parts of a recipe that must be those that the run's weights were trained with."""
@@ -227,8 +224,7 @@ class Run(NamedTuple):
     tokenizers: Tokenizers
     model: AnyModel
     folder: RunFolder
-    opened: LoadedFrom | None = None
-    """How it was loaded; None if it was not, or was changed since."""
+    opened: LoadedFrom | None = None  # how it was loaded; None if it was not, or was changed since
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)

@@ -50,13 +50,10 @@ from regard.training.refinement import RefinementSettings, RewardFn, refinement_
 from regard.training.step import LossFn
 from regard.types import Hypothesis, Memory
 
-FIXED_GROUPS = ("corpus", "text", "model")
-"""Groups of settings that cannot change once a run has checkpoints."""
+FIXED_GROUPS = ("corpus", "text", "model")  # settings that cannot change once there are checkpoints
 MAX_BATCH_WORKERS = {"bpe": 4, "unigram": 8}
-"""Processes that sample segmentations for a GPU: for 4,096 positions one takes 5 ms by BPE-dropout
-and 53 ms by a unigram model, while a training step of a small model takes 3 ms."""
-VALIDATION_BATCH_TOKENS = 8192
-"""Positions in a batch of validation."""
+"""Processes that sample for a GPU: 4,096 positions take 5 or 53 ms, a small training step 3 ms."""
+VALIDATION_BATCH_TOKENS = 8192  # positions in a batch of validation
 NUM_SEEDS = 1 << 62
 UNLIMITED_LENGTH = 1 << 30
 
@@ -76,11 +73,8 @@ def train(
     reporter: TrainingReporter,
     stop_requested: StopRequested,
 ) -> Progress:
-    """Train the recipe's model in `folder`, from its last checkpoint if there is one.
-
-    Refinement is a second stage in a folder of its own. It starts from the last weights of the
-    first stage, which therefore cannot go on once refinement has begun.
-    """
+    """Train the recipe's model in `folder`, from its last checkpoint if there is one. Refinement is
+    a second stage in its own folder; once it has begun, the first stage cannot go on."""
     if (folder.path / COMPARISON_PLAN_FILE).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
@@ -189,16 +183,13 @@ def stream_batches(
         return collate_stream(sample(start))
     in_workers = [partial(sample, shard=Shard(n, num_workers)) for n in range(num_workers)]
     next_position = attrgetter("next_position")
-    return collate_stream(
-        start_then_hand_over(sample, in_workers, start, next_position, _worker_died)
-    )
+    pairs = start_then_hand_over(sample, in_workers, start, next_position, _worker_died)
+    return collate_stream(pairs)
 
 
 def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
-    """How many processes sample segmentations for a model on `device`; 0 if none are sampled.
-
-    On a CPU a training step takes far longer than to sample a batch, and needs the cores.
-    """
+    """How many processes sample segmentations for a model on `device`; 0 if none are sampled. On a
+    CPU one suffices: a training step takes far longer, and needs the cores."""
     sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
     if not sampled or device.type == "cpu":
         return len(sampled[:1])

@@ -22,8 +22,7 @@ from regard.text.tokenizer import (
     read_file,
 )
 
-Texts = Callable[[], Iterable[str]]
-"""A call starts reading at the first text."""
+Texts = Callable[[], Iterable[str]]  # a call starts reading at the first text
 
 VOCAB_TOKENIZERS: dict[str, type[VocabTokenizer]] = {
     "words": WordTokenizer,
@@ -42,9 +41,8 @@ class Tokenizers(NamedTuple):
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
-    sampled = reservoir_sample(
-        (text for text in texts if text.strip()), settings.max_training_texts
-    )
+    nonblank = (text for text in texts if text.strip())
+    sampled = reservoir_sample(nonblank, settings.max_training_texts)
     if not sampled:
         raise TextError(
             "no text to learn a vocabulary from: there are no texts, or all are blank; "

@@ -14,10 +14,8 @@ BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """Of Unicode's category Cc all but the tab."""
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
-REPLACEMENT_CHARACTER = "\ufffd"
-"""Stands for what could not be read."""
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a character of UTF-16, or a byte that is not UTF-8: no text of its own."""
+REPLACEMENT_CHARACTER = "\ufffd"  # stands for what could not be read
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character of UTF-16, or a byte that is not UTF-8
 MAX_PARTS_PER_LINE = 1 << 20
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
 
@@ -32,9 +30,7 @@ class PartIndex(NamedTuple):
 class TokenizedLine(NamedTuple):
     """A line ready to be translated, in one piece or in several."""
 
-    parts: list[list[int]]
-    """Token ids; none where there is nothing to translate, several of a line of several sentences,
-    or of one that is longer than the model can take."""
+    parts: list[list[int]]  # token ids of each sentence, and of each part of an overlong one
     notes: list[str]  # warnings for the user
     texts: list[str]  # what the tokens of each sentence were made from
     counts: list[int]  # how many of the parts each sentence is made of
@@ -51,8 +47,7 @@ class PreparedText(NamedTuple):
 
     text: str
     lines: Sequence[TokenizedLine]  # the same text in the tokens of each model
-    protected: bool = False
-    """Whether a sentence has URLs, e-mail addresses or placeholders that come back unchanged."""
+    protected: bool = False  # whether a sentence has URLs, addresses or placeholders to keep
 
     @property
     def num_tokens(self) -> int:
@@ -75,9 +70,8 @@ def require_texts(name: str, texts: Sequence[str]) -> None:
     if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
         kinds = {type(text).__name__ for text in texts if not isinstance(text, str)}
         given = type(texts).__name__ if isinstance(texts, str | bytes) else ", ".join(sorted(kinds))
-        raise TypeError(
-            f"{name} must be a list of texts (str), got {given}; for one text give [text]"
-        )
+        wanted = f"{name} must be a list of texts (str)"
+        raise TypeError(f"{wanted}, got {given}; for one text give [text]")
 
 
 def sanitize(text: str) -> str:
@@ -93,12 +87,9 @@ def tokenize_lines(
         Segments([Segment(text, says=True)]) if settings is None else segment(text, settings)
         for text in texts
     ]
+    plain = ([CONTROL_CHARACTER.sub(" ", line) for line in one.lines] for one in segments)
     sentences = [
-        [
-            replace_unknown_spaces(CONTROL_CHARACTER.sub(" ", line), tokenizer).strip()
-            for line in one.lines
-        ]
-        for one in segments
+        [replace_unknown_spaces(line, tokenizer).strip() for line in lines] for lines in plain
     ]
     ids = tokenizer.encode([sentence for some in sentences for sentence in some])
     unknown = _unknown_ids(ids, tokenizer)
@@ -190,8 +181,5 @@ def _best_cut(words: Sequence[int | None], pieces: Sequence[str], first: int, la
 def _unknown_ids(lines: Iterable[Sequence[int]], tokenizer: Tokenizer) -> set[int]:
     """Which ids of the lines stand for nothing that the vocabulary has a piece for."""
     ids = list(set().union(*lines))
-    return {
-        token
-        for token, piece in zip(ids, tokenizer.pieces(ids), strict=True)
-        if token == UNK or BYTE_PIECE.fullmatch(piece)
-    }
+    pairs = zip(ids, tokenizer.pieces(ids), strict=True)
+    return {token for token, piece in pairs if token == UNK or BYTE_PIECE.fullmatch(piece)}

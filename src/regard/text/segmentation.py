@@ -1,7 +1,5 @@
-"""A text -> its sentences, and what stays as it is around and between them.
-
-Sentences end by rules that hold for many languages. Joined, the segments of a text are the text.
-"""
+"""A text -> its sentences, by rules for many languages, and what is around and between them.
+Joined, the segments of a text are the text."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -35,15 +33,13 @@ URL_OR_EMAIL = re.compile(
 )
 CODE = re.compile(f"(?:{URL_OR_EMAIL.pattern})|(?:{PLACEHOLDER.pattern})", re.IGNORECASE)
 """A URL, an e-mail address or a placeholder."""
-LINE_BREAK = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+)")
-"""What `str.splitlines` cuts at."""
+LINE_BREAK = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+)")  # what `str.splitlines` cuts at
 _LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")
 """Indentation, bullets, and the number of an item."""
 _CELLS = re.compile(r"(\t+|\s{3,}|(?<!\S)\|+(?!\S))")
 _ROW = re.compile(r"\|.*\|")
 _ROW_CELLS = re.compile(r"(\t+|\s{3,}|\|+)")
-_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)
-"""What every code has: looking for codes takes longer."""
+_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)  # every code has one; fast to find
 _BLANK = re.compile(r"[\s\ufeff]")
 _EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
 """Or the space beside it."""
@@ -64,8 +60,7 @@ _ABBREVIATIONS = frozenset(
         "bd tel tél hr fr bzw ca approx usw z.b d.h u.a e.g i.e",
     )
 )
-_CONTEXT = 40
-"""Characters before a full stop that may hold the word it is of."""
+_CONTEXT = 40  # characters before a full stop that may hold the word it is of
 
 
 class InputSettings(Settings):
@@ -112,10 +107,8 @@ class Segments:
         return "".join(self.write(answers))
 
     def write(self, answers: Sequence[str], /) -> list[str]:
-        """What stands for each part, with the translation of each line in its place.
-
-        Between sentences a space is written or not as the language that they are now in has it.
-        """
+        """The text of each part, with the translation of each line in its place; a space between
+        sentences is written or not as their language has it."""
         rest = iter(answers)
         written = [next(rest) if part.says else part.text for part in self.parts]
         says = [number for number, part in enumerate(self.parts) if part.says]
@@ -142,9 +135,8 @@ def segment(text: str, settings: InputSettings) -> Segments:
 
 def split_lines(text: str) -> Segments:
     """The lines of a text, whole, and the breaks between them."""
-    return Segments(
-        [Segment(one, bool(one.strip()) and not breaks) for one, breaks in _split_at_breaks(text)]
-    )
+    parts = _split_at_breaks(text)
+    return Segments([Segment(part, bool(part.strip()) and not breaks) for part, breaks in parts])
 
 
 def pass_through_kinds(text: str) -> frozenset[Kind] | None:
@@ -249,11 +241,9 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
 
 
 def split_sentences(text: str) -> list[Span]:
-    """The sentences of `text`, in order; the spaces between them are in none.
-
-    A full stop, and the like, ends a sentence if a space follows and then no small letter; but not
-    behind an initial, a short number (an ordinal, or an item of a list) or a common abbreviation.
-    """
+    """The sentences of `text`, in order; the spaces between them are in none. A full stop or the
+    like ends one if a space and then no small letter follows, unless behind an initial, a short
+    number (an ordinal, an item of a list) or a common abbreviation."""
     spans, first = [], len(text) - len(text.lstrip())
     for found in _END.finditer(text):
         if not found["next"] or not (found["next"].islower() or _is_abbreviation(text, found)):

@@ -1,9 +1,6 @@
-"""Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
-
-SentencePiece writes a space as `▁` (U+2581), so a `▁` of the text would be decoded as a space. It
-is escaped by a Unicode noncharacter, which is escaped itself if a text holds it. With byte fallback
-every text then round-trips.
-"""
+"""Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram. A `▁`
+(U+2581) of the text, which would be decoded as a space, is escaped by a Unicode noncharacter, as is
+that one itself; with byte fallback every text round-trips."""
 
 import codecs
 import io

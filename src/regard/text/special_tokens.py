@@ -1,13 +1,10 @@
 """The four tokens that every vocabulary begins with."""
 
-PAD, UNK, BOS, EOS = range(4)
-"""Filler, unknown piece, begin and end of sentence: the same ids in every tokenizer."""
+PAD, UNK, BOS, EOS = range(4)  # filler, unknown, begin and end of sentence, in every tokenizer
 
-SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")
-"""How they are written, in the order of their ids."""
+SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are written, in the order of ids
 
-UNK_SURFACE = "⁇"
-"""What a reader sees in the place of an unknown piece."""
+UNK_SURFACE = "⁇"  # what a reader sees in the place of an unknown piece
 
 
 def token_labels(size: int) -> list[str]:

@@ -1,8 +1,5 @@
 """Random segmentations of training text into subwords: BPE-dropout, and samples of a unigram model.
-
-SentencePiece samples too, but its seed depends on the process, so a resumed run would read other
-text than an uninterrupted one; and for BPE it is slower than the arrays below.
-"""
+SentencePiece's own seed depends on the process, so a resumed run would read other text."""
 
 import math
 import re
@@ -21,8 +18,7 @@ from regard.text.special_tokens import UNK
 
 BoolArray = NDArray[np.bool_]
 
-NO_MERGE = np.iinfo(np.int64).max
-"""The key of two symbols that form no piece; all other keys are smaller."""
+NO_MERGE = np.iinfo(np.int64).max  # the key of two symbols that form no piece; others are smaller
 _BITS = 32  # a key is rank << _BITS | position
 _POSITION_MASK = (1 << _BITS) - 1
 _WORD_CACHE_SIZE = 1 << 14
@@ -32,11 +28,9 @@ _WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
 
 
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once.
-
-    Few words change. So the index of the first dropped merge of each word is drawn first; the state
-    before it is looked up, and only the merges after it are simulated, for all words in parallel.
-    """
+    """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once. As few
+    words change, the first dropped merge of each is drawn first; the state before it is looked up,
+    and only later merges are simulated."""
 
     def __init__(
         self, ids: Mapping[str, int], scores: Mapping[str, float], size: int, probability: float
@@ -104,8 +98,7 @@ class _LinkedSymbols:
         self._merge_table, self._word = pairs, np.append(word, -1)
         self.symbols, self.alive = symbols, np.ones(count, np.bool_)
         self._after, self._before = np.arange(1, count + 1), np.arange(-1, count)
-        self._keys = np.full(count, NO_MERGE)
-        """The merge of a symbol with the next; the smallest key of a word is applied first."""
+        self._keys = np.full(count, NO_MERGE)  # of merges with the next symbol, the smallest first
         self.candidates = np.flatnonzero(mergeable[:-1] & (word[:-1] == word[1:]))
         """The symbols (P,) that may merge with the next one, of all unfinished words."""
         self._set_keys(self.candidates)
@@ -139,9 +132,8 @@ class _LinkedSymbols:
 
     def _set_keys(self, candidates: IntArray) -> None:
         after = self._after[candidates]
-        ranks = self._merge_table.ranks(
-            self.symbols[candidates], self.symbols.take(after, mode="clip")
-        )
+        second = self.symbols.take(after, mode="clip")
+        ranks = self._merge_table.ranks(self.symbols[candidates], second)
         none = (ranks < 0) | (self._word[after] != self._word[candidates])
         self._keys[candidates] = np.where(none, NO_MERGE, ranks << _BITS | candidates)
 
@@ -150,11 +142,9 @@ class _MergeHistory(NamedTuple):
     """The states that each piece passes through while its characters are merged."""
 
     merges: IntArray  # (V,) their number; 0 for special ids
-    symbols: IntArray
-    """The characters of a piece, its symbols after one merge, after two, …, the piece itself."""
+    symbols: IntArray  # the characters of a piece, its symbols after one merge, …, the piece itself
     first: IntArray  # (V,) index of the first symbol of each piece
-    max_ranks: IntArray
-    """For each merge of a piece the highest rank of it and those before it."""
+    max_ranks: IntArray  # for each merge of a piece the highest rank of it and those before it
     first_max_rank: IntArray  # (V,) index of the first rank of each piece
 
     def states(self, ids: IntArray, done: IntArray) -> tuple[IntArray, IntArray]:

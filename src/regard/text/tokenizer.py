@@ -1,7 +1,5 @@
-"""Tokenizers: text <-> ids without loss, by a table of the bytes of each id. Words and characters.
-
-A tokenizer is saved as `name.json`, its card, and for subwords `name.model` beside it.
-"""
+"""Tokenizers: text <-> ids without loss, by a table of the bytes of each id; words and characters.
+One is saved as `name.json`, its card, and for subwords `name.model` beside it."""
 
 import hashlib
 import json
@@ -54,14 +52,11 @@ def _compose(text: str, form: Form) -> str:
 
 
 class Tokenizer(ABC):
-    """A vocabulary, and how text is segmented into its pieces.
+    """A vocabulary, and how text is segmented into its pieces, which may be parts of a UTF-8
+    character. Ids exclude BOS, EOS and PAD. `decode(encode(text))` is the normalised text if no
+    piece is unknown."""
 
-    Ids exclude BOS, EOS and PAD, which batches add. `decode(encode(text))` is the normalised text
-    if no piece is unknown. A piece may be a part of a UTF-8 character.
-    """
-
-    leading_space: ClassVar[bool] = False
-    """Whether a text is encoded with a space before it, so that its first word is like others."""
+    leading_space: ClassVar[bool] = False  # whether a space is put before each text to encode
 
     def __init__(
         self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
@@ -107,11 +102,9 @@ class Tokenizer(ABC):
         write_atomic(folder / f"{name}.json", f"{text}\n".encode())
 
     def surfaces(self, text: str) -> list[str]:
-        """For each id of `encode([text])`, UNK or not, the part of `text` that it covers.
-
-        They are of the normalised text if normalisation does not map characters one to one. A
-        character of several ids belongs to the last of them.
-        """
+        """For each id of `encode([text])`, UNK or not, the part of `text` that it covers; of the
+        normalised text if characters do not map one to one. A character of several ids is the last
+        one's."""
         normal = self._normalize(text)
         surfaces = self._split_surfaces(normal)
         if self.leading_space and surfaces:
@@ -201,8 +194,7 @@ class TokenizerCard(Settings):
 class VocabTokenizer(Tokenizer):
     """The most frequent pieces of the training text; all others are unknown."""
 
-    required_pieces: ClassVar[tuple[str, ...]] = ()
-    """Pieces that are always in the vocabulary."""
+    required_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are always in the vocabulary
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
         """`pieces` exclude the special ones."""
@@ -244,10 +236,8 @@ class VocabTokenizer(Tokenizer):
 
 
 class WordTokenizer(VocabTokenizer):
-    """Words and punctuation marks, each with the space before it; other spaces are pieces.
-
-    An unknown word is one UNK behind a piece for its space, so the number of words is kept.
-    """
+    """Words and punctuation marks, each with the space before it; other spaces are pieces. An
+    unknown word is one UNK behind a piece for its space."""
 
     required_pieces = (" ",)
     leading_space = True

@@ -1,8 +1,8 @@
 """Text -> words, whether its script has spaces or not, and words -> text.
 
-Words are what spaces part, as in `str.split`. In scripts without spaces, such as Japanese, Chinese
-or Thai, each letter is a unit, with the signs that combine with it; so is a word or number of
-another script beside it, and marks in a row: `Debianの起動。` is `Debian の 起 動 。`
+Words are what spaces part. In scripts without spaces each letter is a unit, with the signs that
+combine with it; so is a word or number of another script beside it, and marks in a row:
+`Debianの起動。` is `Debian の 起 動 。`
 """
 
 import codecs
@@ -24,10 +24,8 @@ def _of_category(kinds: str, *blocks: range) -> str:
     return "".join(letter for letter in letters if unicodedata.category(letter)[0] in kinds)
 
 
-COMBINING = _of_category("M", range(0x300, 0xFFFF))
-"""Vowel signs and accents that many scripts write as characters of their own."""
-JOINERS = "\u200c\u200d"
-"""Of Persian and Hindi, within words."""
+COMBINING = _of_category("M", range(0x300, 0xFFFF))  # vowel signs and accents that are characters
+JOINERS = "\u200c\u200d"  # of Persian and Hindi, within words
 # These are letters or marks to Unicode, but stand with the letter before them: AM of Thai and Lao,
 # and the voiced sounds of half-width katakana. The last are variants of Chinese characters.
 _ATTACHED = f"{COMBINING}{JOINERS}\u0e33\u0eb3\uff9e\uff9f\U000e0100-\U000e01ef"
@@ -55,10 +53,8 @@ _LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
 _COMPARED = re.compile(rf"\d+|{_LETTER}|[^\W\d_{UNSPACED_LETTERS}]+")
-CLOSING_MARKS = frozenset(".,;:!?%)]}…")
-"""Marks that stand close behind a word. Quotation marks are not among them: many can be either."""
-OPENING_MARKS = frozenset("([{¿¡")
-"""Marks that stand close before a word."""
+CLOSING_MARKS = frozenset(".,;:!?%)]}…")  # close behind a word; quotation marks may be either
+OPENING_MARKS = frozenset("([{¿¡")  # marks that stand close before a word
 FULL_WIDTH_MARKS = frozenset("。、，．：；！？（）［］｛｝「」『』【】《》〈〉・")
 """Marks that no space stands beside."""
 
@@ -117,10 +113,7 @@ class MergedWords(NamedTuple):
 
 def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
     """Words of a text that begin with the units of these numbers, or behind a space."""
-    spans = unit_spans(text)
-    words: list[str] = []
-    sizes: list[int] = []
-    word_of: list[int] = []
+    spans, words, sizes, word_of = unit_spans(text), list[str](), list[int](), list[int]()
     for number, (first, last) in enumerate(spans):
         if number in begins or not number or spans[number - 1][1] != first:
             words.append("")
@@ -166,11 +159,8 @@ class Detokenized(NamedTuple):
 
 
 def detokenize(words: Sequence[str]) -> Detokenized:
-    """The sentence that `words` were cut from, as well as one can tell.
-
-    Marks move to their words, and so does what begins with an apostrophe: `it 's (` `here ) .`
-    becomes `it's (here).` Between letters of a script without spaces there is none.
-    """
+    """The sentence that `words` were probably cut from: marks move to their words, and so does what
+    begins with an apostrophe: `it 's (` `here ) .` becomes `it's (here).`"""
     text = ""
     word_at: list[int | None] = []
     for number, word in enumerate(words):
