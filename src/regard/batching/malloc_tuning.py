@@ -1,4 +1,4 @@
-"""Keeps memory that a training step frees and the next one asks for again."""
+"""Keeps memory that a training step frees and the next one allocates again."""
 
 import ctypes
 import os

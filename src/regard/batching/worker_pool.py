@@ -29,7 +29,7 @@ MIN_SECONDS = 3.0  # of work, ahead or in all calls so far, from which workers a
 WORKER_ENV = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
-    # Keep freed memory, which the next step asks for again.
+    # Keep freed memory, which the next step allocates again.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }

@@ -319,10 +319,8 @@ class _Training:
         self.progress = replace(self.progress, step=step, position=positioned[-1].next_position)
 
     def _learning_rate(self, step: int) -> float:
-        s = self.settings
-        return learning_rate(
-            step, s.optimizer.learning_rate, s.schedule, width=self.width, steps=s.steps
-        )
+        s, peak = self.settings, self.settings.optimizer.learning_rate
+        return learning_rate(step, peak, s.schedule, width=self.width, steps=s.steps)
 
     def after_update(self) -> None:
         """Log, validate and save when due; nothing else reads from the device."""
@@ -445,10 +443,8 @@ class _Training:
         weights = self.folder / "weights"
         with self._swapped_weights(self.ema.shadow if self.ema else None):
             save_weights(weights / "last.safetensors", self.model.state_dict())
-        kept = intact_weights(
-            [validated_weights_path(self.folder, step) for _, step in progress.best],
-            self.reporter.noted,
-        )
+        best_files = [validated_weights_path(self.folder, step) for _, step in progress.best]
+        kept = intact_weights(best_files, self.reporter.noted)
         if not kept:
             self.reporter.noted("none of the best weights is left; the last ones are used")
             kept = [weights / "last.safetensors"]

@@ -25,10 +25,8 @@ class SamplingSelector:
         where: device,
     ) -> None:
         self.settings, self.width, self.initial_width = settings, samples, samples
-        uniforms = [
-            [_uniform_numbers((settings.seed, number, k), longest) for k in range(samples)]
-            for number in numbers
-        ]
+        seeds = ([(settings.seed, number, k) for k in range(samples)] for number in numbers)
+        uniforms = [[_uniform_numbers(seed, longest) for seed in row] for row in seeds]
         self._uniforms = torch.from_numpy(np.array(uniforms)).to(where)  # (B, K, steps)
 
     def fused(

@@ -95,10 +95,8 @@ class _GrowingTree:
             key = self._key(candidate)
             if key not in self._children:
                 self._children[key] = len(self._nodes)
-                node_state = node_states.get(candidate, "dropped")
-                self._nodes.append(
-                    Node(key[0], candidate.token, candidate.log_probability, node_state)
-                )
+                state = node_states.get(candidate, "dropped")
+                self._nodes.append(Node(*key, candidate.log_probability, state))
         self.cells = [
             None if candidate is None else self._children[self._key(candidate)]
             for candidate in continuing
