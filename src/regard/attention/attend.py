@@ -17,12 +17,11 @@ from regard.kernels.dropout import apply_dropout
 from regard.types import AttentionHook, Site
 
 SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""torch's kernels on a GPU, without cuDNN's, its first choice in half precision: that one returns
-the mean of all values for a fully masked query, and compiles 0.2 s for each new shape. Selecting
-them costs microseconds a call, unless `torch.backends.cuda.enable_cudnn_sdp(False)` was called."""
+"""torch's kernels on a GPU but cuDNN's, which returns the mean of all values for a fully masked
+query, and compiles for each shape. `torch.backends.cuda.enable_cudnn_sdp(False)` saves selecting
+them at each call, which takes microseconds."""
 CPU_FORMULA_MAX_KEYS = 128
-"""In half precision on a CPU, the backward pass of torch's kernel takes up to seven times as long
-as that of the formula for at most this many keys."""
+"""Up to here, in half precision on a CPU, the formula trains faster than the kernel."""
 
 
 def padding_mask(real: Tensor) -> Tensor:
@@ -52,10 +51,7 @@ class KeyValues(NamedTuple):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis where `mask` is True; fully masked rows yield zeros.
-
-    Half precision is computed and returned in float32.
-    """
+    """Softmax over the last axis where `mask` is True, zeros elsewhere; at least in float32."""
     masked = ~mask
     wide = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.masked_fill(masked, float("-inf")).softmax(-1, dtype=wide)
@@ -103,9 +99,8 @@ def fused_attention(
 ) -> Tensor:
     """`attend` by torch's kernel, for scores that are `scale` times a dot product."""
     if bias is not None:
-        bias = torch.where(mask, bias, float("-inf")).to(queries.dtype)
+        mask = torch.where(mask, bias, float("-inf")).to(queries.dtype)
     with sdpa_kernel(SDPA_BACKENDS) if _may_use_cudnn(queries) else nullcontext():
-        mask = mask if bias is None else bias
         return F.scaled_dot_product_attention(
             queries, *kv, attn_mask=mask, dropout_p=dropout, scale=scale
         )

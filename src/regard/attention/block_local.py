@@ -1,8 +1,7 @@
 """Sliding-window attention in blocks: time and memory linear in the length of a sequence.
 
-A sequence is cut into blocks of W positions, W being the reach of the window. All keys in the
-windows of a block's queries lie in the block and its neighbours, so N blocks of W queries attend
-to at most 3 W keys each: T · 3 W scores instead of T · T.
+With blocks of W positions, W being the reach of the window, all keys that a block's queries may
+attend to lie in the block and its neighbours: T · 3 W scores instead of T · T.
 """
 
 from typing import NamedTuple

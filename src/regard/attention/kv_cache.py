@@ -41,10 +41,7 @@ class SourceMask(NamedTuple):
         return SourceMask(self.mask[sentences], self.bias[sentences])
 
     def zero_masked(self, kv: KeyValues) -> KeyValues:
-        """`kv` (B, H, S, K), contiguous, with masked values set to zero.
-
-        So a fully masked query, whose weights are then all equal, yields zeros.
-        """
+        """Contiguous `kv` (B, H, S, K), masked values zero: a fully masked query yields zeros."""
         values = kv.values.masked_fill(~self.mask.mT, 0.0)
         return KeyValues(kv.keys.contiguous(), values.contiguous())
 
@@ -58,9 +55,8 @@ def use_attend_step(queries: Tensor) -> bool:
 def attend_step(queries: Tensor, kv: KeyValues, bias: Tensor, *, scale: float) -> Tensor:
     """`attend` for few queries and a scaled dot product: (B, H, T, K) -> (B, H, T, K').
 
-    torch's fused kernel, made for blocks of many queries, takes about twice as long. `bias`, which
-    broadcasts to (B, H, T, S), is added to the scores: 0 or, to mask a key, -inf or a number close
-    to it. A query may be fully masked only if the masked values are zero.
+    torch's fused kernel takes about twice as long. `bias` (B, 1|H, T|1, S), added to the scores, is
+    very low or -inf to mask a key. A query may be fully masked only if masked values are zero.
     """
     supported = bias.shape[1] == 1 and kv.keys.shape == kv.values.shape
     if use_decode_attention(queries) and supported and not torch.is_grad_enabled():
@@ -108,10 +104,7 @@ class KVCache(NamedTuple):
         return KVCache(KeyValues(*(F.pad(x, (0, 0, 0, num_slots)) for x in self.kv)))
 
     def append(self, added: KeyValues, write_index: Tensor | None = None) -> "KVCache":
-        """These slots, then the `added` ones (B, H, K, D).
-
-        A static cache is written in place, at the slots `write_index` (K,).
-        """
+        """These slots, then `added` (B, H, K, D); with a `write_index` (K,), writes in place."""
         if write_index is not None:
             for slots, new in zip(self.kv, added, strict=True):
                 slots.index_copy_(2, write_index, new)

@@ -52,9 +52,8 @@ class MonotonicWindow(nn.Module):
 class PredictedWindow(nn.Module):
     """`reach` words to either side of a position that each query predicts (*local-p*).
 
-    The position is p = S · sigmoid(vᵀ tanh(W q)), for a source of S words counted from 0, and
-    weights are multiplied by a Gaussian around it with σ = reach / 2. In the paper they then no
-    longer sum to one; here its logarithm is added to the scores, so that they do.
+    It is p = S · sigmoid(vᵀ tanh(W q)) in a source of S words, counted from 0. The logarithm of a
+    Gaussian around it, σ = reach / 2, is added to the scores; the paper multiplies the weights.
     """
 
     def __init__(self, width: int, reach: int) -> None:
@@ -66,9 +65,8 @@ class PredictedWindow(nn.Module):
     def forward(self, queries: Tensor, positions: Tensor, real: Tensor) -> WindowMask:
         """See `GlobalWindow`."""
         lengths = real.sum(1, keepdim=True)  # (B, 1)
-        fractions = torch.sigmoid(self.place(torch.tanh(self.hidden(queries)))).squeeze(
-            -1
-        )  # (B, T)
+        hidden = torch.tanh(self.hidden(queries))  # (B, T, D)
+        fractions = torch.sigmoid(self.place(hidden)).squeeze(-1)  # (B, T)
         wide = torch.promote_types(fractions.dtype, torch.float32)  # bfloat16 is too coarse
         centres = lengths * fractions.to(wide)  # (B, T)
         near = window_mask(centres, real.shape[1], self.reach)  # (B, T, S)
@@ -79,10 +77,6 @@ class PredictedWindow(nn.Module):
 
 def build_window(name: WindowName, width: int, reach: int) -> nn.Module:
     """The window called `name`, for queries of `width`; `reach` is D in the paper."""
-    match name:
-        case "global":
-            return GlobalWindow()
-        case "local-m":
-            return MonotonicWindow(reach)
-        case "local-p":
-            return PredictedWindow(width, reach)
+    if name == "local-p":
+        return PredictedWindow(width, reach)
+    return GlobalWindow() if name == "global" else MonotonicWindow(reach)

@@ -51,14 +51,10 @@ class StackedLinear(nn.Linear):
 
 
 class AttentionHeads(nn.Module):
-    """Scaled dot-product attention in `heads` subspaces, whose outputs `out` projects.
+    """Scaled dot-product attention in `heads` subspaces, returned side by side."""
 
-    The forward pass returns them side by side: the residual connection of a layer applies `out`.
-    """
-
-    heads: int
-    dropout: float
     out: nn.Linear
+    """Projects the heads; applied by the residual connection of a layer."""
 
     def __init__(self, heads: int, dropout: float) -> None:
         super().__init__()
@@ -71,11 +67,7 @@ class AttentionHeads(nn.Module):
 
 
 class MultiHeadAttention(AttentionHeads):
-    """Vaswani et al. 2017, section 3.2.2.
-
-    The projections of queries, keys and values are one matrix, in this order, so that
-    self-attention computes all three in one product, and cross-attention keys and values in one.
-    """
+    """Vaswani et al. 2017, section 3.2.2; one matrix projects to queries, keys and values."""
 
     def __init__(self, width: int, heads: int, *, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__(heads, dropout)
@@ -148,11 +140,7 @@ class MultiHeadAttention(AttentionHeads):
 
 
 class SelfAttention(MultiHeadAttention):
-    """Multi-head attention of a sequence to itself.
-
-    `rotary` rotates queries and keys by their positions, `relative` adds a bias that depends on
-    their distance, and `window` limits that distance.
-    """
+    """Self-attention; `rotary` and `relative` encode positions, `window` limits their distance."""
 
     def __init__(
         self,
@@ -169,10 +157,7 @@ class SelfAttention(MultiHeadAttention):
         self.rotary, self.relative, self.window = rotary, relative, window
 
     def project_all(self, x: Tensor, position: int | None = None) -> tuple[Tensor, KeyValues]:
-        """Queries, keys and values of `x` (B, T, D).
-
-        The T rows are positions 0 to T - 1, or hypotheses that are all at `position`.
-        """
+        """Queries, keys, values of `x` (B, T, D), at positions 0 to T - 1 or all at `position`."""
         queries, kv = super().project_all(x)
         if not self.rotary:
             return queries, kv
@@ -221,10 +206,8 @@ class LayerAttention(ABC, Generic[OwnT]):
     """
 
     part: Literal["encoder", "decoder"]
-    real: Tensor | None
-    """(B, T) where a position is not padding; None: everywhere."""
-    step: int | None
-    """The target position being decoded; None when all positions are computed at once."""
+    real: Tensor | None  # (B, T) where a position is not padding; None: everywhere
+    step: int | None  # the target position being decoded; None: all positions at once
 
     @abstractmethod
     def self_attend(self, attention: OwnT, x: Tensor, layer: int) -> Tensor:
@@ -247,10 +230,8 @@ class PaddedAttention(LayerAttention[SelfAttention]):
     step = None
 
     def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
-        queries, kv = attention.project_all(x)
-        heads: Tensor = attention(
-            queries, kv, self.mask, site=Site(self.part, layer), hook=self.hook
-        )
+        (queries, kv), site = attention.project_all(x), Site(self.part, layer)
+        heads: Tensor = attention(queries, kv, self.mask, site=site, hook=self.hook)
         return heads
 
     def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
@@ -277,7 +258,9 @@ class PackedAttention(LayerAttention[SelfAttention]):
             positions, (*turned, values) = self.layout.positions(), stacked.unbind(1)  # (N, H, K)
             turned = [apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in turned]
             parts = [y[:, None] for y in (*turned, values)]  # (N, 1, H, K) each
-        return self._attend(attention, parts, self.layout, causal=self.part == "decoder")
+        causal, scale, p = self.part == "decoder", attention.scale, attention.dropout_p
+        args = VarlenArgs(self.layout, self.layout, causal, scale, p)
+        return attend_packed(parts, args).flatten(1)  # (N, D)
 
     def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         assert self.memory is not None
@@ -285,19 +268,8 @@ class PackedAttention(LayerAttention[SelfAttention]):
         queries = torch.unflatten(attention.project_slice(x, 0, 1), -1, (1, attention.heads, -1))
         kv = torch.unflatten(attention.project_slice(memory, 1, 3), -1, (2, attention.heads, -1))
         # (N, 1, H, K) and (M, 2, H, K)
-        return self._attend(attention, [queries, kv], memory_layout, causal=False)
-
-    def _attend(
-        self,
-        attention: MultiHeadAttention,
-        parts: Sequence[Tensor],
-        key_layout: PackedLayout,
-        *,
-        causal: bool,
-    ) -> Tensor:
-        scale, p = attention.scale, attention.dropout_p
-        args = VarlenArgs(self.layout, key_layout, causal, scale, p)
-        return attend_packed(parts, args).flatten(1)  # (N, D)
+        args = VarlenArgs(self.layout, memory_layout, False, attention.scale, attention.dropout_p)
+        return attend_packed([queries, kv], args).flatten(1)  # (N, D)
 
 
 @dataclass
@@ -319,15 +291,9 @@ class CachedAttention(LayerAttention[SelfAttention]):
         if attention.relative is not None:
             distances = ancestry.positions[None] - (ancestry.length - 1)  # (1, P)
             bias = attention.relative(queries, distances)  # (B, H, K, P)
+        score, site, p = attention.score, Site("decoder", layer, self.step), attention.dropout_p
         mixed = attend_cached(
-            attention.score,
-            queries,
-            cache,
-            ancestry,
-            site=Site("decoder", layer, self.step),
-            bias=bias,
-            dropout=attention.dropout_p,
-            hook=self.hook,
+            score, queries, cache, ancestry, site=site, bias=bias, dropout=p, hook=self.hook
         )
         return merge_heads(mixed)
 

@@ -20,10 +20,7 @@ def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32)
 
 
 def sinusoid(positions: Tensor, width: int) -> Tensor:
-    """sin(p / 10000^(2i/D)) at 2i and the cosine at 2i + 1: (T,) -> (T, D), float32.
-
-    Vaswani et al. 2017, section 3.5.
-    """
+    """sin(p / 10000^(2i/D)) at 2i, cos at 2i + 1: (T,) -> (T, D) (Vaswani et al. 2017, 3.5)."""
     phases = angles(positions, width)  # (T, D / 2)
     return torch.stack([phases.sin(), phases.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
@@ -85,10 +82,7 @@ def check_length(length: int, limit: int | None) -> None:
 
 
 def relative_positions(queries: int, keys: int, *, first: int = 0, device: torch.device) -> Tensor:
-    """The position of each key minus that of each query: (T, S).
-
-    Query 0 is at position 0, key 0 at position `first`.
-    """
+    """The position of each key, from `first`, minus that of each query, from 0: (T, S)."""
     key_positions = torch.arange(first, first + keys, device=device)  # (S,)
     return key_positions - torch.arange(queries, device=device)[:, None]  # (T, S)
 
@@ -99,9 +93,8 @@ class RelativeKeys(nn.Module):
         e_ij = q_i · (k_j + a_{clip(j - i)}) / √K
 
     All heads share the vectors. Distances are clipped to `back` before and `ahead` behind the
-    query, the paper's k; a decoder needs none ahead. q_i · a / √K is computed separately, as a
-    bias for a fused kernel. The paper also has such vectors for the values, which change nothing
-    (its table 3: 25.8 BLEU with and without); here there are none.
+    query, the paper's k. q_i · a / √K is a bias for a fused kernel. The paper's vectors for values,
+    which change nothing (its table 3: 25.8 BLEU with and without), are left out.
     """
 
     def __init__(self, width: int, *, back: int, ahead: int) -> None:

@@ -22,10 +22,7 @@ class ScoreFunction(nn.Module, ABC):
         return keys
 
     def scale(self, width: int) -> float | None:
-        """The c for which the scores are c times the dot product of queries and prepared keys.
-
-        None where they are not: then no fused kernel can compute them.
-        """
+        """c if scores are c times the dot product, as a fused kernel computes them; else None."""
         return None
 
     @abstractmethod
@@ -85,10 +82,7 @@ class AdditiveScore(ScoreFunction):
 
 
 class TanhProductScore(AdditiveScore):
-    """Σ_d v_d tanh(W q)_d tanh(U k)_d (Shazeer et al. 2017, appendix G).
-
-    It is as good as the additive one there, and all scores come from one product of matrices.
-    """
+    """Σ_d v_d tanh(W q)_d tanh(U k)_d (Shazeer et al. 2017, appendix G): one matrix product."""
 
     def prepare(self, keys: Tensor) -> Tensor:
         return torch.tanh(self.key(keys)) * self.energy.weight[0]

@@ -1,8 +1,7 @@
 """Attention of packed sentences: one row of N tokens, without padding between the sentences.
 
-Linear layers, norms and dropout treat each token separately, so they run on N real tokens as well
-as on a padded (B, S). Only attention must know where a sentence begins and ends. It is computed by
-a kernel on a GPU, by batched products for short sentences on a CPU, and else in a padded form.
+Only attention must know where a sentence begins and ends. It is computed by a kernel on a GPU, by
+batched products for short sentences on a CPU, and else in a padded form.
 """
 
 from collections.abc import Sequence
@@ -23,8 +22,7 @@ DOT, NO_SITE = DotScore(), Site("decoder", 0)  # of attention without a hook
 CPU_BMM_MAX_LENGTH = 256
 """For longer sentences torch's fused kernel is as fast, and needs less memory."""
 REGISTER_BYTES = 64
-"""The size of a vector register. Rows of scores fill whole registers: a softmax over 26 numbers in
-bfloat16 takes four times as long as one over 32."""
+"""Rows of scores fill whole vector registers: a softmax over 26 numbers is slower than over 32."""
 
 
 class PackedLayout(NamedTuple):
@@ -36,10 +34,7 @@ class PackedLayout(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor, indices: Tensor) -> "PackedLayout":
-        """From the `mask` (B, S) of a padded batch and the `indices` (N,) of its real tokens.
-
-        The indices follow from the mask, but only by a synchronization with the device.
-        """
+        """From `mask` (B, S) and its true `indices` (N,): to compute these is a GPU sync."""
         cu_seqlens = F.pad(mask.sum(1).cumsum(0), (1, 0))  # (B + 1,)
         return cls(cu_seqlens.to(torch.int32), indices, mask)
 
@@ -71,35 +66,24 @@ class PackedLayout(NamedTuple):
 
 
 class VarlenArgs(NamedTuple):
-    """Which queries attend to which keys, and how.
-
-    Queries attend to their own sentence; if `causal`, which needs one layout for queries and keys,
-    not to later tokens. Scores are `scale` times the dot product of query and key.
-    """
+    """Which queries attend to which keys, always of the same sentence, and how."""
 
     query_layout: PackedLayout
     key_layout: PackedLayout
-    causal: bool
-    scale: float
+    causal: bool  # not to later tokens; both layouts must be the same
+    scale: float  # the factor of the dot products
     dropout: float = 0.0
 
 
 def attend_packed(parts: Sequence[Tensor], args: VarlenArgs) -> Tensor:
     """The attention output of queries (N, H, K) for keys and values (M, H, K): (N, H, K).
 
-    `parts` hold them in this order as projections return them, (·, P, H, K): all three in one,
-    (N, 3, H, K), or apart, such as (N, 1, H, K) and (M, 2, H, K). The kernel reads them, and
-    writes their gradients, in place.
+    `parts` hold them as projections return them, (·, P, H, K): see `attend_varlen`.
     """
     if use_varlen_attention(parts[0]):
-        query_rows, key_rows = (
-            PackedRows(x.cu_seqlens, x.indices, x.max_seqlen)
-            for x in (args.query_layout, args.key_layout)
-        )
+        rows = (PackedRows(x.cu_seqlens, x.indices, x.max_seqlen) for x in args[:2])
         causal, scale, dropout = args[2:]
-        return attend_varlen(
-            parts, query_rows, key_rows, causal=causal, scale=scale, dropout=dropout
-        )
+        return attend_varlen(parts, *rows, causal=causal, scale=scale, dropout=dropout)
     queries, keys, values = (x for part in parts for x in part.unbind(1))  # (N, H, K), (M, H, K)
     compute = cpu_bmm_attention if use_cpu_bmm(queries, args) else padded_attention
     return compute(queries, keys, values, args)
@@ -130,11 +114,7 @@ def use_cpu_bmm(queries: Tensor, args: VarlenArgs) -> bool:
 
 
 def cpu_bmm_attention(queries: Tensor, keys: Tensor, values: Tensor, args: VarlenArgs) -> Tensor:
-    """`attend_packed` by batched products of all heads of all sentences, and a softmax.
-
-    torch's fused kernel treats each head of each sentence separately, and in half precision its
-    backward pass takes five times as long.
-    """
+    """`attend_packed` by batched products: torch's backward pass is slower, up to five times."""
     register = REGISTER_BYTES // keys.dtype.itemsize
     num_keys = -(-args.key_layout.max_seqlen // register) * register
     query_index = PaddedIndex.of(args.query_layout, args.query_layout.max_seqlen)

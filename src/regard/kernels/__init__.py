@@ -1,7 +1,6 @@
 """Triton kernels for GPUs, and CPU formulas that are faster than torch's.
 
-A module of this folder launches the kernels of its namesake in `triton/`, which is imported with
-the first launch. `dispatch` decides whether a kernel applies; where none does, the caller computes
-the plain formula. Under Triton's interpreter (TRITON_INTERPRET=1) the kernels run on a CPU, which
-is how they are tested.
+A module launches the kernels of its namesake in `triton/`, imported with the first launch. Where
+`dispatch` says that no kernel applies, the caller computes the plain formula. Tests run kernels on
+a CPU, by Triton's interpreter (TRITON_INTERPRET=1).
 """

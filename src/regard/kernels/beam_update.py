@@ -1,8 +1,6 @@
-"""Everything that follows the choice of continuations in a search step, in one kernel.
+"""The update of a beam after the choice of continuations, in one kernel instead of some fifty.
 
-It appends tokens to hypotheses, moves finished ones to the n-best list and decides which sentences
-are done: little arithmetic, but some fifty operations, whose launches take as long as those of all
-layers of a model. The plain way is `_update_beam` of `decoding.search.step`.
+The plain way is `_update_beam` of `decoding.search.step`.
 """
 
 from typing import Literal, NamedTuple
@@ -36,13 +34,10 @@ class NBest(NamedTuple):
 class BeamUpdateConfig(NamedTuple):
     """Settings of the search."""
 
-    width: int
-    """Hypotheses that continue; only the best `width` continuations may end."""
-    n_best: int
-    """Finished hypotheses that must be final before a sentence is done."""
+    width: int  # hypotheses that continue; only the best `width` continuations may end
+    n_best: int  # finished hypotheses that must be final before a sentence is done
     stop: Literal["safe", "size", "limit"]
-    factor: float | Tensor
-    """Turns a log-probability into a score; may be on the device alone."""
+    factor: float | Tensor  # turns a log-probability into a score; may be on the device alone
     eos: int
     pad: int
 

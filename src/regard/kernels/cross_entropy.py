@@ -18,8 +18,7 @@ def cross_entropy_and_grad_(
 ) -> tuple[Tensor, Tensor]:
     """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,).
 
-    `logits` become the gradients of the sum of the losses. A row whose label is IGNORE_INDEX has
-    zeros.
+    `logits` become the gradients of the summed losses. A row labelled IGNORE_INDEX has zeros.
     """
     if logits.stride(1) != 1:
         raise ValueError(f"a row of logits must lie side by side, got strides {logits.stride()}")

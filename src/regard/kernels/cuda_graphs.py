@@ -1,7 +1,6 @@
 """CUDA graphs: work is captured once and replayed, so that a GPU does not wait for the host.
 
-A step has hundreds of kernels, whose launches take longer than they run; a graph launches all at
-once. Shapes and addresses are fixed: inputs are copied to static tensors (`copy_to_static`).
+Shapes and addresses are fixed: inputs are copied to static tensors (`copy_to_static`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,8 +14,7 @@ from torch import Tensor
 
 Replay = Callable[[], None]
 
-_capture_lock = Lock()
-"""A process can have one capture under way: other threads wait."""
+_capture_lock = Lock()  # a process can have one capture under way
 
 
 class CaptureError(Exception):

@@ -1,8 +1,4 @@
-"""Attention of the few queries that a search step has for each sentence.
-
-A general kernel has tiles of 64 or 128 queries, of which a beam fills 5, and wants a mask in a form
-that takes more operations to make than the attention itself.
-"""
+"""Attention of the few queries of a search step, which would leave most of a tile of 64 empty."""
 
 from torch import Tensor
 

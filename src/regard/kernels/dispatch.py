@@ -106,13 +106,10 @@ def use_beam_update(log_probs: Tensor, capacity: int) -> bool:
 def launch(
     module: str, kernel: str, grid: tuple[int, ...], *args: Any, on: Tensor, **options: Any
 ) -> None:
-    """Launch a `kernel` of a `module` of `triton/` on the device of the tensor `on`.
-
-    Fused multiply-add is Triton's default only up to version 3.9.
-    """
+    """Launch a `kernel` of a `module` of `triton/` on the device of the tensor `on`."""
     compiled = getattr(import_module(f"regard.kernels.triton.{module}"), kernel)
     with torch.cuda.device_of(on):  # type: ignore[no-untyped-call]
-        compiled[grid](*args, **options, enable_fp_fusion=True)
+        compiled[grid](*args, **options, enable_fp_fusion=True)  # the default up to Triton 3.9
 
 
 def next_power_of_two(size: int, *, least: int = 1) -> int:

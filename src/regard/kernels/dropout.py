@@ -1,7 +1,7 @@
-"""Dropout (Srivastava et al. 2014), on a CPU for little more than the price of a product.
+"""Dropout (Srivastava et al. 2014).
 
-Kernels that drop numbers (`triton/dropout_rng.py`) compute whether one is dropped from a seed and
-its index, so that the backward pass computes the mask again instead of reading it.
+On a CPU torch draws a double for each number, which takes three times as long as the linear layer
+beside it; here 64 random bits serve four numbers. For kernels see `triton/dropout_rng.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -38,11 +38,7 @@ class Dropout(nn.Module):
 
 
 def apply_dropout(x: Tensor, p: float) -> Tensor:
-    """`x` with about `p` of its numbers set to 0 and the others scaled up to keep the mean.
-
-    On a CPU torch draws a double for each number, which takes three times as long as the linear
-    layer beside it; here 64 random bits serve four numbers.
-    """
+    """`x` with about `p` of its numbers set to 0 and the others scaled up to keep the mean."""
     if p == 0:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():

@@ -11,10 +11,7 @@ from regard.kernels.dropout import draw_seed, drop_threshold
 TILE_SIZE = 2048
 """Numbers of the rows that a program handles at a time."""
 PROGRAMS = 528
-"""Of the backward pass, which sum the gradients of the vectors: four for each processor of an H200.
-
-Constant, as another number would compile the kernel again.
-"""
+"""Of the backward pass, four for each processor of an H200; constant, or it is compiled again."""
 
 
 class LayerNormParams(NamedTuple):
@@ -105,11 +102,7 @@ def _options(bias: Tensor | None, dropout: float, return_sum: bool, width: int) 
         raise ValueError(f"rows of at most {MAX_NORM_WIDTH} numbers can be normed, got {width}")
     width_pow2 = next_power_of_two(width)
     return {
-        "BIAS": bias is not None,
-        "DROPOUT": dropout > 0,
-        "RETURN_SUM": return_sum,
-        "WIDTH": width,
-        "WIDTH_POW2": width_pow2,
-        "ROWS": max(1, TILE_SIZE // width_pow2),
+        "BIAS": bias is not None, "DROPOUT": dropout > 0, "RETURN_SUM": return_sum,
+        "WIDTH": width, "WIDTH_POW2": width_pow2, "ROWS": max(1, TILE_SIZE // width_pow2),
         "num_warps": max(4, width_pow2 // 512),  # a wide row needs more registers
-    }
+    }  # fmt: skip

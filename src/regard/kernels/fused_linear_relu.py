@@ -1,8 +1,4 @@
-"""A linear layer and its ReLU, for training.
-
-The ReLU is fused into the matrix product, and its gradient with that of the bias: two passes less
-over the widest activations of a Transformer.
-"""
+"""A linear layer and its ReLU in one product, and the gradients of ReLU and bias in one pass."""
 
 from typing import Any
 

@@ -1,8 +1,6 @@
-"""The best continuations of each sentence of a search, straight from its logits.
+"""The best continuations of each sentence of a search, from logits that are read once.
 
-The plain way (`Rules.log_probs`, `BeamSelector`) computes all log-probabilities, masks those of
-banned tokens and finds the top k: four passes over the largest tensor of a step, two of which write
-it. These kernels read it once.
+The plain way (`Rules.log_probs`, `BeamSelector`) passes over this largest tensor four times.
 """
 
 from typing import NamedTuple
@@ -20,13 +18,10 @@ NUMBERS_PER_THREAD = 16
 class TokenRules(NamedTuple):
     """Which tokens are allowed at every step."""
 
-    banned: tuple[int, ...]
-    """Ids below 32."""
-    eos: int
-    """Its log-probability is at least `floor`."""
+    banned: tuple[int, ...]  # ids below 32
+    eos: int  # its log-probability is at least `floor`
     floor: float
-    banned_keep_mass: bool
-    """Whether banned tokens keep their share of the probability."""
+    banned_keep_mass: bool  # whether banned tokens keep their share of the probability
 
 
 def topk_continuations(

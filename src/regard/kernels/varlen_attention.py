@@ -1,8 +1,4 @@
-"""Attention of packed sentences, which lie end to end without padding, for training.
-
-A general kernel has tiles of 64 or 128 queries of one sentence. Sentences of 29 tokens, the mean of
-news text, leave most of such a tile empty; here several of them share a tile.
-"""
+"""Attention of packed sentences, without padding, for training: short ones share a tile."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -30,8 +26,7 @@ class Tiles(NamedTuple):
     rows: int  # queries at a time
     cols: int  # keys at a time
     warps: int = 4
-    stride: int = 0
-    """Backward: consecutive tokens whose sentences a program handles."""
+    stride: int = 0  # backward: consecutive tokens whose sentences a program handles
 
 
 class TilePlan(NamedTuple):
@@ -63,8 +58,7 @@ def attend_varlen(
     (N, 3, H, K), as one projection makes them; queries (N, 1, H, K) and the others (M, 2, H, K); or
     three tensors. Gradients have the shapes of the parts, so that nothing is copied.
     """
-    numbers = causal, scale, dropout
-    mixed: Tensor = _AttendVarlen.apply(of_queries, of_keys, numbers, *parts)  # type: ignore[no-untyped-call]
+    mixed: Tensor = _AttendVarlen.apply(of_queries, of_keys, (causal, scale, dropout), *parts)  # type: ignore[no-untyped-call]
     return mixed
 
 
@@ -83,7 +77,7 @@ class _AttendVarlen(torch.autograd.Function):
         mixed = queries.new_empty(num, heads, width)
         logsums = queries.new_empty(heads, num, dtype=torch.float32)
         seed = draw_seed(queries.device) if dropout else None
-        tiles = _tile_plan(width).forward
+        tiles = TILE_PLANS.get(_width_pow2(width), TilePlan()).forward
         launch(
             "varlen_attention", "forward", (heads, -(-num // tiles.rows)),
             queries, keys, values, mixed, logsums, logsums if seed is None else seed,
@@ -106,7 +100,7 @@ class _AttendVarlen(torch.autograd.Function):
             return None, None, None, *(x.zero_() for x in grads)
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         inputs, input_grads = _split_qkv(parts), _split_qkv(grads)
-        tiles = _tile_plan(width).backward
+        tiles = TILE_PLANS.get(_width_pow2(width), TilePlan()).backward
         launch(
             "varlen_attention", "backward", (heads, -(-num // tiles.stride)),
             *inputs, mixed, grad, logsums, *input_grads, logsums if seed is None else seed,
@@ -133,18 +127,12 @@ def _token_and_head_strides(*tensors: Tensor) -> list[int]:
     return [x.stride(axis) for x in tensors for axis in (0, 1)]
 
 
-def _tile_plan(width: int) -> TilePlan:
-    return TILE_PLANS.get(next_power_of_two(width, least=MIN_TILE), TilePlan())
+def _width_pow2(width: int) -> int:
+    return next_power_of_two(width, least=MIN_TILE)
 
 
 def _options(causal: bool, dropout: float, width: int, tiles: Tiles) -> dict[str, Any]:
     return {
-        "CAUSAL": causal,
-        "DROPOUT": dropout > 0,
-        "WIDTH": width,
-        "WIDTH_POW2": next_power_of_two(width, least=MIN_TILE),
-        "ROWS": tiles.rows,
-        "COLS": tiles.cols,
-        "num_warps": tiles.warps,
-        "num_stages": 1,
-    }
+        "CAUSAL": causal, "DROPOUT": dropout > 0, "WIDTH": width, "WIDTH_POW2": _width_pow2(width),
+        "ROWS": tiles.rows, "COLS": tiles.cols, "num_warps": tiles.warps, "num_stages": 1,
+    }  # fmt: skip

@@ -11,8 +11,7 @@ class Convolution(nn.Module):
         y_t = W [x_{t-r}; x_{t-r+dilation}; …; x_{t-r+(kernel-1)·dilation}] + b
 
     Beyond its ends a sequence is zeros, and padding must be zeros too. A *gated* convolution has
-    twice the outputs, and is A ∘ σ(B), a gated linear unit (Dauphin et al. 2016). The neighbours
-    are concatenated for one matrix product, so that a step is the same product as a sequence.
+    twice the outputs, and is A ∘ σ(B), a gated linear unit (Dauphin et al. 2016).
     """
 
     def __init__(
@@ -20,8 +19,7 @@ class Convolution(nn.Module):
     ) -> None:
         super().__init__()
         self.inputs, self.dilation, self.gated = inputs, dilation, gated
-        self.span = (kernel - 1) * dilation
-        """The distance of the first and the last position of a window."""
+        self.span = (kernel - 1) * dilation  # from the first to the last position of a window
         self.linear = nn.Linear(kernel * inputs, 2 * outputs if gated else outputs)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -58,10 +56,7 @@ class CausalConvolution(Convolution):
         return (self.forward(x), None) if window is None else self.step(x, window)
 
     def step(self, x: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
-        """The output (B, K, outputs) of the newest position `x` (B, K, inputs), and the window.
-
-        `window` is (B, K, span, inputs), of the positions before, the newest last.
-        """
+        """(B, K, inputs) -> (B, K, outputs), with the next `window` (B, K, span, inputs)."""
         extended = torch.cat([window, x[:, :, None]], 2)  # (B, K, span + 1, inputs)
         windows = extended[:, :, :: self.dilation].flatten(2)  # (B, K, kernel * inputs)
         return self._project(windows), extended[:, :, 1:]

@@ -27,9 +27,7 @@ class AttentionLstm(nn.Module):
         a_t = Σ_s softmax_s(vᵀ tanh(W h_{t-1} + U m_s)) m_s
         h_t = LSTM([x_t; a_t], h_{t-1})
 
-    It is the bottom of a deep decoder, and must go step by step, as each query depends on the step
-    before; once the contexts of all positions are known, the layers above run over the whole
-    target at once. `score` may be another score function; for `units` see `RecurrentLayer`.
+    It goes step by step, as each query depends on the step before. `units`: see `RecurrentLayer`.
     """
 
     def __init__(
@@ -114,12 +112,8 @@ class ResidualStack(nn.Module):
 
 
 FAST_FORWARD_DIVISOR = 4.0
-"""By which f, some four or five times larger than h, is divided on its way up.
-
-Adam moves all weights by steps of one size, so the product with f would change several times as
-fast as that with h: attention then forms late or never. The weights for f are drawn as many times
-wider, so that the model is the paper's.
-"""
+"""Divides f, some four times larger than h: under Adam its product would change so much faster that
+attention forms late or never. Weights for f are drawn wider, so that the model is the same."""
 
 
 class FastForwardLayer(RecurrentLayer):
@@ -139,8 +133,8 @@ def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
 
     f = W x is the share of the input in an LSTM's four gates. To pass it on is a fast-forward
     connection (Zhou et al. 2016, section 3.1): linear through all layers, without recurrence. The
-    paper found half of f enough: here that of the candidate and the input gate. torch's kernel
-    does not return f, so the half is computed again, which costs less than to do without it.
+    paper found half of f enough: here candidate and input gate, computed again, as torch's kernel
+    does not return them.
     """
     input_gate, _, candidate, _ = layer.weight_ih.chunk(4)
     half = F.linear(x, torch.cat([candidate, input_gate])) / FAST_FORWARD_DIVISOR  # (..., 2 D)
@@ -148,10 +142,7 @@ def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
 
 
 class FastForwardColumn(nn.Module):
-    """Layers joined by fast-forward connections that read a padded source in turns.
-
-    The first reads from the end if `backward`, and each in the other direction than the one below.
-    """
+    """Fast-forward layers of alternating directions, the first from the end if `backward`."""
 
     def __init__(
         self, inputs: int, width: int, *, layers: int, backward: bool, dropout: float = 0.0

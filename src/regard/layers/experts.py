@@ -70,10 +70,8 @@ class Gate(nn.Module):
         P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
 
     P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice
-    it is differentiable. Outside of training there is no noise, and P is 1 or 0. Both matrices
-    begin at zero, except for W_g without noise, where all tokens would choose the same experts.
-    `MIN_NOISE_STD`, added to each softplus, is not in the paper. The gate ignores autocast:
-    rounding would choose other experts.
+    it is differentiable. Outside of training there is no noise, and P is 1 or 0. `MIN_NOISE_STD`,
+    added to each softplus, is not in the paper. Without autocast: rounding changes the choice.
     """
 
     def __init__(self, width: int, count: int, top_k: int, *, noise: bool) -> None:
@@ -81,7 +79,7 @@ class Gate(nn.Module):
         self.top_k = top_k
         self.clean = nn.Parameter(torch.zeros(count, width))  # W_g
         self.noise = nn.Parameter(torch.zeros(count, width)) if noise else None  # W_noise
-        if not noise:
+        if not noise:  # with zeros, all tokens would choose the same experts
             nn.init.xavier_uniform_(self.clean)
 
     def forward(self, x: Tensor) -> GateOutput:
@@ -108,11 +106,9 @@ class Experts(nn.Module):
         y = Σ_i G(x)_i E_i(x),      E_i(x) = W_i relu(V_i x)
 
     No position is dropped, however uneven the choice: the output for a sentence must not depend on
-    the other sentences of a batch. A loss keeps the choice balanced (section 4):
+    the others of a batch. A loss keeps the choice balanced (section 4; CV: `squared_variation`):
 
         w_importance · CV(Σ_x G(x))² + w_load · CV(Σ_x P(x))²
-
-    where CV is the standard deviation over the experts divided by their mean.
     """
 
     def __init__(
@@ -158,8 +154,7 @@ class Experts(nn.Module):
     def dispatch_by_expert(self, rows: Tensor, expert_index: Tensor) -> Tensor:
         """The output of each row's expert, one product for each expert: (R, D) -> (R, D).
 
-        `expert_index` (R,) is E for rows without expert, which yield zeros. The host must know how
-        many rows each expert has, so this is for the CPU.
+        `expert_index` (R,) is E for rows without expert: zeros. For CPUs, as the host needs counts.
         """
         order = expert_index.argsort(stable=True)  # (R,)
         sizes = self._one_hot(expert_index).sum(0).tolist()
@@ -175,9 +170,8 @@ class Experts(nn.Module):
     def dispatch_in_blocks(self, rows: Tensor, expert_index: Tensor) -> Tensor:
         """`dispatch_by_expert` without a synchronization with the device.
 
-        The rows of each expert fill blocks of M rows, its last block partly. Whatever the choice,
-        E + (R - E) / M blocks are enough; all are computed, each with a copy of its expert's
-        matrices. The cost of empty rows grows as E M, that of copies as R / M.
+        The rows of each expert fill blocks of M rows, the last partly; E + (R - E) / M are always
+        enough, all computed with copies of matrices. Empty rows cost E M, copies R / M.
         """
         count, device = len(expert_index), expert_index.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M

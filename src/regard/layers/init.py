@@ -9,10 +9,7 @@ LSTM_OUTPUT_RMS = 0.2
 
 
 def xavier_linears(model: nn.Module) -> None:
-    """Draw the weights of every linear layer inside `model` by Xavier; zero its biases.
-
-    torch's default is narrower by √3, with which deep recurrent models learn several times slower.
-    """
+    """Xavier weights and zero biases for all linear layers; torch's default learns slower."""
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
             nn.init.xavier_uniform_(layer.weight)
@@ -21,9 +18,5 @@ def xavier_linears(model: nn.Module) -> None:
 
 
 def init_output_layer(output: nn.Linear) -> None:
-    """Draw the weights of an output layer above an LSTM so that its logits have unit variance.
-
-    By Xavier, for a large vocabulary, they would be some eight times smaller, and a deep model
-    would need hundreds of steps to make them large enough.
-    """
+    """Weights for logits of unit variance above an LSTM; Xavier's are about eight times smaller."""
     nn.init.normal_(output.weight, std=1 / (LSTM_OUTPUT_RMS * math.sqrt(output.in_features)))

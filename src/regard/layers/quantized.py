@@ -1,7 +1,4 @@
-"""Quantized weights, for translating on CPUs: linear layers that multiply faster.
-
-Only products with weights change: their inputs and outputs keep the precision of the model.
-"""
+"""Linear layers with quantized weights, for CPUs; inputs and outputs keep their precision."""
 
 from typing import Literal, NamedTuple
 
@@ -75,11 +72,9 @@ class Int8Linear(nn.Module):
 
     def _slice(self, first: int, last: int) -> _Int8Slice:
         if (first, last) not in self.slices:
-            weight, scales, *others = self.all
-            bias, shift = (None if one is None else one[first:last] for one in others)
-            self.slices[first, last] = _Int8Slice(
-                weight[:, first:last], scales[first:last], bias, shift
-            )
+            (weight, scales, *others), some = self.all, slice(first, last)
+            bias, shift = (None if x is None else x[some] for x in others)
+            self.slices[first, last] = _Int8Slice(weight[:, some], scales[some], bias, shift)
         return self.slices[first, last]
 
 
@@ -107,8 +102,8 @@ class Bfloat16Linear(nn.Module):
 def quantize(model: nn.Module, precision: Precision) -> nn.Module:
     """`model` itself, its linear layers replaced by quantized ones: it can no longer be trained.
 
-    The output matrix of tied embeddings is too; recurrent cells and experts are not. On a GPU,
-    where rounding between operations has a price of its own, all of a model is in bfloat16.
+    So is the output matrix of tied embeddings; recurrent cells and experts are not. On a GPU the
+    whole model is in bfloat16.
     """
     if precision == "float32":
         return model

@@ -35,11 +35,9 @@ class RecurrentLayer(nn.Module):
 
     It is computed by torch's kernels, whose second bias is held at zero. Their GRU differs from
     Cho's and Bahdanau's: its candidate is tanh(W x + r ∘ (U h)), not tanh(W x + U (r ∘ h)), and
-    its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does.
-
-    It ignores autocast, as a state to which each step adds a little would lose it in bfloat16. An
-    LSTM may have more `units` than its `width`: so many has c, and h is projected to the width
-    (Sak et al. 2014).
+    its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does. Autocast is
+    off: the state would lose small updates. An LSTM's c may have more `units` than its `width`, to
+    which h is then projected (Sak et al. 2014).
     """
 
     def __init__(
@@ -150,8 +148,7 @@ class RecurrentLayer(nn.Module):
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
 
-        It shuts the input gate and opens the forget gate, or opens the update gate. So the kernel
-        needs no lengths, which would be a synchronization with the device.
+        It shuts the input gate and opens the forget gate (GRU: update gate), without a GPU sync.
         """
         num_columns = 8  # of which one is used: tensor cores need multiples of eight
         flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, num_columns - 1))  # (B, T, 8)
@@ -252,7 +249,6 @@ class _DirectionalLayer(nn.Module):
         super().__init__()
         if reading == "both":
             width, units = width // 2, units and units // 2
-
         layer = partial(RecurrentLayer, cell, inputs, width, units=units)
         self.onward = layer() if reading != "backward" else None
         self.back = layer() if reading != "forward" else None

@@ -21,8 +21,7 @@ class TiedEmbeddings(nn.Module):
     """The vectors of source tokens, of target tokens, and the matrix of the output layer.
 
     `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
-    both languages). `target`: one for the source, one for the target and the output. `separate`:
-    three. A matrix is one parameter under one name, whatever its roles, so that it is saved once.
+    both languages). `target`: one for the source, one for target and output. `separate`: three.
     """
 
     def __init__(self, source_size: int, target_size: int, width: int, tying: Tying) -> None:
@@ -117,14 +116,10 @@ class FeedForward(nn.Module):
 
 def activate(x: Tensor, activation: ActivationName) -> Tensor:
     """The activation function: (..., D) -> (..., D), or (..., D / 2) for SwiGLU."""
-    match activation:
-        case "relu":
-            return F.relu(x)
-        case "gelu":
-            return F.gelu(x)
-        case "swiglu":
-            gate, value = x.chunk(2, dim=-1)
-            return F.silu(gate) * value
+    if activation == "swiglu":
+        gate, value = x.chunk(2, dim=-1)
+        return F.silu(gate) * value
+    return F.relu(x) if activation == "relu" else F.gelu(x)
 
 
 class Residual(nn.Module):
@@ -132,8 +127,7 @@ class Residual(nn.Module):
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
     trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
-    layer of f itself: in half-precision training on a GPU, one kernel adds its bias and computes
-    all that follows.
+    layer of f itself, as a kernel for training fuses its bias with all that follows.
     """
 
     def __init__(self, width: int, norm_position: NormPosition, dropout: float) -> None:

@@ -32,8 +32,7 @@ OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation ove
 def parameter_limit(max_parameters: int) -> Iterator[None]:
     """Within it, a model of more than `max_parameters` is a `SettingsError`.
 
-    Parameters are counted when modules register them, before their memory is written to; one that
-    several modules share is counted in each of them.
+    Modules register them before their memory is written to; shared ones count in each module.
     """
     thread_id, total = threading.get_ident(), 0
 
@@ -76,8 +75,7 @@ class Family(NamedTuple):
     """A kind of model."""
 
     settings: type[Settings]
-    construct: Callable[[Any, int, int], AnyModel]
-    """The model for settings and the sizes of both vocabularies."""
+    construct: Callable[[Any, int, int], AnyModel]  # of settings and both vocabularies' sizes
 
 
 FAMILIES: dict[str, Family] = {

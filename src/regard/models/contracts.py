@@ -1,4 +1,4 @@
-"""What every model family promises, so that training, search and the recorder never ask which.
+"""The interface of all model families, by which training, search and inspection use them.
 
 A search keeps K hypotheses for each of B sentences: a grid (B, K). A decoder's state holds what
 belongs to the source once per sentence and what belongs to a hypothesis once per cell of the grid.
@@ -18,32 +18,27 @@ class State(Protocol):
 
     def select_sentences(self, sentences: Tensor) -> Self:
         """The state of `sentences` (B',) alone: finished sentences leave the batch."""
-        ...
 
     def reorder(self, parents: Tensor) -> Self:
         """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
-        ...
 
 
 StateT = TypeVar("StateT", bound=State)
 
 
 class Decoder(Protocol[StateT]):
-    """All that a search sees of a model, or of several posing as one."""
+    """What a search needs of a model or of an ensemble."""
 
     def step(
         self, tokens: Tensor, state: StateT, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, StateT]:
         """Logits (B, K, V) of what follows `tokens` (B, K), and the state after them."""
-        ...
 
     def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
-        """A copy with static shapes and room for `steps` more tokens of each hypothesis.
+        """A copy with static shapes and room for `steps` more tokens; None if not supported.
 
-        A step may write to its tensors. The number of steps is read from `step_counter` (), which
-        is on the device and counts from 0. None if the decoder does not support it.
+        A step may write to its tensors, and reads its number, from 0, from `step_counter` ().
         """
-        ...
 
 
 class OutputProjection(NamedTuple):
@@ -54,20 +49,15 @@ class OutputProjection(NamedTuple):
 
 
 class Model(nn.Module, ABC, Generic[StateT]):
-    """An encoder, a decoder and an output layer; each family fills in the four methods.
+    """An encoder, a decoder (also a `Decoder`) and an output layer, by four abstract methods.
 
-    A model is also a `Decoder`. Teacher forcing and stepping must agree: tests/models holds every
-    registered family to that, and to the other demands of the contract.
+    Teacher forcing and stepping must agree: tests/models tests all registered families.
     """
 
-    output: nn.Module
-    """The output layer, unless a family has methods of its own for it."""
-    max_length: int | None = None
-    """The longest source or target, in tokens, that the model can take; None: any."""
-    supports_packing: bool = False
-    """Whether `training_features` computes no padding: its time is that of the real tokens."""
-    static_state: bool = False
-    """Whether no step changes a shape of the state, or depends on the number of steps before."""
+    output: nn.Module  # the output layer, unless a family overrides `logits` and `output_layer`
+    max_length: int | None = None  # the longest source or target, in tokens; None: any
+    supports_packing: bool = False  # whether `training_features` computes no padding
+    static_state: bool = False  # whether steps keep all shapes and do not depend on their number
 
     @abstractmethod
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
@@ -113,11 +103,7 @@ class Model(nn.Module, ABC, Generic[StateT]):
         )
 
     def training_features(self, batch: Batch) -> DecoderOutput:
-        """The input of `logits` for the M real target positions of `batch` alone: (M, D).
-
-        The routings are those of the encoder and the decoder. Families that can compute it without
-        padding override this.
-        """
+        """The input (M, D) of `logits` for the M real target positions of `batch`, and routings."""
         memory = self.encode(batch.source)
         features, routings = self.decode(batch.target, memory)  # (B, T, D)
         real = features.flatten(0, 1).index_select(0, batch.target_indices)  # (M, D)

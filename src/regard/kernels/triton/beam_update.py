@@ -44,10 +44,7 @@ def _is_done(
     upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity,
     STOP: tl.constexpr,
 ):  # fmt: skip
-    """Whether no live hypothesis can still enter the n best, given bounds of their scores.
-
-    A sentence with a NaN is not done, so that the NaN reaches the result.
-    """
+    """Whether no live hypothesis can enter the n best; False with a NaN, which must be returned."""
     bound, has_nan = tl.max(upper_bound, 0), tl.max((upper_bound != upper_bound).to(tl.int32), 0)
     if STOP == "limit":
         is_done = (bound == float("-inf")) & (has_nan == 0)

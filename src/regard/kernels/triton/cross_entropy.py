@@ -44,10 +44,7 @@ def whole_row(logits, labels, loss, nll, step, num_tokens, smoothing, ignored, C
 def row_in_blocks(
     logits, labels, loss, nll, step, num_tokens, smoothing, ignored, COLS: tl.constexpr
 ):
-    """The loss and the negative log-likelihood of one row, whose logits become their gradients.
-
-    A row whose label is `ignored` has zeros.
-    """
+    """Loss and negative log-likelihood of a row, and gradients; zeros if its label is `ignored`."""
     row = tl.program_id(0)
     label = tl.load(labels + row).to(tl.int32)
     counted = label != ignored

@@ -1,7 +1,6 @@
 """Attention of a few queries to the keys of their sentence, each of which is read once.
 
-A program handles all queries of one head of one sentence, and goes through its keys block by block
-with a running softmax. Its time is that of reading keys and values.
+A program has all queries of one head of a sentence, and a running softmax over blocks of keys.
 """
 
 import triton

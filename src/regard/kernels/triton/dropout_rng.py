@@ -1,7 +1,4 @@
-"""A counter-based random number generator: bits that are a function of a seed and an index.
-
-The backward pass computes the same dropout mask again. SplitMix in 32 bits.
-"""
+"""32-bit SplitMix: bits from a seed and an index, so that a backward pass repeats the mask."""
 
 import triton
 import triton.language as tl
@@ -30,10 +27,7 @@ def row_keys(seed, rows, head):
 
 @triton.jit
 def keep_mask(keys, cols, threshold):
-    """Whether each number is kept; `keys` and `cols` broadcast to its row and column.
-
-    `threshold` is the dropout probability in units of 2^-24.
-    """
+    """Whether each number is kept, by row and column; `threshold`: 2^24 times the probability."""
     golden = tl.full((1,), 0x9E3779B9, tl.uint32)
     bits = mix(keys + cols.to(tl.uint32) * golden)
     return (bits >> 8).to(tl.int32) >= threshold

@@ -1,8 +1,7 @@
 """Bias, dropout, residual sum and layer norm in one pass, forward and backward.
 
-A program handles some rows at a time. The backward pass recomputes the norm's input from the
-inputs, the means and the reciprocal standard deviations. Each of its programs sums its share in the
-gradients of the vectors; the caller sums the shares.
+The backward pass recomputes the norm's input from the inputs, means and reciprocal standard
+deviations. Each program sums its share in the gradients of the vectors, the caller the shares.
 """
 
 import triton

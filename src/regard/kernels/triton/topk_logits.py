@@ -22,10 +22,7 @@ def chunk_maxima(
     logits, tops, logs, maxima, size, chunks, banned_bits, eos, floor,
     BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """The largest logit of each chunk of a row, and the two parts of the row's log-sum-exp.
-
-    These are the row's largest logit, and the logarithm of the sum of exponentials relative to it.
-    """
+    """The largest logit of each chunk and of the row, and the row's log-sum-exp minus its own."""
     row = tl.program_id(0).to(tl.int64)
     cells, lanes = logits + row * size, tl.arange(0, CHUNK)[None, :]
     running_max, running_sum = float("-inf"), 0.0
@@ -74,10 +71,7 @@ def rank_chunks(
     BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, BEAM: tl.constexpr,
     CHUNKS_POW2: tl.constexpr, COUNT: tl.constexpr, PICKS: tl.constexpr,
 ):  # fmt: skip
-    """The COUNT best continuations of one sentence, by sums of log-probabilities.
-
-    Ties are broken by hypothesis, then by token.
-    """
+    """The COUNT best continuations of one sentence; ties are broken by hypothesis, then token."""
     sentence = tl.program_id(0).to(tl.int64)
     rows = sentence * BEAM
     index = tl.arange(0, CHUNKS_POW2)

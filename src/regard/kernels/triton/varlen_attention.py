@@ -1,9 +1,8 @@
 """Attention of short packed sentences: several of them share a tile.
 
-A program handles one head of one tile of consecutive tokens. Each of its rows sees a range of the
-other side's tokens, its own sentence; the tile as a whole sees the range from the first row's to
-the last row's, block by block, with a running softmax (Milakov and Gimelshein 2018). The backward
-pass recomputes the weights from the scores and the logarithm of their sum (Dao et al. 2022).
+A program handles one head of one tile of consecutive tokens, each of which sees its own sentence.
+It goes through the keys of all these sentences in blocks, with a running softmax (Milakov and
+Gimelshein 2018). The backward pass recomputes the weights from `logsums` (Dao et al. 2022).
 
 Scores are in units of log 2, for `exp2`. A row that sees nothing has +inf in `logsums`, so that all
 its weights are zeros in the backward pass. Numbers that differ from batch to batch are not
@@ -121,10 +120,7 @@ def forward(
 
 @triton.jit
 def _load_queries(queries, grad, out, logsums, rows, row_valid, dims, WIDTH: tl.constexpr):
-    """Some queries, the gradients of their outputs, their `logsums`, and their deltas (R,).
-
-    A delta is the sum of a row of dO ∘ O (Dao et al. 2022).
-    """
+    """Queries, gradients of their outputs, `logsums`, and row sums of dO ∘ O (Dao et al. 2022)."""
     q = _load_rows(queries, rows, row_valid, dims, WIDTH)
     g = _load_rows(grad, rows, row_valid, dims, WIDTH)
     output = _load_rows(out, rows, row_valid, dims, WIDTH)

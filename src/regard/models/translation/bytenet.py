@@ -62,8 +62,7 @@ class ByteNetState(RecurrentState):
     """The windows of all blocks, as cells (B, K, span, D / 2), and what they are unfolded over."""
 
     columns: Tensor  # (B, S, D)
-    position: int = 0
-    """Of the token that comes next."""
+    position: int = 0  # of the next token
 
     def select_sentences(self, sentences: Tensor) -> Self:
         return replace(super().select_sentences(sentences), columns=self.columns[sentences])
@@ -119,27 +118,24 @@ class ByteNet(Model[ByteNetState]):
 
     Encoder and decoder are stacks of residual blocks, whose dilation doubles. The decoder is
     unfolded until EOS, also beyond the encoder's columns (section 3.2). The paper leaves open how
-    a column and a token's vector are joined, here by a matrix; beyond its tokens the source is
-    continued by the padding token's vector.
+    a column and a token's vector are joined: here by a matrix W.
     """
 
     def __init__(self, settings: ByteNetSettings, source_size: int, target_size: int) -> None:
         super().__init__()
         width, kernel, dropout = settings.width, settings.kernel, settings.dropout
-        self.stretch, self.extra = settings.stretch, settings.extra
+        self.stretch, self.extra, half = settings.stretch, settings.extra, width // 2
         self.dropout = Dropout(dropout)
         self.source = build_embedding(source_size, width)
         self.encoder = nn.ModuleList(
-            ResidualBlock(Convolution(width // 2, width // 2, kernel, dilation=dilation), dropout)
+            ResidualBlock(Convolution(half, half, kernel, dilation=dilation), dropout)
             for dilation in map(settings.dilation, range(settings.encoder_blocks))
         )
         self.encoder_norm = nn.LayerNorm(width)
         self.target = build_embedding(target_size, width)
         self.join = nn.Linear(2 * width, width)
         stack = nn.ModuleList(
-            CausalBlock(
-                CausalConvolution(width // 2, width // 2, kernel, dilation=dilation), dropout
-            )
+            CausalBlock(CausalConvolution(half, half, kernel, dilation=dilation), dropout)
             for dilation in map(settings.dilation, range(settings.decoder_blocks))
         )
         self.decoder = cast(Sequence[CausalBlock], stack)

@@ -142,10 +142,7 @@ class ConvDecoderLayer(nn.Module):
         site: Site,
         hook: AttentionHook | None,
     ) -> tuple[Tensor, Tensor | None]:
-        """(B, T, D) -> (B, T, D') for a target whose token vectors are `g` (B, T, E).
-
-        With a `window`, of the newest position of each hypothesis; the next window comes back too.
-        """
+        """(B, T, D) -> (B, T, D') for token vectors `g` (B, T, E), and a step's next window."""
         h, window = self.convolution.advance(self.dropout(x), window)  # (B, T, D')
         d = SQRT_HALF * (self.query(h) + g)  # (B, T, E)
         mask = padding_mask(state.real)
@@ -167,9 +164,9 @@ class ConvS2S(Model[AttentionDecoderState]):
         x'_i = √½ (x_i + √½ (h_i + W_c c_i + b_c))
 
     where x is the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] + b_h)), with x_j
-    in the middle. The factors keep the variance of the signal (section 3.4); like the authors'
-    code, and unlike the paper's formulas, they stand at every sum of two. Gradients into the
-    encoder are divided by the number of attentions that send them.
+    in the middle. The factors keep the variance (section 3.4); like the authors' code, and unlike
+    the paper's formulas, they stand at every sum. Gradients into the encoder are divided by the
+    number of decoder layers.
     """
 
     def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:

@@ -48,9 +48,8 @@ class DeepAtt(DeepLstmModel):
         f^1_t = W^1 x_t,   f^k_t = W^k [half(f^{k-1}_t); h^{k-1}_t]
         h^k_t = LSTM^k(f^k_t, h^k_{t∓1})
 
-    The encoder is two such columns i = 1, 2, whose layers read in either direction by turns, the
-    first layer of one column from the left, of the other from the right. Their tops are
-    concatenated and compressed:
+    The encoder is two such columns, whose layers read in either direction by turns: the first of
+    one column from the left, of the other from the right. Their tops are compressed:
 
         m_s = W_p [f^{top,1}_s; h^{top,1}_s; f^{top,2}_s; h^{top,2}_s]
 
@@ -59,9 +58,8 @@ class DeepAtt(DeepLstmModel):
         a_t = Σ_s softmax_s(vᵀ tanh(W h^1_{t-1} + U m_s)) m_s,   x_t = [E y_{t-1}; a_t]
         p(y_t) = softmax(W_o h^top_t + b)
 
-    Unlike in the paper, the LSTM has no peepholes, which torch's kernels lack; y_0 is a learned
-    vector, not zero; the paper does not say which gates make the half; and f is divided by a
-    constant on its way up, for the optimizer's sake (`FAST_FORWARD_DIVISOR`).
+    Unlike in the paper, the LSTM has no peepholes, which torch's kernels lack, y_0 is a learned
+    vector, not zero, and f is divided by `FAST_FORWARD_DIVISOR` on its way up.
     """
 
     static_state = True

@@ -26,8 +26,7 @@ class UpperOutput(NamedTuple):
 class DeepLstmModel(Model[AttentionDecoderState]):
     """A decoder of which, under teacher forcing, only the bottom layer goes step by step.
 
-    All that the others need is then known, and each runs over the whole target in one call. The
-    decoder begins with zeros: all it gets of the source is by attention.
+    The others then run over the whole target in one call. The first state is zeros.
     """
 
     dropout: Dropout
@@ -47,7 +46,7 @@ class DeepLstmModel(Model[AttentionDecoderState]):
         mask: Tensor | None,
         state: AttentionDecoderState | None,
     ) -> UpperOutput:
-        """The layers above, for token vectors `x` and what the bottom layer found and made of them.
+        """The layers above, for token vectors `x` and the bottom layer's contexts and outputs.
 
         Each is (B, T, ·), `mask` (B, T); or of a step from `state` (B, K, ·), without a mask.
         """

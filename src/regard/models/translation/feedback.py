@@ -49,16 +49,12 @@ class FeedbackAttention(LayerAttention[MemoryAttention]):
     part, real = "decoder", None
 
     def self_attend(self, attention: MemoryAttention, x: Tensor, layer: int) -> Tensor:
-        mixed = attend_cached(
-            attention.score,
-            split_heads(attention.query(x), attention.heads),  # (B, H, K, ·)
-            self.state.past[0],
-            self.state.ancestry,
-            site=Site("decoder", layer, self.step),
-            dropout=attention.dropout_p,
-            hook=self.hook,
+        queries = split_heads(attention.query(x), attention.heads)  # (B, H, K, ·)
+        score, cache, ancestry = attention.score, self.state.past[0], self.state.ancestry
+        site, p = Site("decoder", layer, self.step), attention.dropout_p
+        return merge_heads(
+            attend_cached(score, queries, cache, ancestry, site=site, dropout=p, hook=self.hook)
         )
-        return merge_heads(mixed)
 
     def cross_attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         kv, mask = self.state.source[layer], self.state.source_mask
@@ -73,13 +69,11 @@ class Feedback(TransformerBase[MemoryAttention]):
         z_t^l = Attn(x_t^l, [m_{-1}, m_0, …, m_{t-1}])
         keys W_k m_t and values W_v m_t, computed once for all layers
 
-    A step attends only to earlier positions, so the first would have none: like the authors' code
-    the memory begins with zeros, of which one vector, m_{-1}, is enough here. Each step needs those
-    before it: teacher forcing goes position by position. With pre-norm the memory has a norm too.
-    The encoder is a Transformer's.
+    The first step attends to zeros, m_{-1}, as in the authors' code. Teacher forcing goes position
+    by position. With pre-norm the memory has a norm too. The encoder is a Transformer's.
 
-    A hook of the decoder sees m_{s-1} in column s, so that an attention map names each memory, like
-    each row, by the token predicted there, and the zeros `<s>`.
+    Hooks of the decoder see m_{s-1} in column s: so the labels of an attention map, as of its rows,
+    are the tokens predicted there, and `<s>` for the zeros.
     """
 
     def __init__(self, settings: FeedbackSettings, source_size: int, target_size: int) -> None:

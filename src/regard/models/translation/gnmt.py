@@ -51,9 +51,9 @@ class Gnmt(DeepLstmModel):
         z^k_t = LSTM([z^{k-1}_t; a_t]) + z^{k-1}_t
         p(y_t) = softmax(W_o z^top_t + b)
 
-    First weights are drawn as in our other recurrent models, where the paper has ±0.04, except for
-    the output layer (`init_output_layer`). With the paper's sizes and two vocabularies of 32,000
-    there are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M in GNMT.
+    Weights begin as in our other recurrent models (in the paper ±0.04), except for the output
+    layer (`init_output_layer`). With the paper's sizes and two vocabularies of 32,000 there are
+    280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M.
     """
 
     static_state = True
@@ -92,6 +92,5 @@ class Gnmt(DeepLstmModel):
         mask: Tensor | None,
         state: AttentionDecoderState | None,
     ) -> UpperOutput:
-        hidden = state and state.hidden_states[2:]
-        features, hidden = self.decoder(outputs, hidden, contexts)
+        features, hidden = self.decoder(outputs, state and state.hidden_states[2:], contexts)
         return UpperOutput(self.dropout(features), hidden)

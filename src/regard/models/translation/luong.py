@@ -68,13 +68,10 @@ class LuongSettings(Settings):
 class Luong(Model[AttentionDecoderState]):
     """A decoder with attention from its new state, whose output is computed from both.
 
-        h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
-        c_t = Σ_s a_t(s) h̄_s
-        s̃_t = tanh(W_c [c_t; h_t])
-        p(y_t) = softmax(W_s s̃_t)
-
-    Without input feeding, teacher forcing runs the LSTM over the whole target and then attends
-    from all positions at once.
+    h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
+    c_t = Σ_s a_t(s) h̄_s
+    s̃_t = tanh(W_c [c_t; h_t])
+    p(y_t) = softmax(W_s s̃_t)
     """
 
     def __init__(self, settings: LuongSettings, source_size: int, target_size: int) -> None:

@@ -30,8 +30,7 @@ class AttentionDecoderState(RecurrentState):
 
     memory: KeyValues  # (B, 1, S, D)
     real: Tensor  # (B, S)
-    position: int = 0
-    """Of the token that comes next."""
+    position: int = 0  # of the next token
 
     def select_sentences(self, sentences: Tensor) -> Self:
         memory, real = self.memory.select_sentences(sentences), self.real[sentences]

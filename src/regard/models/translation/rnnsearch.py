@@ -103,14 +103,9 @@ class RnnSearch(Model[AttentionDecoderState]):
         self, embedded: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
     ) -> tuple[Tensor, AttentionDecoderState]:
         """c_i (B, K, 2 D) and the state with s_i, for `embedded` (B, K, E), that of y_{i-1}."""
-        context = attend(
-            self.score,
-            state.hidden_states[0][:, None],  # (B, 1, K, D)
-            state.memory,
-            padding_mask(state.real),
-            site=Site("cross", 0, state.position),
-            hook=hook,
-        )[:, 0]  # (B, K, 2 D)
+        query = state.hidden_states[0][:, None]  # (B, 1, K, D)
+        mask, site = padding_mask(state.real), Site("cross", 0, state.position)
+        context = attend(self.score, query, state.memory, mask, site=site, hook=hook)[:, 0]
         _, hidden = self.decoder.step(torch.cat([embedded, context], -1), state.hidden_states)
         return context, replace(state, hidden_states=hidden, position=state.position + 1)
 

@@ -30,8 +30,7 @@ from regard.models.translation.transformer_settings import TransformerSettings
 from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded, Routing, Site
 
 ENCODER_CHUNK_TOKENS = 1024
-"""Source positions that are encoded at a time on a CPU: their vectors stay in its caches, and
-shorter sentences need less padding."""
+"""Source positions encoded at a time on a CPU, to stay in its caches and need less padding."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,7 @@ OwnT = TypeVar("OwnT", bound=AttentionHeads)
 
 
 class TransformerLayer(nn.Module, Generic[OwnT]):
-    """Self-attention (`own`), in a decoder attention to the source (`cross`), then feed-forward.
-
-    Each is inside a residual connection (`around_…`).
-    """
+    """Self-attention, cross-attention in a decoder, feed-forward: each in a residual connection."""
 
     def __init__(self, settings: TransformerSettings, own: OwnT, *, decoder: bool) -> None:
         super().__init__()
@@ -85,10 +81,7 @@ class TransformerLayer(nn.Module, Generic[OwnT]):
         self.around_feed = Residual(width, settings.norm, dropout)
 
     def forward(self, x: Tensor, attention: LayerAttention[OwnT], layer_index: int) -> LayerOutput:
-        """(B, T, D) -> (B, T, D), or (N, D) -> (N, D) of packed sentences.
-
-        In a step of a search, T is the number of hypotheses, at their newest positions.
-        """
+        """(B, T, D) -> (B, T, D), or (N, D) -> (N, D) of packed sentences; in a step, T is K."""
         heads = attention.self_attend(self.own, self.around_own.pre(x), layer_index)
         if self.cross is None:
             x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
@@ -175,10 +168,9 @@ class TransformerBase(Model[TransformerState], Generic[OwnT]):
     def add_positions(
         self, x: Tensor, positions: Positions | None, first: int | Tensor, count: int
     ) -> Tensor:
-        """`x` (B, T, D) plus the encodings of `count` positions (T, or 1) from `first`.
+        """`x` (B, T, D) plus the encodings of `count` positions (T, or 1 in a step) from `first`.
 
-        In a step all hypotheses are at one position. If it is a tensor (), of a static state, the
-        host does not know it, and the search keeps to the maximum length.
+        If `first` is a tensor (), of a static state, the search keeps to the maximum length.
         """
         if isinstance(first, int):
             check_length(first + count, self.max_length)
@@ -277,13 +269,9 @@ class Transformer(TransformerBase[SelfAttention]):
     def to_static(
         self, state: TransformerState, steps: int, step_counter: Tensor
     ) -> TransformerState | None:
-        """None with windows, experts, or positions inside self-attention, and in float64.
-
-        In float64 each step gathers the slots of a hypothesis, whose number the host must know.
-        """
-        if self.target_positions is None or self.window is not None or self.has_experts:
-            return None
-        if state.source_mask.bias.dtype == torch.float64:
+        """None with windows, experts, positions inside self-attention, or float64: it syncs."""
+        unsupported = self.target_positions is None or self.window is not None or self.has_experts
+        if unsupported or state.source_mask.bias.dtype == torch.float64:
             return None
         width = state.ancestry.ancestor_bias.shape[2]
         past = tuple(cache.to_static(steps * width) for cache in state.past)
