@@ -34,10 +34,8 @@ def flops_per_token(inputs: TrainingInputs) -> float:
 
 
 def count_flops(model: AnyModel, loss: LossFn, batch: Batch) -> int:
-    """Operations of all matrix products and convolutions, forward and backward, on the CPU.
-
-    Fused attention and oneDNN's recurrent layers, inside which torch cannot count, are off.
-    """
+    """Operations of all matrix products and convolutions, forward and backward, on the CPU."""
+    # torch cannot count inside fused attention and oneDNN's recurrent layers: both are off
     with (
         one_thread(),
         _without_onednn(),

@@ -95,8 +95,6 @@ class Quarter(SavedRecord):
 
 
 class ComparisonResults(SavedRecord):
-    """The results of a comparison."""
-
     standings: tuple[SystemResult, ...]  # in the order of the plan
     best: str | None  # the system with the highest mean BLEU
     quarters: tuple[Quarter, ...]

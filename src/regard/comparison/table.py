@@ -205,7 +205,6 @@ def _provenance(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[st
         yield f"- measured on {machine}"
     dates = sorted({row.date for row in results.rows})
     yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
-    aligned = [(one.label, one.rows[0].alignment) for one in results.standings if one.rows]
-    for label, alignment in aligned:
-        if alignment is not None:
-            yield f"- alignment of {label}: {alignment.chosen}, chosen on validation pairs"
+    for one in results.standings:
+        if one.rows and (alignment := one.rows[0].alignment) is not None:
+            yield f"- alignment of {one.label}: {alignment.chosen}, chosen on validation pairs"

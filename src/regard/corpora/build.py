@@ -146,8 +146,6 @@ class CorpusSettings(Settings):
 
 
 class CorpusEntry(NamedTuple):
-    """A corpus that has a name."""
-
     about: str
     group: Group  # the options that it takes
     make: Callable[[Any], Corpus]  # from these options
@@ -189,21 +187,18 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     if settings.languages and (wrong := explain_codes(settings.languages)):
         raise SettingsError(f"corpus.languages: {wrong}")
     read_report = ReadReport()
+    read = partial(_read, languages=languages, read_report=read_report)
     parts = tuple(
-        CorpusPart(
-            files_label(files),
-            getattr(files, "weight", 1.0),
-            partial(_read, files, languages, read_report),
-        )
+        CorpusPart(files_label(files), getattr(files, "weight", 1.0), partial(read, files))
         for files in training
     )
     splits: dict[SplitName, Callable[[], Iterator[Pair]]] = {
         "train": lambda: chain.from_iterable(part.read() for part in parts)
     }
     if settings.valid is not None:
-        splits["valid"] = partial(_read, settings.valid, languages, read_report)
+        splits["valid"] = partial(read, settings.valid)
     if settings.test is not None:
-        splits["test"] = partial(_read, settings.test, languages, read_report)
+        splits["test"] = partial(read, settings.test)
     return Corpus(
         settings.label,
         languages,

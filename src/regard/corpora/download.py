@@ -21,8 +21,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class KnownFile(NamedTuple):
-    """A file of which the contents are known."""
-
     path: str  # where it lies under a data folder; gzipped
     sha256: str  # of its unzipped contents: the same text may have been zipped in many ways
     url: str | None = None  # where it can be fetched, gzipped or not; None if nowhere

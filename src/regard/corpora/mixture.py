@@ -16,10 +16,7 @@ CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
 
 
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
-    """How often each of `pairs` is used (N,): `weight` on average.
-
-    A hash of the pair rounds it up or down: a larger weight keeps all that a smaller one keeps.
-    """
+    """How often each of `pairs` is used (N,): `weight`, rounded up or down by a hash of each."""
     drawn = hash_exact_pairs(pairs, seed=WEIGHT_SEED) / 2.0**64  # (N,) from 0 to 1
     return np.floor(weight + 1 - drawn).clip(int(weight), np.ceil(weight)).astype(np.int64)
 
@@ -64,10 +61,7 @@ def _stripped(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def concatenate_pairs(pairs: Iterable[Pair], max_pairs: int) -> Iterator[Pair]:
-    """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours, uniformly drawn.
-
-    A model trained on short sentences only fails on long ones (Kondo et al. 2021).
-    """
+    """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours (Kondo et al. 2021)."""
     random, stream = Random(LENGTH_SEED), iter(pairs)
     while group := list(islice(stream, random.randint(1, max_pairs))):
         yield Pair(*(" ".join(side) for side in zip(*group, strict=True)))

@@ -101,7 +101,6 @@ def _same_share(trials: dict[EngineVariant, VariantTiming], trial: VariantTiming
 
 
 def _print(trials: dict[EngineVariant, VariantTiming], best: EngineVariant, count: int) -> None:
-    """Print a row for each variant, and the fastest."""
     numbers = ("sentences/s", "tokens/s", "one, ms", "load, s", "peak MB", "same", "batch")
     title = f"{count} sentences, {this_machine()}"
     rows = [

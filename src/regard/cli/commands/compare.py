@@ -137,8 +137,6 @@ def command(
 
 
 class _TrainingOptions(NamedTuple):
-    """The options for training recipes."""
-
     budget: Budget
     seeds: list[int]  # empty: the recipe's own
     seeds_for: dict[str, list[int]]

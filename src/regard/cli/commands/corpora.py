@@ -77,7 +77,6 @@ def show(
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:
-    """The columns of each pair."""
     if split not in corpus.splits:
         raise SettingsError(
             f"{corpus.name} has no split {split}; it has {', '.join(corpus.splits)}"

@@ -65,8 +65,8 @@ class ComparisonProgress(LiveProgress):
                 f"in {outcome.seconds:,.0f} s"
             )
         elif isinstance(outcome, Failure):
-            failed = f"[red]{job.entry.name} failed:[/red]"
-            err.print(f"{failed} {escape(outcome.reason)}", soft_wrap=True)
+            reason = escape(outcome.reason)
+            err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
         elif job.goal == "train":
             note(f"{job.entry.name}: trained")
 
@@ -97,9 +97,8 @@ def print_comparison(ladder: ComparisonResults) -> None:
         titles = [column.title for column in sheet.columns]
         table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
         for standing, cells in sheet.lines(ladder):
-            table.add_row(
-                *map(escape, cells), style="bold" if standing.label == ladder.best else None
-            )
+            style = "bold" if standing.label == ladder.best else None
+            table.add_row(*map(escape, cells), style=style)
         wide.print(table)
         wide.print()
     for remark in table_notes(ladder):

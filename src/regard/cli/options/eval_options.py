@@ -25,8 +25,6 @@ Tokenize = Annotated[
 
 
 class EvalData(NamedTuple):
-    """Sentences to translate, and their references."""
-
     sources: list[str]
     references: list[str]
 

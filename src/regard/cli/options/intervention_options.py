@@ -14,8 +14,6 @@ REMOVED_STYLE, ADDED_STYLE = "red strike", "bold green"  # styles that differ in
 
 
 class InterventionOptions(NamedTuple):
-    """The options for interventions, as given."""
-
     without: Sequence[str] = ()
     flatten: Sequence[str] = ()
     force: Sequence[str] = ()

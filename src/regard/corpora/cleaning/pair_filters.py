@@ -94,8 +94,6 @@ class CleaningSettings(Settings):
 
 
 class DropCount(NamedTuple):
-    """A row of a report."""
-
     reason: Reason
     num_pairs: int
     share: float  # of all pairs, from 0 to 1
@@ -204,6 +202,7 @@ def _checks(
 ) -> dict[Reason, Callable[[Pair], bool]]:
     """The checks of single pairs that the settings ask for, in order."""
     words, characters = settings.max_words or 0, settings.max_characters or 0
+    ratio = settings.max_ratio or 0
     scripts = [
         (given,) if given else scripts_of(language)
         for given, language in zip(settings.scripts, languages, strict=True)
@@ -212,23 +211,14 @@ def _checks(
         frozenset(name for script in side for name in SCRIPTS[script].split()) for side in scripts
     ]
     checks: dict[Reason, tuple[object, Callable[[Pair], bool]]] = {
-        "empty": (
-            settings.drop_empty,
-            lambda pair: not (pair.source.strip() and pair.target.strip()),
-        ),
+        "empty": (settings.drop_empty, lambda pair: not all(map(str.strip, pair))),
         "control characters": (settings.drop_control, _has_control),
         "too many words": (
             settings.max_words,  # more than n words take at least 2n + 1 characters
             lambda pair: any(len(x) > 2 * words and len(x.split()) > words for x in pair),
         ),
-        "too many characters": (
-            settings.max_characters,
-            lambda pair: any(len(side) > characters for side in pair),
-        ),
-        "lengths too unlike": (
-            settings.max_ratio,
-            partial(_exceeds_ratio, settings.max_ratio or 0),
-        ),
+        "too many characters": (characters, lambda pair: max(map(len, pair)) > characters),
+        "lengths too unlike": (ratio, partial(_exceeds_ratio, ratio)),
         "source equals target": (
             settings.drop_identical,
             lambda pair: pair.source.strip() == pair.target.strip(),
@@ -251,15 +241,12 @@ def _exceeds_ratio(ratio: float, pair: Pair) -> bool:
 
 
 def _is_wrong_script(expected: list[frozenset[str]], pair: Pair) -> bool:
-    """Whether more than half of the letters of a side are of an unexpected script.
-
-    Where a script without spaces is expected, a foreign word counts as one letter.
-    """
+    """Whether more than half of the letters of a side are of an unexpected script."""
     for side, names in zip(pair, expected, strict=True):
         if not names or (side.isascii() and "LATIN" in names):
             continue
         read = side
-        if not names & SPACED_SCRIPT_NAMES:
+        if not names & SPACED_SCRIPT_NAMES:  # a foreign word then counts as one letter
             read = "".join(next(filter(str.isalpha, word), "") for word in split_units(side))
         letters = {char: count for char, count in Counter(read).items() if char.isalpha()}
         foreign = sum(count for char, count in letters.items() if script_name(char) not in names)

@@ -32,8 +32,6 @@ _JSON_KEYS = {"read_error": "broken", "surface": "signs"}  # fields that JSON ca
 
 
 class LengthStatistics(NamedTuple):
-    """How long the lines of a text are."""
-
     total: int
     mean: float
     median: int
@@ -54,8 +52,6 @@ class LengthStatistics(NamedTuple):
 
 
 class SideReport(NamedTuple):
-    """One side of a split."""
-
     words: LengthStatistics
     characters: LengthStatistics
     surface: Mapping[str, CheckCount]
@@ -71,8 +67,6 @@ class DuplicateCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitReport:
-    """The statistics of a split."""
-
     pairs: int
     source: SideReport
     target: SideReport

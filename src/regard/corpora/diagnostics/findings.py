@@ -254,11 +254,9 @@ def _coverage(report: CorpusReport) -> Iterator[Finding]:
             for one in worded
             if one.new_words > NEW_WORDS * one.words
         ]
-        advice = (
-            "Is it of another domain, or written otherwise?"
-            if level == "warning"
-            else "Subwords can spell them; a vocabulary of words cannot."
-        )
+        advice = "Subwords can spell them; a vocabulary of words cannot."
+        if level == "warning":
+            advice = "Is it of another domain, or written otherwise?"
         yield Finding(
             level, f"Running words that never occur in train: {_listed(listed)}. {advice}"
         )

@@ -121,9 +121,8 @@ class LineAlignmentScan:
         elif self._runs[-1].shift == shift:
             self._runs[-1].windows += 1
         else:
-            self._runs.append(
-                _ShiftRun(self._change_point(self._runs[-1].shift, shift, end), shift)
-            )
+            first = self._change_point(self._runs[-1].shift, shift, end)
+            self._runs.append(_ShiftRun(first, shift))
         self._next = end
         if not self._is_tentative():
             del self._lines[: begin - MAX_SHIFT - self._first]

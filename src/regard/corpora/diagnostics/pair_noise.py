@@ -46,8 +46,6 @@ ZERO_RATE = NoiseRate(0.0, 0)
 
 @dataclass(frozen=True)
 class NoiseReport:
-    """What a sample of a split shows."""
-
     sampled: int = 0
     languages_known: bool = False  # whether those of the two sides can be told apart
     swapped: NoiseRate = ZERO_RATE
@@ -161,10 +159,8 @@ def _fisher_direction(real: FloatArray, cut: FloatArray) -> FloatArray:
 
 
 def _contaminated_share(real: FloatArray, control: FloatArray) -> tuple[float, IntArray]:
-    """The share of `real` that is like `control`, and its indices, highest score first.
-
-    Half of the control lies above its median; so does half of what is like it, and little else.
-    """
+    """The share of `real` that is like `control`, and its indices, highest score first."""
+    # half of the control lies above its median; so does half of what is like it, and little else
     above = np.flatnonzero(real > np.median(control))
     share = min(1.0, 2 * len(above) / len(real))
     return share, above[np.argsort(-real[above], kind="stable")]

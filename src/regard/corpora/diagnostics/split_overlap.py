@@ -143,10 +143,7 @@ class _HeldOut:
 def compare_splits(
     corpus: Corpus, by: LeakRule | None = "either", *, near: bool = False
 ) -> SplitOverlap:
-    """What validation and test share with training and with each other; train is read once.
-
-    A rule `by` of None is chosen by what is shared. `near` compares without punctuation, too.
-    """
+    """What held-out splits share; without `by`, its rule is chosen. `near` ignores punctuation."""
     spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in corpus.languages]
     held_out = [
         _HeldOut(name, list(corpus.splits[name]()), spaced)

@@ -232,10 +232,8 @@ def _read_table(
 
 
 def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] | None:
-    """The columns of source and target by a first row that is a header; None for a pair.
-
-    A header has two or more names of sides or languages; [] if they do not tell which is which.
-    """
+    """Columns of source and target if `row` is a header, [] if it does not tell them, else None."""
+    # a header has two or more names of sides or languages
     if sum(bool(_COLUMN_NAME.fullmatch(cell)) for cell in row) < 2:
         return None
     names = [shortest_code(cell) for cell in row]

@@ -285,13 +285,12 @@ class TravelGrammar(SentenceSampler):
     def clitic(
         self, verb: lexicon.Verb, subject: Subject, tense: clauses.Tense
     ) -> clauses.Clitic | None:
-        """A pronoun for the object, if the French one has a single translation.
-
-        "l'" before a vowel may be "him" or "her", but the participle of "l'a attendue" agrees.
-        """
+        """A pronoun for the object, if the French one has a single translation."""
         if verb.kind in ("sight", "thing"):
             return self.choose(IT if tense == "past" else (*IT, THEM))
-        if tense == "past":
+        if (
+            tense == "past"
+        ):  # "l'" may be "him" or "her", but the participle of "l'a attendue" agrees
             return self.choose(HIM_OR_HER) if verb.kind == "person" else None
         options = [THEM]
         if verb.kind == "person" and not verb.infinitive.startswith(FRENCH_VOWELS):
@@ -358,10 +357,8 @@ class TravelGrammar(SentenceSampler):
         return self.person(subject, negated=True)
 
     def complement(self, subject: Subject, verb: lexicon.Verb, *, negated: bool = False) -> Phrase:
-        """What the verb asks for: an object, a place, or nothing.
-
-        French has "de" for "un" in the object of a negated verb, so there is no such object.
-        """
+        """What the verb asks for: an object, a place, or nothing."""
+        # French has "de" for "un" in the object of a negated verb, so there is no such object.
         kind = self.choose(("sight", "person", "thing")) if verb.kind == "any" else verb.kind
         if kind == "person":
             return self.person(subject, negated=negated)

@@ -71,10 +71,7 @@ class SentenceSampler:
         return join(*(aligned(*self.choose(x)) for x in (lexicon.NUMBERS, lexicon.TIME_UNITS)))
 
     def time(self, tense: Tense, modifier: VerbModifier, *, leading: bool = False) -> Phrase:
-        """A time that suits the tense; with "never", no single day.
-
-        `leading` times begin a sentence, without numbers: capitalised, these would be rare words.
-        """
+        """A time that suits the tense; with "never", no single day."""
         self.has_time = True
         draw, past = self.random.random(), tense == "past"
         if draw < 0.3:
@@ -91,7 +88,7 @@ class SentenceSampler:
         if draw < 0.7:
             french, english = ("dernier", "last") if past else ("prochain", "next")
             return aligned(f"{day} {french}", f"{english} {english_day}", "0-1 1-0")
-        if draw < 0.82 or (past and leading):
+        if draw < 0.82 or (past and leading):  # capitalised numbers would be rare words
             return aligned(*self.choose(lexicon.LAST if past else lexicon.NEXT), "0?1 1-1 2-0")
         if not past:
             return join(aligned("dans", "in"), self.count())
