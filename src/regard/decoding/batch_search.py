@@ -196,9 +196,8 @@ def run_search(
     observe: SearchObserver | None = None,
     capturer: CudaGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best hypotheses of each sentence of `state` (B, 1), known to `observe` by its number.
-    With a `capturer`, the last steps of a search without hook and observer are replayed as a CUDA
-    graph."""
+    """The n best hypotheses of each sentence of `state` (B, 1), known to `observe` by its number. A
+    `capturer` replays the last steps as a CUDA graph, unless there is a hook or an observer."""
     limits, device = config.rules.limits, config.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
     if observe is not None:

@@ -125,7 +125,7 @@ def weight_samples(
         }
         reference_weight = likelihood + weights.pop((reference, True), 0.0)
         first.append(WeightedSample(sentence, reference, True, reference_weight))
-        drawn_samples += (WeightedSample(sentence, *drawn, w) for drawn, w in weights.items())
+        drawn_samples += [WeightedSample(sentence, *drawn, w) for drawn, w in weights.items()]
     return WeightedSamples(first + drawn_samples, total)
 
 

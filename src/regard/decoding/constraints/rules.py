@@ -39,8 +39,7 @@ NO_CONSTRAINTS = Constraints()
 
 class Rules:
     """The rules, prefixes and forbidden phrases of one batch as one filter. PAD and BOS are never
-    generated. Only the length limit overrides a prefix; a hypothesis with no permitted token may
-    end."""
+    generated. Only the length limit overrides a prefix. Where no token is permitted, EOS is."""
 
     def __init__(
         self,

@@ -120,8 +120,7 @@ class CapturedSearch:
         return to_lists(finished, n_best)
 
     def _steps(self, byte_limit: int) -> Iterator[StepOutputs]:
-        """Replay captured steps, capture those run before while `byte_limit` is not reached, run
-        the rest."""
+        """Replay captured steps, capture those run before up to `byte_limit`, and run the rest."""
         number = 0
         while number < len(self.replays) or (
             number < self.steps_seen and self.bytes_held < byte_limit

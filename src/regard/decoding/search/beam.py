@@ -28,8 +28,8 @@ class BeamSelector:
 
     @property
     def num_candidates(self) -> int:
-        """Twice the beam, as each hypothesis may end: `width` others remain. Greedy search has one,
-        which may be EOS."""
+        """Twice the beam, as each hypothesis may end: `width` others remain. 1 for greedy
+        search."""
         return 1 if self.width == 1 else 2 * self.width
 
     def fused(
@@ -60,8 +60,7 @@ class TopK(NamedTuple):
 
 
 def stable_topk(rows: Tensor, k: int) -> TopK:
-    """Deterministic top-k of each row (B, n): equal values are ordered by index, unlike by
-    `torch.topk`.
+    """Deterministic top-k of each row (B, n): unlike by `torch.topk`, equal values are in order.
 
     Sorting whole rows is slow, so only the k chunks with the largest maxima are sorted: every other
     chunk has k entries before it. Selecting these chunks is the same problem on a smaller row.

@@ -42,8 +42,7 @@ class SearchTree(NamedTuple):
 
 
 class SearchTreeObserver(SearchObserver):
-    """Records the tree of each sentence, by its number; hypotheses with the same tokens are one
-    node."""
+    """Records the tree of each sentence, by its number; equal hypotheses are one node."""
 
     def __init__(self) -> None:
         self.trees: dict[int, SearchTree] = {}  # the trees of the sentences that are done
