@@ -114,7 +114,8 @@ class Moe(DeepLstmModel):
         x = x + self.dropout(outputs)
         site = Site("decoder", 0, None if state is None else state.position)
         x, routings = self._apply_experts(self.decoder_experts, x, mask, site)
-        x, hidden = self._run_layers(self.decoder, x, state and state.hidden_states[2:])
+        hidden = None if state is None else state.hidden_states[2:]
+        x, hidden = self._run_layers(self.decoder, x, hidden)
         return UpperOutput(x, hidden, routings)
 
     def _run_layers(
