@@ -30,9 +30,7 @@ class Hypothesis:
 
     tokens: tuple[int, ...]  # token ids without BOS and EOS
     score: float  # the value the search ranks by: the log-probability after the penalties
-    log_probability: float
-    """Sum of the log-probabilities of its tokens with EOS, under the rules
-    (`RuleSettings.excluded`)."""
+    log_probability: float  # of its tokens with EOS, in nats; see also `RuleSettings.excluded`
     finished: bool  # whether it ended in EOS, rather than at the length limit
     replacements: tuple[str, ...] = ()  # words for its unknown tokens; empty: they stay unknown
 
@@ -128,7 +126,6 @@ class DecoderOutput(NamedTuple):
 
 class AttentionHook(Protocol):
     """Called with the weights (B, H, T, S) of every attention in a forward pass; may replace them.
-    In a decoding step, T is the hypotheses of a sentence. With a hook, attention is the plain
-    formula."""
+    In a decoding step T counts hypotheses. With a hook, the plain formula computes attention."""
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...

@@ -1,5 +1,4 @@
-"""Which pairs share a batch, and in what order batches come, as ids; workers need no torch for
-it."""
+"""Which pairs share a batch, and in what order batches come, as ids, without torch."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -95,8 +94,7 @@ def length_sorted_batches(
 def _split_by_budget(
     rows: RowIndices, source: NDArray[np.int32], target: NDArray[np.int32], budget: int
 ) -> list[RowIndices]:
-    """`rows` by their longer side, then by the other, in batches as large as `budget` allows;
-    stable."""
+    """`rows`, stably sorted by their longer side, then the other, in batches as `budget` allows."""
     longer, shorter = np.maximum(source, target)[rows], np.minimum(source, target)[rows]
     rows = rows[np.lexsort((shorter, longer))]
     longest = np.maximum(source, target)[rows].astype(np.int64)  # ascending

@@ -52,9 +52,9 @@ def _compose(text: str, form: Form) -> str:
 
 
 class Tokenizer(ABC):
-    """A vocabulary, and how text is segmented into its pieces, which may be parts of a UTF-8
-    character. Ids exclude BOS, EOS and PAD. `decode(encode(text))` is the normalised text if no
-    piece is unknown."""
+    """A vocabulary, and how text is segmented into its pieces, which may be parts of a character.
+    Ids exclude BOS, EOS, PAD. Without unknown pieces `decode(encode(text))` is the normalised
+    text."""
 
     leading_space: ClassVar[bool] = False  # whether a space is put before each text to encode
 
@@ -102,9 +102,9 @@ class Tokenizer(ABC):
         write_atomic(folder / f"{name}.json", f"{text}\n".encode())
 
     def surfaces(self, text: str) -> list[str]:
-        """For each id of `encode([text])`, UNK or not, the part of `text` that it covers; of the
-        normalised text if characters do not map one to one. A character of several ids is the last
-        one's."""
+        """For each id of `encode([text])`, the part of `text` that it covers; of the normalised
+        text if characters do not map one to one. A character of several ids belongs to the last of
+        them."""
         normal = self._normalize(text)
         surfaces = self._split_surfaces(normal)
         if self.leading_space and surfaces:

@@ -109,8 +109,7 @@ def weight_samples(
     """The weight of each answer's log-probability, so that their sum has the right gradient.
 
     Of N samples Y_n with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the reference α.
-    The estimate is unbiased with N - 1, as r̄ includes the sample (Kool, van Hoof and Welling
-    2019).
+    N - 1, as r̄ includes the sample, makes it unbiased (Kool, van Hoof and Welling 2019).
     """
     first, drawn_samples, total = [], [], 0.0
     for sentence, (samples, reference) in enumerate(zip(samples_of_batch, references, strict=True)):
