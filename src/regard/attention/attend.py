@@ -51,7 +51,7 @@ class KeyValues(NamedTuple):
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the last axis where `mask` is True, zeros elsewhere; at least in float32."""
+    """Softmax over the last axis where `mask` is True, zeros elsewhere; in float32 or wider."""
     masked = ~mask
     wide = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.masked_fill(masked, float("-inf")).softmax(-1, dtype=wide)

@@ -11,7 +11,7 @@ from regard.kernels.dropout import draw_seed, drop_threshold
 TILE_SIZE = 2048
 """Numbers of the rows that a program handles at a time."""
 PROGRAMS = 528
-"""Of the backward pass, four for each processor of an H200; constant, or it is compiled again."""
+"""Of the backward pass, four for each processor of an H200; constant, so as to compile it once."""
 
 
 class LayerNormParams(NamedTuple):

@@ -32,7 +32,7 @@ OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation ove
 def parameter_limit(max_parameters: int) -> Iterator[None]:
     """Within it, a model of more than `max_parameters` is a `SettingsError`.
 
-    Modules register them before their memory is written to; shared ones count in each module.
+    Counted as modules register them, before memory is written to; shared ones in each module.
     """
     thread_id, total = threading.get_ident(), 0
 

@@ -22,7 +22,7 @@ def chunk_maxima(
     logits, tops, logs, maxima, size, chunks, banned_bits, eos, floor,
     BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """The largest logit of each chunk and of the row, and the row's log-sum-exp minus its own."""
+    """The largest logit of each chunk and of the row, and its log-sum-exp minus the latter."""
     row = tl.program_id(0).to(tl.int64)
     cells, lanes = logits + row * size, tl.arange(0, CHUNK)[None, :]
     running_max, running_sum = float("-inf"), 0.0
