@@ -66,7 +66,7 @@ def train_row(row: RowContext, stop_requested: StopRequested) -> None:
 
 def apply_budget(row: RowContext) -> Recipe:
     """The row's recipe with the number of steps that the budget allows."""
-    # Minutes become steps once for all seeds of a system, saved: a resumed run keeps its number.
+    # Minutes are converted once per system and saved, so that a resumed run keeps its steps.
     recipe, budget, saved = row.entry.recipe, row.plan.budget, row.folder.steps(row.entry)
     if budget.tokens is None and budget.minutes is None:
         return recipe

@@ -243,7 +243,7 @@ TextT = TypeVar("TextT", Answer, "MarkupAnswer")
 def _translate_chunks(
     chunks: Iterable[list[str]], unit: str, translate: Callable[[list[str], int], Sequence[TextT]]
 ) -> Iterator[tuple[int, TextT]]:
-    """The number of each text, from 1, and its translation; `translate` gets the number before."""
+    """Each text's number, from 1, and translation; `translate` gets texts and their offset."""
     number = 0
     for chunk in chunks:
         for answer in translate(chunk, number):

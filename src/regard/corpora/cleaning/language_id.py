@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 BUCKETS = 1 << 18  # hashes of trigrams, of which a language has some ten thousand
 MAX_CHARACTERS = 300  # of a text that are read
-SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8  # added to every count (Lidstone); distinct ones
+SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8  # Lidstone's constant, and distinct trigrams
 MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000  # needed to learn the languages, and enough for that
 MIN_LOG_ODDS, MIN_SWAP_LOG_ODDS, MIN_MEAN_LOG_ODDS = 8.0, 3.0, 0.35
 """Log-odds of another language: of a line, of each side if exchanged, on average over trigrams."""
@@ -28,7 +28,7 @@ MIN_TRIGRAMS = 12  # that a line needs to be assigned to a third language
 OUTLIER_SHARE, EM_ROUNDS, MIN_OUTLIERS = 0.03, 6, 20
 """Of the third language: the initial share of lines, rounds of EM, and lines that it must have."""
 MAX_SHARED_WORDS = 0.55
-"""Of a third language's: European languages share 0.26 to 0.42 in Tatoeba, topics 0.94 and more."""
+"""Between two languages; in Tatoeba, European ones share 0.26 to 0.42, topics of one 0.94."""
 MIN_SEPARABLE_SHARE = 0.9  # of lines likelier on their own side; else the languages are the same
 
 _WORD = re.compile(r"[^\W\d_]+")

@@ -18,7 +18,7 @@ FEW_PAIRS, TOO_FEW_PAIRS, FEW_HELD_OUT = 10_000, 1_000, 200
 MANY_DROPPED, MANY_LEAKED = 0.2, 0.1  # shares of all pairs, and of those held out
 MIN_LENGTH_CORRELATION = 0.5  # below it translations are unusually free
 MIN_NUMBER_PAIRS, MAX_UNLIKE_NUMBERS, NUMERIC_CORPUS_SHARE = 30, 0.25, 0.9
-"""Pairs with numbers: how many are judged, that may differ, that of tasks of dates (shares)."""
+"""Pairs with numbers to be judged; shares that may differ, and from which numbers are the task."""
 NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001  # of running ones
 MIN_JUDGED_LINES, MAJORITY_SHARE = 20, 0.5  # lines from which a share of them is judged
 SHOWN_STRETCHES = 5
@@ -334,7 +334,7 @@ _STYLES: dict[str, tuple[str, Level, str | None]] = {
     "lowercase": ("in lower case", "problem", "Translations will be in lower case too."),
     "curly": ("with curly apostrophes (’)", "warning", None),
 }
-"""By check: a style, the level if splits differ in it, advice if train has it (None: sides may)."""
+"""By check: a style, the level if splits differ in it, advice if train has it (None: no matter)."""
 
 
 def _style(report: CorpusReport) -> Iterator[Finding]:

@@ -288,9 +288,7 @@ class TravelGrammar(SentenceSampler):
         """A pronoun for the object, if the French one has a single translation."""
         if verb.kind in ("sight", "thing"):
             return self.choose(IT if tense == "past" else (*IT, THEM))
-        if (
-            tense == "past"
-        ):  # "l'" may be "him" or "her", but the participle of "l'a attendue" agrees
+        if tense == "past":  # "l'" may be "him" or "her", but "l'a attendue" agrees
             return self.choose(HIM_OR_HER) if verb.kind == "person" else None
         options = [THEM]
         if verb.kind == "person" and not verb.infinitive.startswith(FRENCH_VOWELS):
