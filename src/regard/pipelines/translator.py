@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from regard.decoding.settings import (
     DecodingSettings,
@@ -126,10 +126,13 @@ class Translator:
         """The translation of one line; with `look` or `changes` its attention is recorded. `n_best`
         is the number of candidates; all else is as in `translate`."""
         search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
-        options: dict[str, Any] = {"prefix": prefix, "forbidden": forbidden, "unknown": unknown}
         if look or changes:
-            return self.look(text, search, changes=changes, split=split, **options)
-        return self.answer([text], self._request(search, **options), split=split)[0]
+            return self.look(
+                text, search, changes=changes, prefix=prefix, forbidden=forbidden, unknown=unknown,
+                split=split,
+            )  # fmt: skip
+        request = self._request(search, prefix=prefix, forbidden=forbidden, unknown=unknown)
+        return self.answer([text], request, split=split)[0]
 
     def look(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,
