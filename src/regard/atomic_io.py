@@ -25,9 +25,11 @@ from regard.manifest import (
 
 @contextmanager
 def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
-    """A new file to write, which takes the place of `path` once all of it is on the disk. Killed at
-    any moment, `path` holds all of the old content or of the new. `parts` are digests of its parts,
-    which the manifest lists too."""
+    """A new file to write, which takes the place of `path` once all of it is on the disk.
+
+    Killed at any moment, `path` holds all of the old content or of the new. `parts` are digests of
+    its parts, which the manifest lists too.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open_part_file(path) as file:

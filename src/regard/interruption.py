@@ -48,7 +48,9 @@ def _exit(number: int, frame: FrameType | None) -> None:
 
 def interruptible(work: Callable[[], T]) -> T:
     """The result of `work`, run in a thread; a signal ends the wait for it at once, not the work.
-    Python runs no signal handler while its main thread is inside a native call."""
+
+    Python runs no signal handler while its main thread is inside a native call.
+    """
     future: Future[T] = Future()
 
     def run() -> None:

@@ -47,8 +47,10 @@ def create_manifest(root: Path) -> None:
 
 
 def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
-    """List all files below `root` as they are now, and `parts` of them by their own digests. A
-    folder that is not in its place yet needs no `lock`."""
+    """List all files below `root` as they are now, and `parts` of them by their own digests.
+
+    A folder that is not in its place yet needs no `lock`.
+    """
     with _locked(root) if lock else nullcontext():
         files = {name: digest_or_none(root / name) for name in list_files(root)}
         _save(root, {name: (state,) for name, state in (files | dict(parts)).items() if state})

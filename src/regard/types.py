@@ -126,6 +126,8 @@ class DecoderOutput(NamedTuple):
 
 class AttentionHook(Protocol):
     """Called with the weights (B, H, T, S) of every attention in a forward pass; may replace them.
-    In a decoding step T counts hypotheses. With a hook, the plain formula computes attention."""
+
+    In a decoding step T counts hypotheses. With a hook, the plain formula computes attention.
+    """
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...

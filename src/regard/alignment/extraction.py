@@ -92,7 +92,8 @@ def align_averaged(
     settings: tuple[AlignmentSettings, AlignmentSettings],
 ) -> frozenset[Link]:
     """The links, between units of the texts, of the average of two models' maps, source to target
-    and back. `backward` has the target along its columns; both maps are normalized to one scale."""
+    and back. `backward` has the target along its columns; both maps are normalized to one scale.
+    """
     maps = [
         word_map(attention, chosen.model_copy(update={"shares": True}))
         for attention, chosen in zip((forward, backward), settings, strict=True)
@@ -153,7 +154,8 @@ def extract_links(weights: Tensor, how: LinkExtraction, threshold: float = 0.0) 
 
 def argmax_links(weights: Tensor, threshold: float = 0.0) -> frozenset[Link]:
     """The best column of each row of `weights` (T, S), as (column, row); none for a row whose best
-    weight is not above `threshold` times its sum."""
+    weight is not above `threshold` times its sum.
+    """
     if not weights.numel():
         return frozenset()
     maxima, best = weights.max(-1)  # (T,)

@@ -91,7 +91,9 @@ def pair_attention(
     run: Run, pairs: Iterable[Pair], *, cut_apart: bool = False, reverse: bool = False
 ) -> Iterator[AttentionMaps]:
     """The cross attention of each pair, in order; `reverse`: by a model from target to source.
-    Pairs `cut_apart` are pretokenized: the model reads them detokenized, their words are kept."""
+
+    Pairs `cut_apart` are pretokenized: the model reads them detokenized, their words are kept.
+    """
     directed = (Pair(pair.target, pair.source) if reverse else pair for pair in pairs)
     return token_attention(run, (_tokenize_pair(run, pair, cut_apart) for pair in directed))
 
@@ -150,7 +152,8 @@ def align_bidirectional(
     cut_apart: bool = False,
 ) -> Iterator[frozenset[Link]]:
     """The links of each pair, in order, by two models, source to target and back: those of their
-    averaged maps, or with `how` the symmetrized best links of each."""
+    averaged maps, or with `how` the symmetrized best links of each.
+    """
     forward_pairs, backward_pairs = tee(pairs)
     attentions = zip(
         pair_attention(forward.run, forward_pairs, cut_apart=cut_apart),
@@ -259,7 +262,8 @@ def extract_dictionary(
 ) -> list[DictionaryEntry]:
     """The best translation of each source word, among those aligned `min_count` times, sorted;
     pairs that are too long for the model are left out. Best is the highest Dice coefficient, 2 c(s,
-    t) / (c(s) + c(t)): by count alone, rare words would often be translated by an article."""
+    t) / (c(s) + c(t)): by count alone, rare words would often be translated by an article.
+    """
     tokenized = (
         tuple(
             tokenize_text(*side) for side in zip(map(str.strip, pair), run.tokenizers, strict=True)

@@ -44,8 +44,10 @@ class Agreement(NamedTuple):
 def select_by_gold(
     attentions: Sequence[AttentionMaps], gold: Sequence[GoldAlignment]
 ) -> SelectedAlignment:
-    """The settings with the lowest alignment error rate, the first of equals. Every map is read by
-    rows; then the best few, and the baseline, with every extraction method."""
+    """The settings with the lowest alignment error rate, the first of equals.
+
+    Every map is read by rows; then the best few, and the baseline, with every extraction method.
+    """
     check_lines(attentions=attentions, gold_alignments=gold)
     candidates = _list_maps(attentions[0])
     counts = torch.zeros(3, len(candidates))  # links, sure ones hit, possible ones hit
@@ -98,7 +100,8 @@ def select_by_agreement(
     forward: Sequence[AttentionMaps], backward: Sequence[AttentionMaps]
 ) -> Agreement:
     """The settings of two models whose links agree most, without gold: sinks and positional habits
-    of one are not confirmed by the other. `backward` has the same sentences, target to source."""
+    of one are not confirmed by the other. `backward` has the same sentences, target to source.
+    """
     check_lines(forward_attentions=forward, backward_attentions=backward)
     forward_maps, backward_maps = _list_maps(forward[0]), _list_maps(backward[0])
     common = torch.zeros(len(forward_maps), len(backward_maps))

@@ -14,7 +14,8 @@ NEIGHBOURS = (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1
 
 def symmetrize(forward: Set[Link], backward: Set[Link], how: Symmetrization) -> frozenset[Link]:
     """The links of two directions as one alignment (Koehn et al. 2005), all as (source, target);
-    `forward` has a link for each target word, `backward` one for each source word."""
+    `forward` has a link for each target word, `backward` one for each source word.
+    """
     if how == "intersection":
         return frozenset(forward & backward)
     if how == "union":

@@ -20,7 +20,8 @@ def pad(
     rows: TokenRows, *, first: int | None = None, last: int | None = None, least: int = 1
 ) -> Padded:
     """Rows of ids, each with `first` before and `last` behind it where given, padded at the right
-    to the longest, at least to `least` columns."""
+    to the longest, at least to `least` columns.
+    """
     given, counts = rows if isinstance(rows, Ragged) else flatten(rows)
     start = int(first is not None)
     lengths = counts + start + (last is not None)  # (B,)

@@ -18,7 +18,8 @@ ONEDNN_CACHE_ENV = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY
 @contextmanager
 def keep_freed_memory() -> Iterator[None]:
     """Within it the process keeps the memory that it frees, if its C library is glibc: page faults
-    of returned blocks take a tenth of a training step on a CPU."""
+    of returned blocks take a tenth of a training step on a CPU.
+    """
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is None or not hasattr(libc, "mallopt"):
         yield
@@ -34,6 +35,7 @@ def keep_freed_memory() -> Iterator[None]:
 
 def limit_onednn_caches() -> None:
     """Limit how many shapes of bfloat16 products torch caches on a CPU, unless the user has: packed
-    batches hardly ever repeat a shape. The variables are read at the first product."""
+    batches hardly ever repeat a shape. The variables are read at the first product.
+    """
     for name, size in ONEDNN_CACHE_ENV.items():
         os.environ.setdefault(name, size)

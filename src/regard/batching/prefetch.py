@@ -41,7 +41,8 @@ def start_then_hand_over(
 ) -> Generator[T, None, None]:
     """The items of `make_here(start)`, the first of which are made in this process while workers
     start. When ready they continue, in turn, from the position after the last item. Functions and
-    items must be picklable. `exit_error` makes an error of a dead worker's exit status."""
+    items must be picklable. `exit_error` makes an error of a dead worker's exit status.
+    """
     with contextlib.ExitStack() as stack:
         threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in make_in_worker]
         makers = (partial(_ItemMaker, make) for make in make_in_worker)

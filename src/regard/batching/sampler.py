@@ -52,7 +52,8 @@ def sample_batches(
 ) -> Iterator[SampledPairs]:
     """An endless stream of batches from `start` on, or those of a `shard`, which the seed
     determines. Pairs with a side of more than `max_tokens` tokens are left out. With
-    `sample_segmentation`, each batch is segmented anew, seeded by its position."""
+    `sample_segmentation`, each batch is segmented anew, seeded by its position.
+    """
     lengths = store.lengths()
     fitting = np.flatnonzero(within_max_tokens(lengths, max_tokens))
     source, target = lengths.source[fitting] + 1, lengths.target[fitting] + 1  # with EOS or BOS
@@ -75,9 +76,11 @@ def sample_batches(
 def epoch_batches(
     source: NDArray[np.int32], target: NDArray[np.int32], *, budget: int, seed: int, epoch: int
 ) -> list[RowIndices]:
-    """Every row once, in batches of similar lengths, determined by `seed` and `epoch`. `source` and
-    `target` (N,) are lengths with EOS or BOS. Rows times the longest side of a batch stay within
-    `budget`, unless one row alone is longer."""
+    """Every row once, in batches of similar lengths, determined by `seed` and `epoch`.
+
+    `source` and `target` (N,) are lengths with EOS or BOS. Rows times the longest side of a batch
+    stay within `budget`, unless one row alone is longer.
+    """
     rng = np.random.default_rng([seed, epoch])
     shuffled = rng.permutation(len(source))  # decides which rows of equal lengths share a batch
     batches = _split_by_budget(shuffled, source, target, budget)

@@ -142,8 +142,10 @@ def _send(message: object, stream: IO[bytes]) -> None:
 
 
 class WorkerPool(Generic[JobT, ResultT]):
-    """This process and some workers, which do the same with a job and stay for later calls. For
-    short operations two processes do more than two threads, which would wait for each other."""
+    """This process and some workers, which do the same with a job and stay for later calls.
+
+    For short operations two processes do more than two threads, which would wait for each other.
+    """
 
     def __init__(self, factory: Callable[[], Callable[[JobT], ResultT]], num_workers: int) -> None:
         self._factory, self._size = factory, num_workers

@@ -112,8 +112,10 @@ def search_with_oom_retry(
     *,
     no_retry: bool = False,
 ) -> list[SearchResults]:
-    """Search one job after another; after a GPU ran out of memory, all further jobs in halves. With
-    `no_retry` (an observer would see a search twice) running out of memory is an error."""
+    """Search one job after another; after a GPU ran out of memory, all further jobs in halves.
+
+    With `no_retry` (an observer would see a search twice) running out of memory is an error.
+    """
     found, waiting = [], deque(jobs)
     while waiting:
         try:
@@ -196,8 +198,10 @@ def run_search(
     observe: SearchObserver | None = None,
     capturer: CudaGraphs | None = None,
 ) -> list[list[Hypothesis]]:
-    """The n best hypotheses of each sentence of `state` (B, 1), known to `observe` by its number. A
-    `capturer` replays the last steps as a CUDA graph, unless there is a hook or an observer."""
+    """The n best hypotheses of each sentence of `state` (B, 1), known to `observe` by its number.
+
+    A `capturer` replays the last steps as a CUDA graph, unless there is a hook or an observer.
+    """
     limits, device = config.rules.limits, config.penalties.lengths.device
     numbers = range(len(limits)) if numbers is None else numbers
     if observe is not None:
@@ -291,8 +295,10 @@ def _notify(
 
 
 def _make_capturer(settings: DecodingSettings, device: torch.device) -> CudaGraphs | None:
-    """A capturer for the last steps of a search, or None. Sampling cannot be captured: the host
-    indexes its random numbers by the length."""
+    """A capturer for the last steps of a search, or None.
+
+    Sampling cannot be captured: the host indexes its random numbers by the length.
+    """
     may_capture = settings.capture and settings.sampling is None and device.type == "cuda"
     return CudaGraphs(device) if may_capture else None
 

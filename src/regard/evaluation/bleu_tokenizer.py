@@ -1,5 +1,8 @@
-"""The sacreBLEU tokenizer for a language. By `13a`, which cuts at spaces and punctuation, a
-sentence of a language without spaces would be one word."""
+"""The sacreBLEU tokenizer for a language.
+
+By `13a`, which cuts at spaces and punctuation, a sentence of a language without spaces would be one
+word.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,5 +1,6 @@
 """Metrics as sums over lines: the statistics of each line are counted once, so that scores of many
-selections of lines (bootstrap, comparisons, by length) are cheap."""
+selections of lines (bootstrap, comparisons, by length) are cheap.
+"""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -57,8 +58,10 @@ class Metric(ABC):
 
 
 class SacreBleuMetric(Metric):
-    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words. The
-    statistics of lines come from the two private methods that its own significance test uses."""
+    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words.
+
+    The statistics of lines come from the two private methods that its own significance test uses.
+    """
 
     def __init__(
         self, name: str, metric: SacreMetric, pretokenize: BleuTokenizer | None = None

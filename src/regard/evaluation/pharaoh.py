@@ -14,7 +14,9 @@ def read_pharaoh(
     lines: Iterable[str], *, counted_from: Literal[0, 1] = 0, name: str = "alignment"
 ) -> Iterator[GoldAlignment]:
     """One alignment for each line, its links counted from 0; `name` is the file's name in errors.
-    `1-2` is a sure link, `1p2` or `1?2` a possible one; a link written both ways is sure."""
+
+    `1-2` is a sure link, `1p2` or `1?2` a possible one; a link written both ways is sure.
+    """
     for number, line in enumerate(lines, start=1):
         sure, possible = set(), set()
         for word in line.split():

@@ -99,7 +99,8 @@ def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Sco
 
 def bootstrap(metric: Metric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
     """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement:
-    those of sacrebleu with the same seed, alike for all systems with N lines."""
+    those of sacrebleu with the same seed, alike for all systems with N lines.
+    """
     rng = np.random.default_rng(settings.seed)
     lines = len(counts)
     drawn = np.empty(settings.resamples)
@@ -140,7 +141,8 @@ def score_by_length(
     num_groups: int = 5,
 ) -> list[LengthGroup]:
     """Scores by source length, counted in words (letters in scripts without spaces), shortest
-    first. Groups have equal shares of the lines, but equal lengths are in one group."""
+    first. Groups have equal shares of the lines, but equal lengths are in one group.
+    """
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
     sizes = np.array([count_units(line) for line in sources])  # (N,)
     ordered, last = np.sort(sizes), np.arange(1, num_groups) * len(sizes) // num_groups
@@ -212,8 +214,11 @@ def compare(
 
 
 def p_value(first: BootstrapScores, second: BootstrapScores) -> float:
-    """The two-sided p-value of two scores resampled on the same lines, never 0. The differences are
-    shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993, section 16.4)."""
+    """The two-sided p-value of two scores resampled on the same lines, never 0.
+
+    The differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
+    section 16.4).
+    """
     differences = second.drawn - first.drawn  # (R,)
     centred = np.abs(differences - differences.mean())
     delta = abs(second.value - first.value)

@@ -38,7 +38,8 @@ def write_model(
     model: AnyModel, settings: Settings, folder: Path, *, precision: str, positions: int
 ) -> int | None:
     """Write the model into `folder`, its matrices in `precision`; its number of positions
-    (`positions` sinusoids), or None: any. Vocabularies hold ids: our tokenizers are used."""
+    (`positions` sinusoids), or None: any. Vocabularies hold ids: our tokenizers are used.
+    """
     if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
         raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
     weights = {  # copies: quantisation writes into what it is given

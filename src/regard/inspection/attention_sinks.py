@@ -1,6 +1,7 @@
 """Attention sinks: positions that most rows attend to, whatever the query (Clark et al. 2019, arXiv
 1906.04341; Xiao et al. 2023, arXiv 2309.17453). A head that needs nothing from the context learns
-to place its weights where they do no harm: on EOS, a full stop, the first piece."""
+to place its weights where they do no harm: on EOS, a full stop, the first piece.
+"""
 
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -41,7 +42,8 @@ class SinkSummary(NamedTuple):
 
 def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:
     """The sinks of one sentence, the largest share first: columns whose median over the rows that
-    may see them is at least `MIN_SINK_WEIGHT`. Informative words have large weights in few rows."""
+    may see them is at least `MIN_SINK_WEIGHT`. Informative words have large weights in few rows.
+    """
     visible = _mask_future(attention)
     medians, shares = _median_weights(visible), visible.nanmean(-2)  # (L, H, S)
     part, pieces = attention.part, attention.columns.pieces
@@ -53,8 +55,10 @@ def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:
 
 
 def without_sinks(attention: AttentionMaps) -> AttentionMaps:
-    """The attention less the median of each sink's column, at least 0: rows sum to less than 1. So
-    the row that predicts a full stop still attends to it."""
+    """The attention less the median of each sink's column, at least 0: rows sum to less than 1.
+
+    So the row that predicts a full stop still attends to it.
+    """
     medians = _median_weights(_mask_future(attention))  # (L, H, S)
     sinks = medians.where(medians >= MIN_SINK_WEIGHT, 0)[..., None, :]  # (L, H, 1, S)
     return replace(attention, weights=(attention.weights - sinks).clamp_min(0))

@@ -127,8 +127,10 @@ InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="ki
 def resolve_requests(
     requests: Sequence[InterventionRequest], cross: AttentionMaps | None
 ) -> tuple[list[InterventionRequest], list[Intervention]]:
-    """The requests with words as indices, and their interventions. Words are found by the `cross`
-    attention of the unchanged translation, None without any."""
+    """The requests with words as indices, and their interventions.
+
+    Words are found by the `cross` attention of the unchanged translation, None without any.
+    """
     resolved: list[InterventionRequest] = []
     interventions: list[Intervention] = []
     for request in requests:
@@ -151,8 +153,10 @@ def resolve_requests(
 
 
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
-    """Each head of each layer, then the whole layer; a layer with one head counts once. `parts`
-    holds the number of heads of each layer, as `count_heads` returns it."""
+    """Each head of each layer, then the whole layer; a layer with one head counts once.
+
+    `parts` holds the number of heads of each layer, as `count_heads` returns it.
+    """
     return [
         Silenced(part, layer, head)
         for part, layers in parts.items()

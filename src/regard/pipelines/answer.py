@@ -64,7 +64,8 @@ class Answer:
 
     def alignment(self, settings: "AlignmentSettings | None" = None) -> frozenset[Link]:
         """The word links (source, target) of the line, from 0, over all its parts; none without
-        attention. Copied words are aligned with themselves."""
+        attention. Copied words are aligned with themselves.
+        """
         links: set[Link] = set()
         source = target = 0
         for capture in self.attentions:
@@ -102,7 +103,8 @@ def build_answer(
     looks: "Sequence[AttentionCapture]" = (),
 ) -> Answer:
     """The answer to a line from the n best of each part: the n-th best joins the n-th best of the
-    parts, or the last of a part with fewer."""
+    parts, or the last of a part with fewer.
+    """
     notes = list(line.notes)
     if not all(best[0].finished for best in parts):
         notes.append(TRUNCATED_NOTE)

@@ -92,8 +92,10 @@ def _find_gpu() -> bool:
 def time_variant(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
 ) -> VariantTiming | UnavailableVariant:
-    """The measurements of a variant in a process of its own, or why it is unavailable. A missing
-    export is made by another process first, so that torch does not count in the memory."""
+    """The measurements of a variant in a process of its own, or why it is unavailable.
+
+    A missing export is made by another process first, so that torch does not count in the memory.
+    """
     measure = partial(_measure, run, variant, tuple(texts), beam)
     try:
         if variant.engine == "ctranslate2":

@@ -1,5 +1,6 @@
 """Head ablations: a translation, or its BLEU, without each head and layer of attention, after
-Michel, Levy and Neubig (2019, arXiv 1905.10650)."""
+Michel, Levy and Neubig (2019, arXiv 1905.10650).
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -90,7 +91,8 @@ def measure_head_importance(
     progress: ProgressCallback = lambda done, total: None,
 ) -> HeadImportance:
     """The BLEU lost without each head, each layer, and all free heads at once, each by a whole
-    search. A layer with one head is measured once."""
+    search. A layer with one head is measured once.
+    """
     settings = settings or HeadImportanceSettings()
     check_lines(sources=sources, references=references)
     score_settings = ScoreSettings(

@@ -58,7 +58,8 @@ class Translator:
         choice: EngineConfig | None = None,
     ) -> None:
         """A translator of `runs`, or of an `export` of the run in `folder`; what an export cannot
-        do, the native engine does with `runs`, or those of `open_runs`."""
+        do, the native engine does with `runs`, or those of `open_runs`.
+        """
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
         self._native_engine = _native_engine_class()(runs, choice) if runs else None
@@ -123,8 +124,10 @@ class Translator:
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
     ) -> Answer:
-        """The translation of one line; with `look` or `changes` its attention is recorded. `n_best`
-        is the number of candidates; all else is as in `translate`."""
+        """The translation of one line; with `look` or `changes` its attention is recorded.
+
+        `n_best` is the number of candidates; all else is as in `translate`.
+        """
         search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
         if look or changes:
             return self.look(
@@ -428,7 +431,8 @@ def _load_run(
     ct2_only: bool,
 ) -> Translator:
     """The translator of a run by its export, which is made if missing; if it is refused or cannot
-    be made, by the native engine, or an error with `ct2_only`."""
+    be made, by the native engine, or an error with `ct2_only`.
+    """
 
     def open_runs(precision: str = "auto") -> "Sequence[Run]":
         open_all = _native_engine_class().open_runs

@@ -1,5 +1,6 @@
 """Values for settings that are `auto`, by facts about the training pairs and the machine:
-`resolve_text` chooses before text is tokenized, `resolve_tokens` after that."""
+`resolve_text` chooses before text is tokenized, `resolve_tokens` after that.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -203,7 +204,8 @@ def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Chosen:
 
 def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Chosen:
     """A model of a closed language is nearly certain of every token: a beam finds nothing better,
-    and one that stops at enough finished hypotheses is worse, as short ones finish first."""
+    and one that stops at enough finished hypotheses is worse, as short ones finish first.
+    """
     if facts.text.closed:
         yield {"decoding.beam.size": 1}, "one answer alone is right"
     else:

@@ -1,5 +1,7 @@
 """Settings that may be `auto`: which they are, and how chosen values replace them, without torch.
-Until then, such a setting holds its default, and `Recipe.auto` lists its dotted name."""
+
+Until then, such a setting holds its default, and `Recipe.auto` lists its dotted name.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -87,7 +89,9 @@ def _format_value(value: Any) -> str:
 
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     """A recipe's plain values without those that are `auto`, and the names of these settings.
-    Limits, input and, for a user's own files, cleaning are `auto` unless given."""
+
+    Limits, input and, for a user's own files, cleaning are `auto` unless given.
+    """
     raw = dict(given)
     corpus: Any = raw.get("corpus")
     model: Any = raw.get("model")

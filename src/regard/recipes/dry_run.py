@@ -137,8 +137,10 @@ def dry_run_training(
     run: Path,
     notify: Notify,
 ) -> DryRun:
-    """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder. Estimates
-    grow in proportion to `sizes`; free space is that of `run`, the folder of training."""
+    """Train the recipe's model for some seconds on cleaned pairs, in a temporary folder.
+
+    Estimates grow in proportion to `sizes`; free space is that of `run`, the folder of training.
+    """
     load = os.getloadavg()[0]
     with TemporaryDirectory(prefix="regard-trial-") as temporary:
         folder = RunFolder(Path(temporary))
@@ -284,7 +286,8 @@ class TimedSteps(NamedTuple):
 
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
     """Train for some seconds with the training loop, but not compiled; a checkpoint is left in
-    `folder`. The longest batch comes first: if it does not fit, it fails."""
+    `folder`. The longest batch comes first: if it does not fit, it fails.
+    """
     recipe = inputs.recipe
     settings = recipe.training.model_copy(
         update={

@@ -1,5 +1,6 @@
 """A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once by `prepare`,
-which also chooses values for settings that are `auto`."""
+which also chooses values for settings that are `auto`.
+"""
 
 import hashlib
 import os
@@ -125,8 +126,10 @@ class PreparedData(Settings):
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
-    """Clean and split the recipe's corpus into `folder`, unless that was done before. A run that
-    has checkpoints keeps its data, even if the corpus has changed."""
+    """Clean and split the recipe's corpus into `folder`, unless that was done before.
+
+    A run that has checkpoints keeps its data, even if the corpus has changed.
+    """
     saved = folder.data / PREPARED_FILE
     if saved.exists() and (folder.has_checkpoints() or is_intact(saved)):
         data = load_data(folder)
@@ -376,9 +379,11 @@ def prepare(
     device: torch.device = CPU,
     all_pairs: int | None = None,
 ) -> TrainingInputs:
-    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded. Settings
-    that are `auto` are chosen for training on `device`. `all_pairs` is the size of the whole
-    corpus, if the recipe's is a sample of it."""
+    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded.
+
+    Settings that are `auto` are chosen for training on `device`. `all_pairs` is the size of the
+    whole corpus, if the recipe's is a sample of it.
+    """
     data = prepare_data(recipe, folder, note)
     choices = [choice for choice in data.choices if choice.setting in recipe.auto]
     recipe = recipe.with_choices(data.choices)

@@ -236,8 +236,10 @@ def _type_name(value: object) -> str:
 
 
 def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Raw]:
-    """The groups of settings that may be at a path of keys below a node of the JSON schema. As in
-    pydantic's errors, a key may also choose an option of a union or an item of a list."""
+    """The groups of settings that may be at a path of keys below a node of the JSON schema.
+
+    As in pydantic's errors, a key may also choose an option of a union or an item of a list.
+    """
     if "$ref" in node:
         node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
     properties = node.get("properties", {})

@@ -73,8 +73,10 @@ def train(
     reporter: TrainingReporter,
     stop_requested: StopRequested,
 ) -> Progress:
-    """Train the recipe's model in `folder`, from its last checkpoint if there is one. Refinement is
-    a second stage in its own folder; once it has begun, the first stage cannot go on."""
+    """Train the recipe's model in `folder`, from its last checkpoint if there is one.
+
+    Refinement is a second stage in its own folder; once it has begun, the first stage cannot go on.
+    """
     if (folder.path / COMPARISON_PLAN_FILE).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
@@ -188,8 +190,10 @@ def stream_batches(
 
 
 def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
-    """How many processes sample segmentations for a model on `device`; 0 if none are sampled. On a
-    CPU one suffices: a training step takes far longer, and needs the cores."""
+    """How many processes sample segmentations for a model on `device`; 0 if none are sampled.
+
+    On a CPU one suffices: a training step takes far longer, and needs the cores.
+    """
     sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
     if not sampled or device.type == "cpu":
         return len(sampled[:1])

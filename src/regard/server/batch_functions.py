@@ -48,8 +48,10 @@ class TranslateLines(BatchFunction):
     def __call__(
         self, lines: Sequence[PreparedText], slots: Sequence[BatchSlot], /
     ) -> list[Answer | None]:
-        """The answer to each line; None where the client disconnected before the search. Lines with
-        protected text are translated apart, without partial translations."""
+        """The answer to each line; None where the client disconnected before the search.
+
+        Lines with protected text are translated apart, without partial translations.
+        """
         translator = self.translator
         # the fast engines cannot cancel a search, and end sooner anyway
         can_cancel = translator.engine_for(self.settings) == "native" and not translator.on_gpu

@@ -165,7 +165,8 @@ class Batcher:
 
     def _next_batch(self) -> list[BatchSlot]:
         """The next batch: one item of each request with the first one's function, in turn, until it
-        is full, so that long requests do not delay short ones; unfinished ones are requeued."""
+        is full, so that long requests do not delay short ones; unfinished ones are requeued.
+        """
         tokens_left, batch = self._settings.batch_tokens, []
         compatible = [one for one in self._queue if one.function == self._queue[0].function]
         while compatible and tokens_left > 0:
@@ -211,8 +212,10 @@ class Batcher:
 
 
 def answer_batch(batch: Sequence[BatchSlot]) -> list[Any]:
-    """The answer to each item of a batch, or the exception that it raised. If the batch fails, each
-    request is run alone, so that only the faulty ones get an error."""
+    """The answer to each item of a batch, or the exception that it raised.
+
+    If the batch fails, each request is run alone, so that only the faulty ones get an error.
+    """
     items = [pending.items[index] for pending, index in batch]
     try:
         answers = batch[0].pending.function(items, batch)

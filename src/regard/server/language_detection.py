@@ -83,7 +83,8 @@ class Detector:
 
     def is_certainly(self, text: str, language: str) -> bool:
         """Whether a text is certainly in a language: as a whole, without any one of its words
-        (perhaps a name), and by most of its words, each taken alone."""
+        (perhaps a name), and by most of its words, each taken alone.
+        """
         best = next(iter(self.detect(text)), None)
         if best is None or best.language != language or best.confidence < MIN_CERTAIN_CONFIDENCE:
             return False

@@ -32,8 +32,11 @@ class LanguageDirection(NamedTuple):
 
 
 class LoadOptions(NamedTuple):
-    """How models are loaded: see `regard.pipelines.translator.load`. Streaming and attention use
-    the native engine, so with another precision than float32 a text may have two translations."""
+    """How models are loaded: see `regard.pipelines.translator.load`.
+
+    Streaming and attention use the native engine, so with another precision than float32 a text may
+    have two translations.
+    """
 
     device: str = "auto"
     engine: EngineChoice = "auto"

@@ -26,7 +26,9 @@ RequestT = TypeVar("RequestT", bound=KeyedRequest)
 
 async def read_body(request: Request, service: Service, request_type: type[RequestT]) -> RequestT:
     """The body as a `request_type` with a valid API key; an error names the first wrong field.
-    Fields of a form may be in the query string, as in LibreTranslate."""
+
+    Fields of a form may be in the query string, as in LibreTranslate.
+    """
     kind, headers = media_type(request), request.headers
     has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
     with parsing_errors():
@@ -76,7 +78,8 @@ def media_type(request: Request) -> str:
 
 def parse_form(data: bytes) -> dict[str, Any]:
     """The fields of a URL-encoded form in UTF-8, percent-encoded or not; Starlette assumes Latin-1
-    where characters are not percent-encoded."""
+    where characters are not percent-encoded.
+    """
     if data.count(b"&") >= MAX_FIELDS:
         raise invalid_request(f"more than the {MAX_FIELDS} fields that a form may have")
     return form_values(parse_qsl(data.decode(), keep_blank_values=True, errors="strict"))

@@ -54,7 +54,8 @@ class SegmentedTexts(NamedTuple):
 
     def translations(self, answers: Sequence[Answer], count: int) -> list[list[str]]:
         """At most `count` different translations of each text, the best first: the n-th best is
-        made of the n-th best of its lines, or the last of one that has fewer."""
+        made of the n-th best of its lines, or the last of one that has fewer.
+        """
         by_rank = [
             self.join([one.candidates[min(rank, len(one.candidates) - 1)].text for one in answers])
             for rank in range(count)
@@ -110,7 +111,8 @@ class Service:
     def _detect(self, target: str, texts: Sequence[str]) -> list[ModelMatch]:
         """The model into `target` for the detected language of each text; none for a text certainly
         in the target language, unless a model translates from it. A text without words is taken to
-        be in the language of all texts together."""
+        be in the language of all texts together.
+        """
         sources = self.models.sources(target)
         common = next(iter(self.detector.detect("\n".join(texts), sources)), None)
         if common is None and len(sources) == 1:

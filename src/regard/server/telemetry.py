@@ -1,5 +1,8 @@
-"""Logs (a line of JSON for each event) and Prometheus metrics. Neither holds a client's text: an
-unexpected error, whose message may quote one, is logged by its type and stack frames alone."""
+"""Logs (a line of JSON for each event) and Prometheus metrics.
+
+Neither holds a client's text: an unexpected error, whose message may quote one, is logged by its
+type and stack frames alone.
+"""
 
 import json
 import logging

@@ -59,7 +59,8 @@ def serve(
 
 class GracefulServer(uvicorn.Server):
     """On a signal it refuses new requests and ends when all active ones are answered; on a second
-    one at once. SIGHUP reloads the models."""
+    one at once. SIGHUP reloads the models.
+    """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
@@ -107,7 +108,8 @@ class GracefulServer(uvicorn.Server):
 
 class TimeoutProtocol(H11Protocol):
     """Closes a connection whose next request has no complete head after `seconds` (slow loris
-    attacks), or whose client reads nothing of its response for as long."""
+    attacks), or whose client reads nothing of its response for as long.
+    """
 
     seconds: float
 
@@ -164,9 +166,11 @@ class TimeoutProtocol(H11Protocol):
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """A socket that listens at the settings' address. Connections inherit TCP_NODELAY, which
-    asyncio does not set here: else a response's second packet may wait 40 ms for the first's
-    ACK."""
+    """A socket that listens at the settings' address.
+
+    Connections inherit TCP_NODELAY, which asyncio does not set here: else a response's second
+    packet may wait 40 ms for the first's ACK.
+    """
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

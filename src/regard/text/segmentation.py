@@ -1,5 +1,7 @@
 """A text -> its sentences, by rules for many languages, and what is around and between them.
-Joined, the segments of a text are the text."""
+
+Joined, the segments of a text are the text.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -108,7 +110,8 @@ class Segments:
 
     def write(self, answers: Sequence[str], /) -> list[str]:
         """The text of each part, with the translation of each line in its place; a space between
-        sentences is written or not as their language has it."""
+        sentences is written or not as their language has it.
+        """
         rest = iter(answers)
         written = [next(rest) if part.says else part.text for part in self.parts]
         says = [number for number, part in enumerate(self.parts) if part.says]
@@ -241,9 +244,11 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
 
 
 def split_sentences(text: str) -> list[Span]:
-    """The sentences of `text`, in order; the spaces between them are in none. A full stop or the
-    like ends one if a space and then no small letter follows, unless behind an initial, a short
-    number (an ordinal, an item of a list) or a common abbreviation."""
+    """The sentences of `text`, in order; the spaces between them are in none.
+
+    A full stop or the like ends one if a space and then no small letter follows, unless behind an
+    initial, a short number (an ordinal, an item of a list) or a common abbreviation.
+    """
     spans, first = [], len(text) - len(text.lstrip())
     for found in _END.finditer(text):
         if not found["next"] or not (found["next"].islower() or _is_abbreviation(text, found)):

@@ -1,6 +1,8 @@
-"""Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram. A `▁`
-(U+2581) of the text, which would be decoded as a space, is escaped by a Unicode noncharacter, as is
-that one itself; with byte fallback every text round-trips."""
+"""Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
+
+A `▁` (U+2581) of the text, which would be decoded as a space, is escaped by a Unicode noncharacter,
+as is that one itself; with byte fallback every text round-trips.
+"""
 
 import codecs
 import io

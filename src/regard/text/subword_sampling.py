@@ -1,5 +1,7 @@
 """Random segmentations of training text into subwords: BPE-dropout, and samples of a unigram model.
-SentencePiece's own seed depends on the process, so a resumed run would read other text."""
+
+SentencePiece's own seed depends on the process, so a resumed run would read other text.
+"""
 
 import math
 import re
@@ -28,15 +30,18 @@ _WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
 
 
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once. As few
-    words change, the first dropped merge of each is drawn first; the state before it is looked up,
-    and only later merges are simulated."""
+    """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once.
+
+    As few words change, the first dropped merge of each is drawn first; the state before it is
+    looked up, and only later merges are simulated.
+    """
 
     def __init__(
         self, ids: Mapping[str, int], scores: Mapping[str, float], size: int, probability: float
     ) -> None:
         """Tables of all pieces, the size of the whole vocabulary, and the probability of dropping
-        each possible merge, at each step."""
+        each possible merge, at each step.
+        """
         self._merge_table, self._probability = _MergeTable(ids, scores), probability
         self._history = _build_history(self._merge_table, ids, size)
         self._starts_word = np.zeros(size, np.bool_)
@@ -156,7 +161,8 @@ class _MergeHistory(NamedTuple):
 
     def count_done(self, ids: IntArray, word: IntArray, kept: IntArray) -> IntArray:
         """For each piece, how many of its merges are among the first `kept` of its word: they are
-        applied by rank, and from left to right among equal ranks."""
+        applied by rank, and from left to right among equal ranks.
+        """
         merges = self.merges[ids]
         max_ranks = self.max_ranks[ragged_arange(self.first_max_rank[ids], merges)]
         piece = np.repeat(np.arange(len(ids)), merges)

@@ -1,5 +1,7 @@
 """Tokenizers: text <-> ids without loss, by a table of the bytes of each id; words and characters.
-One is saved as `name.json`, its card, and for subwords `name.model` beside it."""
+
+One is saved as `name.json`, its card, and for subwords `name.model` beside it.
+"""
 
 import hashlib
 import json
@@ -53,8 +55,9 @@ def _compose(text: str, form: Form) -> str:
 
 class Tokenizer(ABC):
     """A vocabulary, and how text is segmented into its pieces, which may be parts of a character.
-    Ids exclude BOS, EOS, PAD. Without unknown pieces `decode(encode(text))` is the normalised
-    text."""
+
+    Ids exclude BOS, EOS, PAD. Without unknown pieces `decode(encode(text))` is the normalised text.
+    """
 
     leading_space: ClassVar[bool] = False  # whether a space is put before each text to encode
 
@@ -104,7 +107,8 @@ class Tokenizer(ABC):
     def surfaces(self, text: str) -> list[str]:
         """For each id of `encode([text])`, the part of `text` that it covers; of the normalised
         text if characters do not map one to one. A character of several ids belongs to the last of
-        them."""
+        them.
+        """
         normal = self._normalize(text)
         surfaces = self._split_surfaces(normal)
         if self.leading_space and surfaces:
@@ -125,7 +129,8 @@ class Tokenizer(ABC):
 
     def word_ids(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
         """For each id the index of the first word (of `split_units`) of `decode(ids, unknown)` that
-        it is part of; None for a space."""
+        it is part of; None for a space.
+        """
         return byte_word_ids(self._bytes_of(ids, unknown))
 
     def fingerprint(self) -> str:
@@ -236,8 +241,10 @@ class VocabTokenizer(Tokenizer):
 
 
 class WordTokenizer(VocabTokenizer):
-    """Words and punctuation marks, each with the space before it; other spaces are pieces. An
-    unknown word is one UNK behind a piece for its space."""
+    """Words and punctuation marks, each with the space before it; other spaces are pieces.
+
+    An unknown word is one UNK behind a piece for its space.
+    """
 
     required_pieces = (" ",)
     leading_space = True

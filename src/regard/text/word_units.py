@@ -126,7 +126,8 @@ def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
 
 def byte_word_ids(spellings: Sequence[bytes]) -> list[int | None]:
     """For each spelling, which may be a part of a character, the index of the first word of their
-    text (as `split_units` has it) that it is part of; None if there is none."""
+    text (as `split_units` has it) that it is part of; None if there is none.
+    """
     text, spans = _decode_spans(spellings)
     word_at: list[int | None] = [None] * len(text)
     for number, (first, last) in enumerate(unit_spans(text)):
@@ -160,7 +161,8 @@ class Detokenized(NamedTuple):
 
 def detokenize(words: Sequence[str]) -> Detokenized:
     """The sentence that `words` were probably cut from: marks move to their words, and so does what
-    begins with an apostrophe: `it 's (` `here ) .` becomes `it's (here).`"""
+    begins with an apostrophe: `it 's (` `here ) .` becomes `it's (here).`
+    """
     text = ""
     word_at: list[int | None] = []
     for number, word in enumerate(words):

@@ -147,8 +147,10 @@ def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[P
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
-    """Write a checkpoint and remove all but those of the newest `keep` steps. Its name has a digest
-    of its content, by which damage is recognised."""
+    """Write a checkpoint and remove all but those of the newest `keep` steps.
+
+    Its name has a digest of its content, by which damage is recognised.
+    """
     metadata = {"progress": dump_json(checkpoint.progress.write())}
     content = safetensors.torch.save(_to_cpu(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"

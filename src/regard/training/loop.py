@@ -157,9 +157,11 @@ def fit(
     stop_requested: StopRequested,
     validate_first: bool = False,
 ) -> Progress:
-    """Train `model`, of `width`, in `folder`, from its newest checkpoint if there is one. Killed
-    and called again, it ends with the same weights, bit for bit on a CPU with as many threads. With
-    `validate_first`, the initial weights stay the best until others are better."""
+    """Train `model`, of `width`, in `folder`, from its newest checkpoint if there is one.
+
+    Killed and called again, it ends with the same weights, bit for bit on a CPU with as many
+    threads. With `validate_first`, the initial weights stay the best until others are better.
+    """
     training = _Training(model, task, settings, folder, width=width, reporter=reporter)
     training.resume()
     stream = prefetch(task.batches(training.progress.position), PREFETCH_DEPTH)

@@ -28,9 +28,11 @@ class Loss(NamedTuple):
 def batch_loss(
     model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
 ) -> Loss:
-    """The cross-entropy of a batch, plus the balance losses of the model's expert layers. With
-    `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop), so
-    that a token weighs the same as without."""
+    """The cross-entropy of a batch, plus the balance losses of the model's expert layers.
+
+    With `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop),
+    so that a token weighs the same as without.
+    """
     copies = 2 if consistency else 1
     inputs = batch.duplicated() if consistency else batch
     features, routings = model.training_features(inputs)  # (copies * M, D)
@@ -50,7 +52,8 @@ def batch_loss(
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
     """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike (Szegedy
-    et al. 2016). A row whose label is IGNORE_INDEX does not count."""
+    et al. 2016). A row whose label is IGNORE_INDEX does not count.
+    """
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = F.nll_loss(logp, labels, reduction="sum")
     if smoothing == 0:
@@ -61,7 +64,8 @@ def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> 
 
 def symmetric_kl(first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
     """The mean of both Kullback-Leibler divergences of two softmaxes (M, V), summed over the rows
-    whose label (M,) is not IGNORE_INDEX: ()."""
+    whose label (M,) is not IGNORE_INDEX: ().
+    """
     precise = torch.promote_types(first.dtype, torch.float32)
     p, q = (F.log_softmax(logits, -1, dtype=precise) for logits in (first, second))
     gaps = (p.exp() - q.exp()) * (p - q)  # (M, V)
@@ -148,8 +152,11 @@ def _chunks(rows: int, vocabulary: int, *, on_cpu: bool) -> list[slice]:
 def cross_entropy_and_grad_(
     logits: Tensor, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,). `logits`
-    become the gradients of the sum of the losses; rows whose label is IGNORE_INDEX have zeros."""
+    """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,).
+
+    `logits` become the gradients of the sum of the losses; rows whose label is IGNORE_INDEX have
+    zeros.
+    """
     if use_kernel("cross_entropy", logits) and logits.dtype != torch.float64:
         return cross_entropy.cross_entropy_and_grad_(logits, labels, smoothing)
     precise = torch.promote_types(logits.dtype, torch.float32)

@@ -22,8 +22,11 @@ MAX_BYTES = 1 << 30  # bytes of metrics that are read
 
 
 class MetricLog:
-    """Appends records to a run; resumed at a step, it drops those of later steps. Unlike
-    TensorBoard's own writer, which works in a thread, it raises an error if the disk is full."""
+    """Appends records to a run; resumed at a step, it drops those of later steps.
+
+    Unlike TensorBoard's own writer, which works in a thread, it raises an error if the disk is
+    full.
+    """
 
     def __init__(self, folder: Path, step: int) -> None:
         self.path = folder / "metrics.jsonl"

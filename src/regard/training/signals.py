@@ -12,7 +12,8 @@ STOP_MESSAGE = b"asked to stop: the step is finished and saved first; once more 
 
 class StopRequests:
     """While entered, remembers the first signal; a second one interrupts at once, as does the first
-    before training begins to poll, when there is nothing to save."""
+    before training begins to poll, when there is nothing to save.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None

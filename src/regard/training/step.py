@@ -68,7 +68,8 @@ class ExpertLoad:
 
     def pop_metrics(self) -> dict[str, float]:
         """Metrics of each layer since the last call: `busiest`, the largest share in units of a
-        fair one, and `idle`, how many experts get less than a tenth of a fair share."""
+        fair one, and `idle`, how many experts get less than a tenth of a fair share.
+        """
         numbers = {}
         for site, shares in self._shares.items():
             fair = shares / shares.mean()  # (E,)

@@ -12,8 +12,11 @@ MAX_SPELLINGS, MAX_SPELLED_CHARACTERS = 1000, 64  # of a forbidden word
 
 
 def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:
-    """The ids of phrases without unknown pieces, which would forbid UNK. For a word of a script
-    without spaces, all its spellings: inside of a sentence its pieces differ."""
+    """The ids of phrases without unknown pieces, which would forbid UNK.
+
+    For a word of a script without spaces, all its spellings: inside of a sentence its pieces
+    differ.
+    """
     phrases = [tuple(ids) for ids in target.encode(list(forbidden))]
     unspaced = [word.strip() for word in forbidden if has_unspaced(word)]
     if unspaced:

@@ -35,7 +35,8 @@ def fit_limits(
     source: ArrayLike, target: ArrayLike, given: Mapping[str, float] | None = None
 ) -> LengthLimits:
     """Limits for targets with a margin, never below the defaults nor other than `given`, which
-    allow least on average; lengths (N,) are in tokens without EOS."""
+    allow least on average; lengths (N,) are in tokens without EOS.
+    """
     given = given or {}
     sources = np.asarray(source, np.float64) + 1  # with EOS, as limits count them
     required = np.ceil(LENGTH_MARGIN * (np.asarray(target, np.float64) + 1))

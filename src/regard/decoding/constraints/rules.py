@@ -38,8 +38,11 @@ NO_CONSTRAINTS = Constraints()
 
 
 class Rules:
-    """The rules, prefixes and forbidden phrases of one batch as one filter. PAD and BOS are never
-    generated. Only the length limit overrides a prefix. Where no token is permitted, EOS is."""
+    """The rules, prefixes and forbidden phrases of one batch as one filter.
+
+    PAD and BOS are never generated. Only the length limit overrides a prefix. Where no token is
+    permitted, EOS is.
+    """
 
     def __init__(
         self,
@@ -193,8 +196,10 @@ def is_on_cpu(x: Tensor) -> bool:
 
 
 def _all_can_end(log_probs: Tensor) -> bool:
-    """Whether EOS is possible for every hypothesis (B, K, V). A GPU is not waited for: there EOS
-    gets `MIN_LOG_PROB` at least."""
+    """Whether EOS is possible for every hypothesis (B, K, V).
+
+    A GPU is not waited for: there EOS gets `MIN_LOG_PROB` at least.
+    """
     if is_on_cpu(log_probs):
         return not bool((log_probs[..., EOS] == NEG_INF).any())
     log_probs[..., EOS].clamp_min_(MIN_LOG_PROB)

@@ -164,7 +164,8 @@ class CapturedSearch:
 
 class CudaGraphCache:
     """Captured searches of some models, by shape, which hold about `max_bytes` of the device's
-    memory. If a step cannot be captured, `failed` says why, and all searches run without graphs."""
+    memory. If a step cannot be captured, `failed` says why, and all searches run without graphs.
+    """
 
     def __init__(
         self, models: Sequence[AnyModel], vocabulary: int, capturer: CudaGraphs, max_bytes: int

@@ -45,7 +45,8 @@ def replay_to_end(
     capturer: CudaGraphs,
 ) -> NBest | None:
     """The finished hypotheses (B, N) of a search, on the CPU, after at most `steps_left` further
-    tokens of each sentence; None: continue it step by step."""
+    tokens of each sentence; None: continue it step by step.
+    """
     try:
         with capturer.side_stream():
             search = _StaticSearch.from_state(decoder, search_state, config, steps_left)

@@ -21,15 +21,18 @@ ARGMAX_ENTRIES, ARGMAX_ROWS = 512, 16
 class BeamSelector:
     """Selects the most likely continuations of all hypotheses of a sentence; equally likely ones by
     parent, then by token. Penalties rank finished hypotheses only: those of a step have the same
-    length, and the coverage of unfinished ones is rightly low."""
+    length, and the coverage of unfinished ones is rightly low.
+    """
 
     width: int
     initial_width: ClassVar = 1
 
     @property
     def num_candidates(self) -> int:
-        """Twice the beam, as each hypothesis may end: `width` others remain. 1 for greedy
-        search."""
+        """Twice the beam, as each hypothesis may end: `width` others remain.
+
+        1 for greedy search.
+        """
         return 1 if self.width == 1 else 2 * self.width
 
     def fused(

@@ -105,7 +105,8 @@ def select_n_best(n_best: NBest, sentences: Tensor) -> NBest:
 
 def add_finished(n_best: NBest, new: NBest) -> NBest:
     """The best of both, at equal scores the older ones first; truncated hypotheses rank behind all
-    that ended."""
+    that ended.
+    """
     return _merge(n_best, new, torch.where(n_best.ended, n_best.scores, NEG_INF))
 
 
@@ -186,7 +187,8 @@ class Penalties:
         self, before: int, steps: int, step_counter: Tensor, dtype: torch.dtype = torch.float32
     ) -> "Penalties":
         """The same for hypotheses that are longer than their tokens by `before` + `step_counter`
-        (), which counts up to `steps` on the device; `dtype` is that of log-probabilities."""
+        (), which counts up to `steps` on the device; `dtype` is that of log-probabilities.
+        """
         lengths = range(before, before + steps + MARGIN)
         each = [self._factor(max(1, length)) for length in lengths]
         factors = torch.tensor(each, dtype=dtype)  # (steps + margin,)
@@ -226,8 +228,11 @@ class MeanAttention:
 
 
 def to_lists(n_best: NBest, count: int) -> list[list[Hypothesis]]:
-    """At most `count` hypotheses of each sentence, the best first. Tensors are read as flat lists:
-    many nested ones would make Python's garbage collector run often."""
+    """At most `count` hypotheses of each sentence, the best first.
+
+    Tensors are read as flat lists: many nested ones would make Python's garbage collector run
+    often.
+    """
     scores, log_probs, tokens, ended = (x[:, :count] for x in n_best)
     if bool(scores.isnan().any()):
         raise SearchError(

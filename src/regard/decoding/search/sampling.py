@@ -13,8 +13,11 @@ from regard.kernels.topk_logits import TokenRules
 
 
 class SamplingSelector:
-    """Draws the next token of each hypothesis independently. Sample k of sentence n depends on the
-    seed, n and k alone: its random numbers are drawn before the search begins."""
+    """Draws the next token of each hypothesis independently.
+
+    Sample k of sentence n depends on the seed, n and k alone: its random numbers are drawn before
+    the search begins.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,8 @@ def top_k(logits: Tensor, k: int) -> Tensor:
 
 def top_p(logits: Tensor, p: float) -> Tensor:
     """The logits (..., V) of the fewest likeliest tokens whose probability reaches p; others become
-    -inf (Holtzman et al. 2020, section 3.1)."""
+    -inf (Holtzman et al. 2020, section 3.1).
+    """
     ordered = logits.sort(dim=-1, descending=True, stable=True)  # (..., V)
     probs = ordered.values.softmax(-1)
     before = probs.cumsum(-1) - probs  # the probability of all more likely tokens

@@ -1,5 +1,6 @@
 """One step of a search: a selector ranks the candidates, those that end become finished hypotheses,
-and the best of the others continue. On a GPU, the host never waits for the device."""
+and the best of the others continue. On a GPU, the host never waits for the device.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,8 +80,10 @@ class SearchConfig:
         return self.selector(self.rules.log_probs(logits, hypotheses), hypotheses)
 
     def is_settled(self, finished: NBest, hypotheses: Hypotheses) -> Tensor:
-        """Whether each sentence (B,) is done. Safe: no continuation can score above the last of the
-        n best finished hypotheses."""
+        """Whether each sentence (B,) is done.
+
+        Safe: no continuation can score above the last of the n best finished hypotheses.
+        """
         bound = self.penalties.bound(hypotheses)  # (B,)
         if self.stop == "limit":
             return bound == NEG_INF

@@ -14,7 +14,8 @@ from regard.types import Hypothesis
 
 class SearchStep(NamedTuple):
     """One step of a search of the B sentences still in the batch; `parents` are indices of the
-    hypotheses before it. Reading the tensors waits for the device."""
+    hypotheses before it. Reading the tensors waits for the device.
+    """
 
     numbers: Sequence[int]  # of the B sentences
     candidates: Candidates  # (B, C) all candidates, the best first
@@ -27,7 +28,8 @@ class SearchStep(NamedTuple):
 
 class SearchObserver(Protocol):
     """Callbacks of a search, with empty defaults, that know sentences by the numbers given to the
-    search. They change no result except by abandoning a sentence."""
+    search. They change no result except by abandoning a sentence.
+    """
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
         """A batch begins: sentences and the length of each source, EOS counted."""
@@ -62,7 +64,8 @@ class ObserverGroup(SearchObserver):
 
 def best_so_far(step: SearchStep) -> list[tuple[int, ...]]:
     """The tokens, without BOS and EOS, of the best hypothesis of each sentence, finished or
-    growing: a later step may change any of them."""
+    growing: a later step may change any of them.
+    """
     growing = step.scores.max(1, keepdim=True)  # (B, 1), of equal ones the first
     tokens = gather_parents(step.hypotheses.tokens, growing.indices)[:, 0]  # (B, 2 + t)
     ended = step.finished.scores[:, 0] >= growing.values[:, 0]  # (B,)

@@ -167,7 +167,8 @@ class CTranslate2Engine:
     ) -> list[Any]:
         """Futures of the results of a batch of sources and prefixes; `suppressed` phrases occur in
         prefixes only, whose tokens count nothing in the score. CTranslate2 ranks truncated
-        hypotheses among those that ended; with twice the patience it keeps all of both."""
+        hypotheses among those that ended; with twice the patience it keeps all of both.
+        """
         size = settings.beam.size
         patience = 2 if batch.at_limit and size > 1 else 1
         source_labels, prefix_labels = (
@@ -221,9 +222,11 @@ class CTranslate2Engine:
 def batch_by_limit(
     lengths: Sequence[int], limits: Sequence[int], budget: int, width: int
 ) -> list[list[int]]:
-    """Indices of the sentences of each batch, the longest first. Sentences of one limit are batched
-    by themselves if there are enough, so that few are searched again; all others by length.
-    `budget` and `width` are as in `plan_batches`."""
+    """Indices of the sentences of each batch, the longest first.
+
+    Sentences of one limit are batched by themselves if there are enough, so that few are searched
+    again; all others by length. `budget` and `width` are as in `plan_batches`.
+    """
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, limit in enumerate(limits):
         by_limit[limit].append(i)

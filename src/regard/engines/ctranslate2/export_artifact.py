@@ -133,8 +133,11 @@ def damaged_export_error(path: Path) -> RunError:
 
 
 def find_export(run: Path, file: Path, name: str, precision: Precision) -> ExportArtifact | None:
-    """The export of the run's weights `name` as they now are in `file`. One made for `auto` serves
-    for its precision, and one for int8, which `auto` tries first, for `auto`, unless refused."""
+    """The export of the run's weights `name` as they now are in `file`.
+
+    One made for `auto` serves for its precision, and one for int8, which `auto` tries first, for
+    `auto`, unless refused.
+    """
     for kind in (precision, "int8" if precision == "auto" else "auto"):
         for folder in export_folders(run, name, kind):
             found = read_export(folder)
@@ -162,7 +165,8 @@ def stamp_weights(file: Path) -> WeightsStamp:
 
 def _is_current(found: ExportArtifact, run: Path, file: Path) -> bool:
     """Whether an export was made of the run as it is now: weights of equal size and time are taken
-    for equal; if the time differs they are read, and the new time is noted if possible."""
+    for equal; if the time differs they are read, and the new time is noted if possible.
+    """
     card, weights = found.card, found.card.weights
     try:
         stat = file.stat()

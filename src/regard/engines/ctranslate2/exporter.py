@@ -59,8 +59,11 @@ def require_exportable(run: Run) -> None:
 def try_export(
     run: Run, weights: str, precision: Precision, *, required: bool, tell: Callable[[str], None]
 ) -> tuple[ExportArtifact | None, str]:
-    """An export of the run's weights in its folder, and a remark for the user. Unless `required`,
-    None if it cannot be made or kept, or if CTranslate2 lacks a part of the model or its search."""
+    """An export of the run's weights in its folder, and a remark for the user.
+
+    Unless `required`, None if it cannot be made or kept, or if CTranslate2 lacks a part of the
+    model or its search.
+    """
     if not required and (
         unsupported_reason(run.recipe.model) or native_only_reason(run.recipe.decoding)
     ):
@@ -88,7 +91,8 @@ def try_export(
 
 def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtifact:
     """Export the run's weights of that name into its own folder, replacing older exports; of two
-    processes that do so at once, one uses the export of the other."""
+    processes that do so at once, one uses the export of the other.
+    """
     require_exportable(run)
     if weights != "model" and weights not in NAMED_WEIGHTS:
         raise SettingsError(

@@ -65,7 +65,8 @@ class AttentionCapture:
     ) -> Figure:
         """A figure of one layer and head, by default the average: `map` has a cell and `arcs` a
         line for each pair of words, `focus` names each word's most attended ones. Others show all
-        heads: `grid` their maps, `distance` how far they attend; `tree` is the search."""
+        heads: `grid` their maps, `distance` how far they attend; `tree` is the search.
+        """
         if kind == "tree":
             if self.tree is None:
                 raise SettingsError("the search was not kept: ask for it with look(…, tree=True)")

@@ -205,9 +205,11 @@ def default_budget(models: Sequence[nn.Module]) -> int:
 
 
 def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
-    """What searches batches for `runs`; None: `search_many` itself. On a GPU, a cache of CUDA
-    graphs for small batches; on a CPU with several `workers`, a process pool, started when it pays,
-    whose processes each load the models, if they came from a folder."""
+    """What searches batches for `runs`; None: `search_many` itself.
+
+    On a GPU, a cache of CUDA graphs for small batches; on a CPU with several `workers`, a process
+    pool, started when it pays, whose processes each load the models, if they came from a folder.
+    """
     models = [run.model for run in runs]
     origins = [run.opened for run in runs if run.opened is not None]
     devices = {parameter.device for model in models for parameter in model.parameters()}

@@ -1,5 +1,6 @@
 """PosUnk (Luong et al. 2015, arXiv 1410.8206): each UNK of a model with a vocabulary of words is
-replaced by a dictionary's translation, or a copy, of the source word that it attends to."""
+replaced by a dictionary's translation, or a copy, of the source word that it attends to.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +67,8 @@ class UnknownWordReplacer:
         self, translations: Iterable[tuple[TokenizedText, Sequence[int]]]
     ) -> Iterator[list[str]]:
         """The replacements of each translation's unknown words, in order, by cross attention under
-        teacher forcing, averaged over layers and heads; a word stays `⁇` if it attends to none."""
+        teacher forcing, averaged over layers and heads; a word stays `⁇` if it attends to none.
+        """
         text, tokenizer = self.run.recipe.text, self.run.tokenizers.target
         settings = text.target or text.source
         axis = word_axis if settings.kind == "words" else piece_axis  # what UNK stands for

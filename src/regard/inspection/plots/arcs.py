@@ -46,7 +46,8 @@ class WordLines:
 
 def layout_word_lines(*sides: Sequence[str]) -> WordLines:
     """Lay out one or two lines of words across the page; down the page if they are too long, or if
-    only one is written from right to left: the first words of both would be at opposite ends."""
+    only one is written from right to left: the first words of both would be at opposite ends.
+    """
     words = tuple(tuple(map(truncate_label, side)) for side in sides)
     widths = [[text_width(word, FONT_SIZE) for word in side] for side in words]
     right_to_left = [is_right_to_left(side) for side in words]
@@ -89,9 +90,11 @@ class DrawnWeight(NamedTuple):
 
 
 def plot_arcs(view: MapView, *, theme: ThemeName = "light") -> Figure:
-    """Curves between words; cross attention has the source above the translation. Self-attention
-    has one line of words, with arcs above it to earlier words, below it to later ones, and dots for
-    a word's weight on itself. Lines that run down the page have left for above."""
+    """Curves between words; cross attention has the source above the translation.
+
+    Self-attention has one line of words, with arcs above it to earlier words, below it to later
+    ones, and dots for a word's weight on itself. Lines that run down the page have left for above.
+    """
     figure, sides = (_draw_cross if view.part == "cross" else _draw_self)(view, theme)
     figure.write_title(figure.overlay, view.title)
     limit = f"lines: the {MAX_CURVES_PER_WORD} strongest of each word" if _is_long(view) else ""
@@ -152,8 +155,10 @@ def _draw_self(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
 
 
 def _drawn_weights(view: MapView) -> list[DrawnWeight]:
-    """The weights to draw, the last on top: those on sinks, then by size. Of each row of a long
-    sentence only the largest: hundreds of curves would hide each other."""
+    """The weights to draw, the last on top: those on sinks, then by size.
+
+    Of each row of a long sentence only the largest: hundreds of curves would hide each other.
+    """
     weights = view.weights
     is_drawn = weights > MIN_DRAWN_WEIGHT
     if _is_long(view):
@@ -176,8 +181,10 @@ def _draw_curve(
 
 
 def _write_words(figure: InchFigure, lines: WordLines, number: int, across: float) -> None:
-    """Write one of the lines, `across` inches from the edge; BOS and EOS are muted. Of two lines
-    that run down the page the first is aligned right, the second left."""
+    """Write one of the lines, `across` inches from the edge; BOS and EOS are muted.
+
+    Of two lines that run down the page the first is aligned right, the second left.
+    """
     align = ("right", "left")[number] if lines.down and len(lines.words) > 1 else "center"
     for word, place in zip(lines.words[number], lines.places[number], strict=True):
         x, y = lines.point(place, across)

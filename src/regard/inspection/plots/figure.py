@@ -117,8 +117,10 @@ def colour_scale(colours: Colormap, high: float, low: float = 0.0) -> ScalarMapp
 
 
 class InchFigure(Figure):
-    """A figure laid out in inches; saving adds room for labels outside of it. A notebook displays
-    it, without pyplot, which would display it a second time."""
+    """A figure laid out in inches; saving adds room for labels outside of it.
+
+    A notebook displays it, without pyplot, which would display it a second time.
+    """
 
     def __init__(self, width: float, height: float, theme: str) -> None:
         self.width, self.height, self.theme = width, height, get_theme(theme)
@@ -166,7 +168,8 @@ class InchFigure(Figure):
         gaps: bool = True,
     ) -> None:
         """The cells of a map (T, S), the first row on top, in grey where `grey` (T, S) is True;
-        rasterized without `gaps` between the cells. `num_cells` are those of all its maps."""
+        rasterized without `gaps` between the cells. `num_cells` are those of all its maps.
+        """
         gaps = gaps and (num_cells or numbers.numel()) <= MAX_VECTOR_CELLS
         style: dict[str, Any] = {
             "norm": scale.norm,
@@ -259,7 +262,8 @@ def render_figure(figure: Figure, ending: str, dpi: int = FILE_DPI) -> bytes:
 
 def notebook_html(draw: Callable[[ThemeName], Figure], *, alt: str) -> str:
     """HTML with the figure in both themes, of which a style sheet shows the page's own; without
-    style sheets the light one. `alt` is the text alternative."""
+    style sheets the light one. `alt` is the text alternative.
+    """
     images = []
     for theme in get_args(ThemeName):
         content = base64.b64encode(render_figure(draw(theme), ".svg")).decode("ascii")

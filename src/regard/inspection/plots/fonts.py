@@ -70,7 +70,8 @@ def text_width(text: str, fontsize: float) -> float:
 
 def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
     """The text, or as many of its first grapheme clusters as fit before an ellipsis; control
-    characters become their Unicode pictures."""
+    characters become their Unicode pictures.
+    """
     text = "".join(chr(0x2400 + ord(char)) if ord(char) < 0x20 else char for char in text)
     if cell_len(text) <= max_width:
         return text
@@ -168,7 +169,9 @@ def _find_font(character: str) -> str | None:
 @cache
 def _installed_fonts() -> list[tuple[str, str]]:
     """Name and file of each installed regular font, the preferred ones first, then sans serif.
-    Fonts installed after matplotlib built its cache are added to it."""
+
+    Fonts installed after matplotlib built its cache are added to it.
+    """
     known = {entry.fname for entry in fontManager.ttflist}
     for path in sorted(set(findSystemFonts()) - known):
         with suppress(RuntimeError):  # not a readable font

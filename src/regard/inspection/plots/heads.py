@@ -76,7 +76,8 @@ def _row_statistics(attention: AttentionMaps) -> tuple[Tensor, Tensor, Tensor]:
 
 def plot_distances(attentions: Sequence[AttentionMaps], *, theme: ThemeName = "light") -> Figure:
     """A row for each head, over sentences of one part of one model: its attention by distance, the
-    mean distance, and the spread."""
+    mean distance, and the spread.
+    """
     found = measure_distances(attentions)
     layers, heads = found.mean.shape
     columns, block = DISTANCE_CELL * (2 * MAX_DISTANCE + 1), DISTANCE_CELL * heads
@@ -122,8 +123,10 @@ def _draw_points(
 
 
 def plot_head_costs(costs: Mapping[str, Tensor], *, theme: ThemeName = "light") -> Figure:
-    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across. All
-    `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0."""
+    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across.
+
+    All `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0.
+    """
     layers, widest = sum(map(len, costs.values())), max(part.shape[1] for part in costs.values())
     height = COST_HEIGHT * layers + PART_GAP * (len(costs) - 1)
     figure, top = InchFigure(COST_WIDTH * widest, height, theme), 0.0

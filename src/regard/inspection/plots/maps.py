@@ -159,8 +159,10 @@ def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure
 
 
 def plot_focus(view: MapView, *, theme: ThemeName = "light") -> Figure:
-    """A line for each row: its weights, then the words with the largest, for long sentences. Shares
-    leave out attention sinks and columns that are not drawn."""
+    """A line for each row: its weights, then the words with the largest, for long sentences.
+
+    Shares leave out attention sinks and columns that are not drawn.
+    """
     rows, columns = view.weights.shape
     figure = InchFigure(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, theme)
     axes = figure.add_panel(0, 0, figure.width, figure.height)

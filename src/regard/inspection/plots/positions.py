@@ -50,7 +50,9 @@ class SimilarityByDistance(NamedTuple):
 
 def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...]:
     """The encodings of up to `length` positions in `model`; modules with equal vectors are merged.
-    Rotary encodings rotate pairs of numbers: the vectors are the rotated pairs (1, 0)."""
+
+    Rotary encodings rotate pairs of numbers: the vectors are the rotated pairs (1, 0).
+    """
     encodings: dict[tuple[str, bytes], PositionEncoding] = {}
     for found in _find_encodings(model, length):
         key = found.kind, found.vectors.numpy().tobytes()

@@ -45,7 +45,8 @@ class TreeLayout(NamedTuple):
 def plot_tree(tree: SearchTree, pieces: Sequence[str], *, theme: ThemeName = "light") -> Figure:
     """All hypotheses of a search, step by step from left to right, the best one on top; `pieces`
     has one for each node. The likeliest of the tokens dropped at a step are muted and dashed. Long
-    searches continue in a band below, which repeats the last step."""
+    searches continue in a band below, which repeats the last step.
+    """
     if len(pieces) != len(tree.nodes):
         raise ValueError(f"a tree of {len(tree.nodes)} nodes needs as many pieces: {len(pieces)=}")
     drawn = _layout_tree(tree, pieces)
@@ -77,7 +78,8 @@ def plot_tree(tree: SearchTree, pieces: Sequence[str], *, theme: ThemeName = "li
 
 def _layout_tree(tree: SearchTree, pieces: Sequence[str]) -> TreeLayout:
     """Order the nodes of each step: children of one parent together, the likeliest first, dropped
-    ones last. A sample dropped in one row may continue in another; it is not a dropped one."""
+    ones last. A sample dropped in one row may continue in another; it is not a dropped one.
+    """
     parents = {node.parent for node in tree.nodes} | set(tree.answers)
     best = frozenset((ROOT, *tree.path(tree.answers[0]))) if tree.answers else frozenset({ROOT})
     steps, hidden = [[ROOT]], 0

@@ -126,9 +126,11 @@ def _printable(character: str) -> str:
 
 
 def render_tree(tree: SearchTree, pieces: Sequence[str]) -> Tree:
-    """A rich renderable of a search: a branch where hypotheses differ, the likeliest first. Pieces
-    without an alternative share a line, which ends with the log-probability so far and the rank of
-    a result. Hypotheses dropped at once are only counted."""
+    """A rich renderable of a search: a branch where hypotheses differ, the likeliest first.
+
+    Pieces without an alternative share a line, which ends with the log-probability so far and the
+    rank of a result. Hypotheses dropped at once are only counted.
+    """
     children: list[list[int]] = [[] for _ in tree.nodes]  # without dropped ones
     for number, node in enumerate(tree.nodes):
         if node.parent is not None and (node.state != "dropped" or number in tree.answers):

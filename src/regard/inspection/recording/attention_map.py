@@ -34,8 +34,11 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionMaps:
-    """The attention weights of one sentence, in every layer and head of one part of a model. A row
-    of cross or decoder attention is named by the piece predicted there: the last one is `</s>`."""
+    """The attention weights of one sentence, in every layer and head of one part of a model.
+
+    A row of cross or decoder attention is named by the piece predicted there: the last one is
+    `</s>`.
+    """
 
     part: Part
     weights: Tensor  # (L, H, T, S)
@@ -60,7 +63,8 @@ class AttentionMaps:
     def merge_pieces(self, *, shift: bool = False) -> "AttentionMaps":
         """The attention between words: the sum over a column's pieces, the mean over a row's;
         pieces of no word are left out, so a row may sum to less than 1. With `shift` a word's rows
-        are those where its pieces are the decoder's input."""
+        are those where its pieces are the decoder's input.
+        """
         word_of = (None, *self.rows.word_of[:-1]) if shift else self.rows.word_of
         rows = _membership(word_of, len(self.rows.words))  # (T, T')
         columns = _membership(self.columns.word_of, len(self.columns.words))  # (S, S')
@@ -74,8 +78,10 @@ class AttentionMaps:
 
 
 def build_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> Axis:
-    """The pieces and words of `ids`, which may begin with BOS and end with EOS. `unknown` are the
-    words that replace unknown ones, as in `Tokenizer.decode`."""
+    """The pieces and words of `ids`, which may begin with BOS and end with EOS.
+
+    `unknown` are the words that replace unknown ones, as in `Tokenizer.decode`.
+    """
     first = int(len(ids) > 0 and ids[0] == BOS)
     last = len(ids) - int(len(ids) > 0 and ids[-1] == EOS)
     inner = ids[first:last]
@@ -103,8 +109,11 @@ def build_attention_maps(
     *,
     unknown: Sequence[str] = (),
 ) -> AttentionMaps:
-    """The weights (L, H, T, S) without padding, with names for rows and columns. `output` are the
-    ids that the decoder predicts, with EOS; its inputs were BOS and all of them but the last."""
+    """The weights (L, H, T, S) without padding, with names for rows and columns.
+
+    `output` are the ids that the decoder predicts, with EOS; its inputs were BOS and all of them
+    but the last.
+    """
     rows = columns = source
     if part != "encoder":
         rows = build_axis(output, target, unknown)

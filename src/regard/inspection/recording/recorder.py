@@ -40,7 +40,8 @@ class AttentionRecording:
         unknown_source: Sequence[str] = (),
     ) -> AttentionMaps:
         """The attention of one sentence, without padding; `unknown` and `unknown_source` are the
-        words that replace unknown ones of the two sides."""
+        words that replace unknown ones of the two sides.
+        """
         layers = sorted(layer for recorded_part, layer in self.weights if recorded_part == part)
         if not layers:
             parts = ", ".join(sorted({recorded_part for recorded_part, _ in self.weights}))
@@ -52,8 +53,10 @@ class AttentionRecording:
 
 
 class AttentionRecorder:
-    """An attention hook that keeps the weights of a forward pass and changes nothing. In a search
-    hypotheses change rows: use `SearchRecorder`."""
+    """An attention hook that keeps the weights of a forward pass and changes nothing.
+
+    In a search hypotheses change rows: use `SearchRecorder`.
+    """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
         self._parts = parts
@@ -91,7 +94,8 @@ def record_attention(
     hook: AttentionHook | None = None,
 ) -> AttentionRecording:
     """The attention of `model` to `source` (B, S), which ends with EOS, given the decoder's input
-    `target` (B, T), which begins with BOS; recorded as `hook` returns it."""
+    `target` (B, T), which begins with BOS; recorded as `hook` returns it.
+    """
     device = next(model.parameters()).device
     recorder = AttentionRecorder(parts)
     hook = recorder if hook is None else compose_hooks(hook, recorder)
@@ -107,8 +111,10 @@ def record_attention(
 
 
 def count_heads(model: AnyModel) -> dict[Part, dict[int, int]]:
-    """The number of heads of each layer, by part; parts without attention are left out. Models do
-    not list their attention layers, so this runs the model on an empty sentence."""
+    """The number of heads of each layer, by part; parts without attention are left out.
+
+    Models do not list their attention layers, so this runs the model on an empty sentence.
+    """
     weights = record_attention(model, pad_source([[]]), pad([[]], first=BOS)).weights
     heads: dict[Part, dict[int, int]] = {}
     for part, layer in sorted(weights, key=lambda site: (PARTS.index(site[0]), site[1])):

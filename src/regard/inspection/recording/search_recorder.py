@@ -38,7 +38,8 @@ class SearchRecording:
 
     def step_weights(self, node: int, part: Part = "cross") -> Tensor:
         """The attention of the step that predicted the token of `node`: cross (L, H, S) to the
-        source with EOS, or decoder (L, H, t) to its inputs, BOS and the tokens before the node."""
+        source with EOS, or decoder (L, H, t) to its inputs, BOS and the tokens before the node.
+        """
         parent = self.tree.nodes[node].parent
         if parent is None or part == "encoder":
             raise ValueError(f"the root and the encoder say no token, got {node=} and {part=}")
@@ -47,7 +48,9 @@ class SearchRecording:
 
     def hypothesis_weights(self, node: int, part: Part = "cross") -> Tensor:
         """The attention of the hypothesis that ends in `node`: (L, H, T, S), a row for each token.
-        That of the encoder, (L, H, S, S), is the same for all hypotheses."""
+
+        That of the encoder, (L, H, S, S), is the same for all hypotheses.
+        """
         self._check(part)
         if part == "encoder":
             assert self.encoder is not None
@@ -68,7 +71,8 @@ class SearchRecording:
         part: Part = "cross",
     ) -> AttentionMaps:
         """The attention of the hypothesis that ends in `node`, with named rows and columns;
-        `source_ids` are the model's source, EOS included."""
+        `source_ids` are the model's source, EOS included.
+        """
         weights, columns = self.hypothesis_weights(node, part), build_axis(source_ids, source)
         return build_attention_maps(part, weights, columns, self.tree.tokens(node), target)
 

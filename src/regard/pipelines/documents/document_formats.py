@@ -45,8 +45,10 @@ def decode_document(data: bytes, name: str) -> str:
 
 
 def read_document(text: str, kind: DocumentFormat, name: str) -> Document:
-    """The parsed document; an error if a file of subtitles has none, unless it is blank. Lines of
-    plain text are not joined: paragraphs cannot be distinguished from lists and poems."""
+    """The parsed document; an error if a file of subtitles has none, unless it is blank.
+
+    Lines of plain text are not joined: paragraphs cannot be distinguished from lists and poems.
+    """
     if kind == "text":
         return split_lines(text)
     if kind == "html":

@@ -92,7 +92,8 @@ def translate_markup(
     alignment: AlignmentSettings | None = None,
 ) -> list[str]:
     """The translation of each text, a line or a paragraph, with its markup; `split` is as in
-    `Translator.translate`. Of texts with character references it has `&`, `<` and `>` escaped."""
+    `Translator.translate`. Of texts with character references it has `&`, `<` and `>` escaped.
+    """
     markup = MarkupTranslator(translator, settings, split=split, alignment=alignment)
     return [one.text for one in markup.translate_texts(texts)]
 

@@ -39,8 +39,11 @@ _NO_TRANSLATE = re.compile(
 
 
 class MarkupToken(NamedTuple):
-    """A part of a text. `void` are tags without content; `other` are comments, declarations and the
-    times in subtitles; `raw` is the content of scripts and the like."""
+    """A part of a text.
+
+    `void` are tags without content; `other` are comments, declarations and the times in subtitles;
+    `raw` is the content of scripts and the like.
+    """
 
     kind: Literal["text", "open", "close", "void", "other", "raw"]
     text: str
@@ -104,8 +107,10 @@ def _comment_or_declaration(text: str, place: int, unclosed: set[str]) -> Markup
 
 
 class Leaf(NamedTuple):
-    """Text, a tag without content or partner, or protected text. In `literal` text `&amp;` is no
-    character reference; a `break` separates the words beside it."""
+    """Text, a tag without content or partner, or protected text.
+
+    In `literal` text `&amp;` is no character reference; a `break` separates the words beside it.
+    """
 
     kind: Literal["text", "literal", "tag", "break", "protected"]
     raw: str  # as written, with character references
@@ -150,7 +155,9 @@ _OpenTags = list[tuple[MarkupToken, list[TreeNode]]]  # unclosed tags, with the 
 
 def parse_markup(text: str, *, tags: bool = True) -> tuple[TreeNode, ...]:
     """The nodes of `text`, whose `raw` joined are the text; without `tags` there are none but text.
-    A closing tag closes the last open one of its name; those opened since become single tags."""
+
+    A closing tag closes the last open one of its name; those opened since become single tags.
+    """
     if not tags:
         return tuple(_split_protected(text, CODE, "literal"))
     stack: _OpenTags = [(MarkupToken("text", ""), [])]

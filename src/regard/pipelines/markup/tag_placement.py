@@ -240,7 +240,8 @@ def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
 
 def _count_wrapped(own: str, beside: str, marks: str) -> int:
     """How many `marks` beside a target word its pair wraps, outwards: all if `beside`, next to the
-    source pair, is a space, else those like `own`, the marks wrapped beside the source word."""
+    source pair, is a space, else those like `own`, the marks wrapped beside the source word.
+    """
     if not own.strip():
         return 0
     if not beside.strip():

@@ -88,7 +88,8 @@ def link_words(
     run: Run | None, pairs: Sequence[tuple[str, str]], settings: AlignmentSettings
 ) -> list[WordLinks]:
     """The words of each sentence and its translation, linked by the attention of the run's model;
-    by position without a run and in sentences beyond the model's length limit."""
+    by position without a run and in sentences beyond the model's length limit.
+    """
     settings = settings.model_copy(update={"shares": False})  # `sinkhorn` replaces them
     tokenized = [None if run is None else _tokenize_pair(run, pair) for pair in pairs]
     token_pairs = [found.tokens for found in tokenized if found is not None]
@@ -225,7 +226,8 @@ class TextLinks(NamedTuple):
 
     def gap_scores(self, number: int) -> OffsetValues:
         """How well each gap of the translation fits the gap before source word `number`: the shares
-        of words on the right side of it, and ADJACENCY_WEIGHT for words next to both gaps."""
+        of words on the right side of it, and ADJACENCY_WEIGHT for words next to both gaps.
+        """
         place = bisect_left(self.links, number, key=lambda one: one.source.stop)
         if place == len(self.links):
             return OffsetValues(self.links[-1].target.stop if self.links else 0, np.zeros(1))

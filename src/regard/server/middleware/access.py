@@ -66,7 +66,8 @@ class Access:
 
     def authorize(self, request: Request, key: str | None = None, *, counted: bool = True) -> None:
         """An error without a valid key where keys are needed, or after too many requests, which are
-        counted by key, or without a valid one by address."""
+        counted by key, or without a valid one by address.
+        """
         given = key or bearer_token(request)
         valid = self.is_known(given)
         if counted:

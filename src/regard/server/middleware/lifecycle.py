@@ -39,7 +39,8 @@ SECURITY_HEADERS = {
 
 class RequestLifecycle:
     """Counts, times, numbers and logs requests; refuses malformed heads, other host names, bodies
-    that are too long, too slow or too many at once, and all new requests while stopping."""
+    that are too long, too slow or too many at once, and all new requests while stopping.
+    """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServerMetrics) -> None:
         self.app, self.settings, self._metrics = app, settings, metrics
@@ -71,8 +72,10 @@ class RequestLifecycle:
 
     async def close(self, grace: float) -> bool:
         """Answer new requests with 503 and wait for the active ones; True if all have finished.
+
         Connections stay open until no request has arrived for a while: a client whose connection is
-        closed cannot know whether its request was read."""
+        closed cannot know whether its request was read.
+        """
         self.stopping = True
         self._deadline = asyncio.get_running_loop().time() + grace
         try:
@@ -103,7 +106,8 @@ class RequestLifecycle:
 
     def _refusal(self, exchange: "Exchange") -> RequestError | None:
         """The error of a request that arrives while stopping, is ambiguous or names another host:
-        by DNS rebinding, a foreign page could reach a server that only this machine should."""
+        by DNS rebinding, a foreign page could reach a server that only this machine should.
+        """
         headers = exchange.headers
         if self.stopping and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
             now = asyncio.get_running_loop().time()
@@ -212,7 +216,8 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Send a message of the response; of a refused request read the body before the last one: a
-        connection closed with unread data is reset, and the response may be lost."""
+        connection closed with unread data is reset, and the response may be lost.
+        """
         if message["type"] == "http.response.start":
             self._add_headers(message)
         else:

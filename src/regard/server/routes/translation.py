@@ -137,8 +137,10 @@ async def _events(
     done_event: Callable[[Sequence[Answer]], str],
     deadline: float,
 ) -> AsyncIterator[str]:
-    """The events of a stream; a client that reads slowly gets fewer partial texts. If it
-    disconnects, its request leaves the queue."""
+    """The events of a stream; a client that reads slowly gets fewer partial texts.
+
+    If it disconnects, its request leaves the queue.
+    """
     future, changed = pending.future, pending.changed
     try:
         while not future.done():

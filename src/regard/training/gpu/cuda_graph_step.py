@@ -36,8 +36,10 @@ def require_cuda_graphs(device: torch.device) -> None:
 
 
 class CudaGraphStep:
-    """The same step as `EagerStep`, replayed. If it cannot be captured, `note` is called once, and
-    an `EagerStep` takes over."""
+    """The same step as `EagerStep`, replayed.
+
+    If it cannot be captured, `note` is called once, and an `EagerStep` takes over.
+    """
 
     def __init__(
         self,
