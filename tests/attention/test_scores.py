@@ -95,3 +95,8 @@ def test_build(name, kind, parameters):
 def test_dot_products_need_one_width(name):
     with pytest.raises(ValueError, match=f"{name} needs queries as wide as keys.*=4 key_width=6"):
         build_score(name, Q, K, HIDDEN)
+
+
+def test_an_unknown_name_fails():
+    with pytest.raises(KeyError, match="bilinear"):
+        build_score("bilinear", K, K, HIDDEN)

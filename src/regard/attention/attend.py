@@ -72,8 +72,9 @@ def attend(
     """The attention output of `queries` (B, H, T, K): (B, H, T, K').
 
     `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S). A `hook` gets the
-    weights and may replace them. Without one, torch's fused kernel computes scaled dot products,
-    except in float64, so that a hook that changes nothing leaves every bit as it was.
+    weights and may replace them. In float64 the formula is always used, so that a hook that changes
+    nothing leaves every bit; otherwise the fused kernel, for scaled dot products, runs only without
+    a hook.
     """
     scale = score.scale(queries.shape[-1])
     exact = hook is not None or queries.dtype == torch.float64

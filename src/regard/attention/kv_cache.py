@@ -2,7 +2,8 @@
 
 Each step appends one *slot* per hypothesis, in every layer; slots are never moved or copied when
 the search reorders its hypotheses. A hypothesis is the list of the slots of its tokens: its
-ancestry, kept as a mask over all P slots of its sentence.
+ancestry, kept as a mask over all P slots of its sentence. Where K counts hypotheses, D is the head
+width.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ class SourceMask(NamedTuple):
     """The padding mask of the source, prepared once for all steps of a search."""
 
     mask: Tensor  # (B, 1, 1, S)
-    bias: Tensor  # (B, 1, 1, S) the same to be added to scores: 0 or half the lowest number
+    bias: Tensor
+    """(B, 1, 1, S), the same to be added to scores: 0 or finfo.min / 2, so that adding a score
+    cannot overflow to -inf."""
 
     @classmethod
     def of(cls, mask: Tensor, dtype: torch.dtype) -> "SourceMask":

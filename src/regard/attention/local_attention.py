@@ -1,5 +1,6 @@
 """Which part of the source a query attends to: all of it, or a window (Luong et al. 2015, 3.2)."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -77,6 +78,9 @@ class PredictedWindow(nn.Module):
 
 def build_window(name: WindowName, width: int, reach: int) -> nn.Module:
     """The window called `name`, for queries of `width`; `reach` is D in the paper."""
-    if name == "local-p":
-        return PredictedWindow(width, reach)
-    return GlobalWindow() if name == "global" else MonotonicWindow(reach)
+    builders: dict[WindowName, Callable[[], nn.Module]] = {
+        "global": GlobalWindow,
+        "local-m": lambda: MonotonicWindow(reach),
+        "local-p": lambda: PredictedWindow(width, reach),
+    }
+    return builders[name]()

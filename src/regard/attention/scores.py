@@ -6,6 +6,7 @@ done once by `prepare`, so that a decoder does not repeat it at each step.
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -18,7 +19,7 @@ class ScoreFunction(nn.Module, ABC):
     """A function of queries and prepared keys."""
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """The keys (..., S, D) in the form that `forward` takes."""
+        """The keys (..., S, K) in the form that `forward` takes."""
         return keys
 
     def scale(self, width: int) -> float | None:
@@ -95,8 +96,10 @@ def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) 
     """The score function called `name`; `hidden` is the width inside the additive one."""
     if name in ("dot", "scaled_dot") and query_width != key_width:
         raise ValueError(f"{name} needs queries as wide as keys, got {query_width=} {key_width=}")
-    if name == "multiplicative":
-        return MultiplicativeScore(query_width, key_width)
-    if name == "additive":
-        return AdditiveScore(query_width, key_width, hidden)
-    return DotScore() if name == "dot" else ScaledDotScore()
+    builders: dict[ScoreName, Callable[[], ScoreFunction]] = {
+        "dot": DotScore,
+        "scaled_dot": ScaledDotScore,
+        "multiplicative": lambda: MultiplicativeScore(query_width, key_width),
+        "additive": lambda: AdditiveScore(query_width, key_width, hidden),
+    }
+    return builders[name]()

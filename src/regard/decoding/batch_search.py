@@ -31,7 +31,8 @@ from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
 
-COMPACT_BELOW = 7 / 8  # unfinished share at which finished sentences are dropped, by a copy
+COMPACT_BELOW = 7 / 8
+"""Drop done sentences (this copies the state) once at most this share is unfinished."""
 
 
 class SearchJob(NamedTuple):
@@ -40,7 +41,7 @@ class SearchJob(NamedTuple):
     sources: Sequence[Sequence[Sequence[int]]]  # for each model, the sentences in its own tokens
     settings: DecodingSettings
     constraints: Constraints
-    numbers: Sequence[int]
+    numbers: Sequence[int]  # ids of the sentences, for sampling and observers
 
     def select(self, sentences: Sequence[int]) -> "SearchJob":
         """The job of some sentences only."""
@@ -206,7 +207,7 @@ def run_search(
     numbers = range(len(limits)) if numbers is None else numbers
     if observe is not None:
         observe.on_start(numbers, config.penalties.lengths.tolist())
-    # Observers must not see finished sentences, so with one they are dropped at every step.
+    # Observers must not see done sentences, so with one they are dropped at every step.
     is_observed = hook is not None or observe is not None
     threshold = 1.0 if is_observed else COMPACT_BELOW
     results = _Results(config.n_best, numbers, observe)

@@ -32,7 +32,7 @@ class NBest(NamedTuple):
 
 
 class BeamUpdateConfig(NamedTuple):
-    """Settings of the search."""
+    """How a beam is pruned and when a sentence is done, as the kernel needs it for one step."""
 
     width: int  # hypotheses that continue; only the best `width` continuations may end
     n_best: int  # finished hypotheses that must be final before a sentence is done
@@ -61,9 +61,10 @@ def update_beam(
 ) -> UpdatedBeam:
     """Extend live hypotheses by `candidates` (B, C), and add those that end to `finished` (B, N).
 
-    `live` are the tokens (B, K, 1 + t) of the hypotheses, the index of each sentence (B,), and by
-    that index the factor (S,) that bounds the scores of all descendants of a hypothesis. Nothing is
-    added to sentences that are `already_done` (B,).
+    `live` are the tokens (B, K, 1 + t) of the hypotheses, the index (B,) of each sentence in the
+    batch that the search began with, and for each sentence of that batch the factor that bounds the
+    scores of all descendants of a hypothesis. Nothing is added to sentences that are `already_done`
+    (B,).
     """
     (log_probs, next_tokens, parents), (tokens, *_) = candidates, live
     (sentences, num_candidates), length = log_probs.shape, tokens.shape[2]

@@ -138,7 +138,9 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, *, site: Site) -> ExpertsOutput:
         """(..., D) -> (..., D); positions where `mask` (...), if given, is False yield zeros."""
-        rows = x.reshape(-1, x.shape[-1])  # (N, D), a view: gradients are summed in this order
+        # (N, D), one view for gate and experts: their gradients are summed before those of other
+        # uses of `x`; another order would change the last bits of trained weights.
+        rows = x.reshape(-1, x.shape[-1])
         gate = self.gate(rows)
         experts = gate.experts  # (N, k)
         if mask is not None:
@@ -171,7 +173,8 @@ class Experts(nn.Module):
         """`dispatch_by_expert` without a synchronization with the device.
 
         The rows of each expert fill blocks of M rows, the last partly; E + (R - E) / M are always
-        enough, all computed with copies of matrices. Empty rows cost E M, copies R / M.
+        enough. Padding wastes up to E · M rows; each of about R / M blocks copies its expert's
+        matrices: M balances both.
         """
         count, device = len(expert_index), expert_index.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M

@@ -1,4 +1,4 @@
-"""First weights."""
+"""Initial weights of linear layers, which models draw before training."""
 
 import math
 

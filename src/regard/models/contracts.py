@@ -17,7 +17,7 @@ class State(Protocol):
     """Where a decoder is, for a grid (B, K) of hypotheses; a value, never changed in place."""
 
     def select_sentences(self, sentences: Tensor) -> Self:
-        """The state of `sentences` (B',) alone: finished sentences leave the batch."""
+        """The state of `sentences` (B',) alone: done sentences leave the batch."""
 
     def reorder(self, parents: Tensor) -> Self:
         """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
@@ -42,7 +42,7 @@ class Decoder(Protocol[StateT]):
 
 
 class OutputProjection(NamedTuple):
-    """A linear layer."""
+    """The weights of a linear output layer: logits = features · weightᵀ + bias."""
 
     weight: Tensor  # (V, D)
     bias: Tensor | None = None  # (V,)

@@ -32,7 +32,8 @@ class Progress:
 
     step: NonNegativeInt = 0
     position: StreamPosition = START
-    best: tuple[tuple[float, int], ...] = ()  # score and step of the best weights, best first
+    best: tuple[tuple[float, int], ...] = ()
+    """Score and step of the best, best first. Higher is better: loss and TER are negated."""
     validated: NonNegativeInt = 0  # the step of the last validation
     stale: NonNegativeInt = 0  # validations since the last new best
     seconds: float = 0.0
@@ -72,10 +73,15 @@ PROGRESS = TypeAdapter(Progress)
 
 
 class Checkpoint(NamedTuple):
-    """All that is needed to resume exactly."""
+    """All that is needed to resume exactly.
+
+    `tensors` has, for each parameter NAME: model.NAME; moving.NAME, its moving average, if there is
+    one; and the state of AdamW: step.NAME, exp_avg.NAME, exp_avg_sq.NAME. Then the states of the
+    random generators: rng.cpu and, on a GPU, rng.cuda.
+    """
 
     tensors: dict[str, Tensor]
-    progress: Progress
+    progress: Progress  # the metadata of the file
 
 
 class FoundCheckpoint(NamedTuple):

@@ -73,8 +73,9 @@ class WeightedSamples(NamedTuple):
 def refinement_loss(
     model: AnyModel, batch: Batch, *, draw: SampleFn, reward: RewardFn, likelihood: float
 ) -> Loss:
-    """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch: O = Σ_b α
-    log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
+    """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch.
+
+        O = Σ_b α log P(Y*_b | X_b) + Σ_b Σ_Y P(Y | X_b) r(Y, Y*_b)
 
     α is `likelihood`, Y* a reference. `weight_samples` estimates the gradient of the inner sum,
     over all possible answers; the loss has the mean reward of the samples in its place. The model

@@ -81,7 +81,7 @@ class ExpertLoad:
 
 
 class StepContext(NamedTuple):
-    """What a step works on."""
+    """What a training step reads and updates: model, loss, optimizer, averages, running sums."""
 
     model: AnyModel
     loss: LossFn

@@ -1,11 +1,14 @@
-"""Searches of small batches, captured step by step as CUDA graphs, and replayed: for a few
-sentences the host launches the kernels of a step more slowly than the GPU runs them.
+"""Whole searches of small batches whose shape recurs, captured step by step as CUDA graphs.
+
+For few sentences the host launches the kernels of a step more slowly than the GPU runs them. A done
+sentence never leaves such a batch early. Larger batches are searched by `batch_search`, which drops
+done sentences; of those, `static_graph.py` captures the last steps alone.
 
 Each step is captured once for each shape (`kernels/cuda_graphs.py`), and each graph reads the
 tensors that the one before it wrote. The first batch of a shape is searched without capturing,
 which compiles and loads all kernels; with later ones, each step that was run before is captured
-when it is needed. A batch is padded to its shape by sentences that are done from the beginning, and
-none leaves it early. Replays read the weights in place; if these are moved, all graphs are dropped.
+when it is needed. A batch is padded to its shape by sentences that are done from the beginning.
+Replays read the weights in place; if these are moved, all graphs are dropped.
 """
 
 from collections.abc import Iterator, Sequence

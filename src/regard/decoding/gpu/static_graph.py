@@ -1,5 +1,8 @@
-"""The last steps of a search as one CUDA graph, replayed until all sentences are done: for the few
-longest translations of a batch, the host launches kernels more slowly than the GPU runs them.
+"""The end of the search of a large batch as one CUDA graph, replayed until all sentences are done.
+
+It begins once `batch_search` has dropped so many done sentences that few hypotheses are left, for
+which the host launches kernels more slowly than the GPU runs them. Small batches whose shape recurs
+are captured from their first step by `cuda_graph_cache.py` instead.
 
 All steps are the same work on tensors of static shapes. The decoder state has room for all of them
 (`Decoder.to_static`), and `step_counter` counts them on the device. Tokens are written to a
@@ -76,9 +79,9 @@ def run_until_done(steps: Iterator[StepOutputs], max_steps: int) -> tuple[StepOu
 
 
 class _TokenHistory(NamedTuple):
-    """The tokens of a batch as entries: E hypotheses from before, then K for each step."""
+    """The tokens of a batch as entries: K + N hypotheses from before, then K for each step."""
 
-    initial: Tensor  # (B, E, 1 + t) whole hypotheses, BOS first
+    initial: Tensor  # (B, K + N, 1 + t) whole hypotheses, BOS first
     generated: Tensor  # (B, steps, K, 2) the entry that each one extends, and its token
 
     def sequences(self, entries: Tensor) -> Tensor:
@@ -137,7 +140,8 @@ class _StaticSearch(Generic[StateT]):
         history = _TokenHistory(initial, initial.new_zeros(sentences, steps, width, 2))
         entries = torch.arange(initial.shape[1], device=device).expand(sentences, -1)  # (B, K + N)
         last = torch.stack([entries, initial[..., -1]], -1)  # (B, K + N, 2)
-        # A hypothesis holds [entry, token]: its length seems to be 1, whatever it is.
+        # `tokens` holds [history index, last token], so `Hypotheses.length` is 1;
+        # `Penalties.to_static` adds the rest of the true length.
         dtype = hypotheses.log_probs.dtype
         penalties = config.penalties.to_static(length - 1, steps, step_counter, dtype)
         config = replace(config, rules=config.rules.without_prefixes(), penalties=penalties)
@@ -180,8 +184,9 @@ class _StaticSearch(Generic[StateT]):
 
     def _step(self) -> None:
         search_state = advance(self.decoder, self.search_state, self.config, None).search_state
-        hypotheses = search_state.hypotheses  # with tokens (B, K, 3): last entry, its token, next
-        entries = self.history.write(self.step_counter, hypotheses.tokens[..., ::2])  # (K,)
+        hypotheses = search_state.hypotheses  # tokens (B, K, 3): parent entry, its token, new token
+        parent_and_new = hypotheses.tokens[..., ::2]  # (B, K, 2)
+        entries = self.history.write(self.step_counter, parent_and_new)  # (K,)
         next_tokens = hypotheses.tokens[..., 2]  # (B, K)
         tokens = torch.stack([entries.expand_as(next_tokens), next_tokens], -1)  # (B, K, 2)
         search_state = replace(search_state, hypotheses=replace(hypotheses, tokens=tokens))

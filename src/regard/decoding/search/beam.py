@@ -1,4 +1,8 @@
-"""Beam search and, as a beam of 1, greedy search: which candidates are kept at each step."""
+"""Beam search and, as a beam of 1, greedy search: the candidates of each step.
+
+The beam is pruned twice: `BeamSelector` keeps the best 2K of the K V continuations of a sentence,
+and `continuing_candidates` of `hypotheses.py` the best K of these that do not end.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -14,7 +18,8 @@ from regard.kernels.topk_logits import TokenRules, topk_continuations
 CHUNK = 32  # `stable_topk` ranks the maxima of chunks of this many entries first
 CPU_CHUNK, CPU_CHUNK_FROM = 4, 4096  # smaller chunks where a CPU sorts more entries than this
 ARGMAX_ENTRIES, ARGMAX_ROWS = 512, 16
-"""Of shorter or fewer rows, `max` is faster than chunks; it is not vectorized on a CPU."""
+"""Top-1 by `max` for rows up to 512 entries or fewer than 16 rows; beyond, chunks are faster, as a
+CPU does not vectorize `max` with indices."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,7 @@ class BeamSelector:
 
     @property
     def num_candidates(self) -> int:
-        """Twice the beam, as each hypothesis may end: `width` others remain.
-
-        1 for greedy search.
-        """
+        """2K: at most K of them end in EOS, so K that continue remain; 1 for greedy search."""
         return 1 if self.width == 1 else 2 * self.width
 
     def fused(

@@ -81,7 +81,11 @@ def ending_candidates(candidates: Candidates, num: int) -> Candidates:
 
 
 def continuing_candidates(candidates: Candidates, num: int) -> Candidates:
-    """The `num` best candidates that do not end; missing ones have a log-probability of -inf."""
+    """The `num` best candidates that do not end; missing ones have a log-probability of -inf.
+
+    This prunes the beam from the 2K candidates of `BeamSelector` to K. Without parents (greedy
+    search, sampling) each hypothesis has one candidate, and none is pruned.
+    """
     ends = candidates.tokens == EOS  # (B, C)
     log_probs = candidates.log_probs.masked_fill(ends, NEG_INF)
     if candidates.parents is None:
@@ -186,8 +190,9 @@ class Penalties:
     def to_static(
         self, before: int, steps: int, step_counter: Tensor, dtype: torch.dtype = torch.float32
     ) -> "Penalties":
-        """The same for hypotheses that are longer than their tokens by `before` + `step_counter`
-        (), which counts up to `steps` on the device; `dtype` is that of log-probabilities.
+        """The same where true length = tokens held + `before` + `step_counter` ().
+
+        The counter counts up to `steps` on the device; `dtype` is that of log-probabilities.
         """
         lengths = range(before, before + steps + MARGIN)
         each = [self._factor(max(1, length)) for length in lengths]

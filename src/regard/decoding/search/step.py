@@ -1,5 +1,7 @@
-"""One step of a search: a selector ranks the candidates, those that end become finished hypotheses,
-and the best of the others continue. On a GPU, the host never waits for the device.
+"""One step of a search: candidates are ranked, those that end are set aside, others continue.
+
+A step itself never synchronizes with a GPU; the loop in `batch_search` reads `is_done` once per
+step.
 """
 
 from collections.abc import Sequence
@@ -79,7 +81,7 @@ class SearchConfig:
                 return candidates
         return self.selector(self.rules.log_probs(logits, hypotheses), hypotheses)
 
-    def is_settled(self, finished: NBest, hypotheses: Hypotheses) -> Tensor:
+    def done_sentences(self, finished: NBest, hypotheses: Hypotheses) -> Tensor:
         """Whether each sentence (B,) is done.
 
         Safe: no continuation can score above the last of the n best finished hypotheses.
@@ -185,7 +187,7 @@ def _update_beam(
         ended = _ended_hypotheses(ending, search_state.hypotheses, config.penalties)
         finished = add_finished(finished, ended)
     hypotheses = search_state.hypotheses.extend(continuing)
-    is_done = _either(is_done, config.is_settled(finished, hypotheses))
+    is_done = _either(is_done, config.done_sentences(finished, hypotheses))
     return SearchState(search_state.state, continuing.parents, hypotheses, finished, is_done)
 
 

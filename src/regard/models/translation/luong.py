@@ -19,8 +19,12 @@ from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
 
-PAPER_SCORES: dict[str, ScoreName] = {"general": "multiplicative", "concat": "additive"}
-"""Our names of the paper's score functions; `dot` is called so in both."""
+PAPER_SCORES: dict[str, ScoreName] = {
+    "dot": "dot",
+    "general": "multiplicative",
+    "concat": "additive",
+}
+"""Our names of the paper's score functions."""
 
 
 class LuongSettings(Settings):
@@ -89,8 +93,7 @@ class Luong(Model[AttentionDecoderState]):
         self.target = build_embedding(target_size, embedding)
         inputs = embedding + (width if settings.input_feeding else 0)
         self.decoder = RecurrentDecoder("lstm", inputs, width, layers=layers, dropout=dropout)
-        score = PAPER_SCORES.get(settings.score, "dot")
-        self.score = build_score(score, width, width, hidden=width)
+        self.score = build_score(PAPER_SCORES[settings.score], width, width, hidden=width)
         self.window = build_window(settings.attention, width, settings.reach or 0)
         self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
         self.output = nn.Linear(width, target_size)
@@ -103,14 +106,14 @@ class Luong(Model[AttentionDecoderState]):
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> DecoderOutput:
-        x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, E)
+        x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, embedding)
         if not self.input_feeding:
             hidden = self.decoder(x, memory.extras)  # (B, T, D)
             positions = torch.arange(x.shape[1], device=x.device)
             features = self._attend(hidden, positions, state, Site("cross", 0), hook)  # (B, T, D)
         else:
             columns = []
-            for column in torch.split(x, 1, dim=1):  # (B, 1, E)
+            for column in torch.split(x, 1, dim=1):  # (B, 1, embedding)
                 feature, state = self._advance(column, state, hook)
                 columns.append(feature)
             features = torch.cat(columns, 1)  # (B, T, D)
@@ -127,18 +130,18 @@ class Luong(Model[AttentionDecoderState]):
     def step(
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, AttentionDecoderState]:
-        x = self.dropout(self.target(tokens))  # (B, K, E)
+        x = self.dropout(self.target(tokens))  # (B, K, embedding)
         features, state = self._advance(x, state, hook)
         return self.logits(self.dropout(features)), state
 
     def _advance(
         self, x: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
     ) -> tuple[Tensor, AttentionDecoderState]:
-        """s̃_t (B, K, D) for `x` (B, K, E), the vectors of y_{t-1}, and the state after it."""
+        """s̃_t (B, K, D) for `x` (B, K, embedding), the vectors of y_{t-1}, and the next state."""
         hidden = state.hidden_states
         if self.input_feeding:
             hidden, fed = state.hidden_states[:-1], state.hidden_states[-1]
-            x = torch.cat([x, fed], -1)  # (B, K, E + D)
+            x = torch.cat([x, fed], -1)  # (B, K, embedding + D)
         top, hidden_states = self.decoder.step(x, hidden)
         position = torch.arange(state.position, state.position + 1, device=x.device)
         site = Site("cross", 0, state.position)
