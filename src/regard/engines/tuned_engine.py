@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import PositiveInt
 
 from regard.atomic_io import write_atomic
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import DamagedError
 from regard.json_files import read_json
 from regard.manifest import check_file
@@ -25,7 +25,7 @@ class EngineConfig(Settings):
     """An engine and its settings."""
 
     engine: EngineName
-    precision: Precision
+    precision: ExportPrecision
     """Of the weights."""
     workers: PositiveInt
     """Batches that are searched in parallel, each by one thread, if the engine can."""

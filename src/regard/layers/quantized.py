@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.errors import SettingsError
 from regard.layers.transformer_parts import FeedForward, TiedEmbeddings
 
-Precision = Literal["float32", "bfloat16", "int8"]
+NativePrecision = Literal["float32", "bfloat16", "int8"]
 """Of the weights. float32 is the model as it was trained."""
 
 MIN_FEATURES = 32
@@ -99,7 +99,7 @@ class Bfloat16Linear(nn.Module):
 
 
 @torch.no_grad()
-def quantize(model: nn.Module, precision: Precision) -> nn.Module:
+def quantize(model: nn.Module, precision: NativePrecision) -> nn.Module:
     """`model` itself, its linear layers replaced by quantized ones: it can no longer be trained.
 
     So is the output matrix of tied embeddings; recurrent cells and experts are not. On a GPU the
@@ -128,7 +128,7 @@ def quantize(model: nn.Module, precision: Precision) -> nn.Module:
 
 
 def _quantized_linear(
-    precision: Precision, weight: Tensor, bias: Tensor | None, *, positive: bool = False
+    precision: NativePrecision, weight: Tensor, bias: Tensor | None, *, positive: bool = False
 ) -> nn.Module:
     """The layer for `weight` and `bias`; `positive`: its inputs are not negative."""
     weight, bias = weight.detach(), None if bias is None else bias.detach()

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from regard.batching.worker_pool import WorkerDiedError, run_in_worker
 from regard.decoding.settings import DecodingSettings, portable_settings, search_settings
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.engines.tuned_engine import (
     CPU_BUDGET,
     CT2_BUDGET,
@@ -36,7 +36,7 @@ class EngineVariant(NamedTuple):
     """An engine, the precision of its weights, and its device."""
 
     engine: EngineName
-    precision: Precision
+    precision: ExportPrecision
     device: Literal["cpu", "cuda"] = "cpu"
 
     def __str__(self) -> str:

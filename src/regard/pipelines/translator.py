@@ -17,7 +17,7 @@ from regard.decoding.settings import (
 from regard.engines.ctranslate2.availability import ct2_sees_gpu, why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import (
     ExportArtifact,
-    Precision,
+    ExportPrecision,
     damaged_export_error,
     find_export,
     is_export,
@@ -338,7 +338,7 @@ def load(
     device: str = "auto",
     weights: str = "model",
     engine: EngineChoice = "auto",
-    precision: Precision = "auto",
+    precision: ExportPrecision = "auto",
     choice: EngineConfig | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Translator:
@@ -350,7 +350,7 @@ def load(
     bench` measured for the run on this machine, or as in `choice`. The native engine's default
     precision is float32. `tell` is called with a message before long work.
     """
-    for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(Precision))):
+    for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
         if given not in known:
             raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
     folder = Path(path)
@@ -390,7 +390,7 @@ def _open_ct2_engine(
     return None if export is None else open_ct2_engine(export, choice)
 
 
-def _load_export(folder: Path, precision: Precision) -> Translator:
+def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
     """The translator of an export that has no run beside it."""
     missing = why_ctranslate2_unavailable()
     if missing is not None:
@@ -424,7 +424,7 @@ def _why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str
 def _load_run(
     folder: Path,
     weights: str,
-    precision: Precision,
+    precision: ExportPrecision,
     choice: EngineConfig | None,
     tell: Callable[[str], None],
     *,

@@ -22,7 +22,7 @@ from regard.atomic_io import (
 )
 from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
-from regard.layers.quantized import Precision, quantize
+from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import build_model, parameter_limit
 from regard.models.contracts import AnyModel
 from regard.recipes.auto_settings import Raw
@@ -213,7 +213,7 @@ class LoadedFrom(NamedTuple):
 
     path: Path
     weights: str
-    precision: Precision
+    precision: NativePrecision
     stamp: tuple[int, int]  # time, in ns, and size of the file of weights
 
 
@@ -241,7 +241,7 @@ def load_run(
     *,
     device: torch.device,
     weights: str = "model",
-    precision: Precision = "float32",
+    precision: NativePrecision = "float32",
 ) -> Run:
     """The run in a folder, ready to translate on `device`, with its matrices in a `precision`."""
     folder = RunFolder(Path(path))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from babel import Locale, UnknownLocaleError
 
 from regard.corpora.corpus import UNDETERMINED
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import DamagedError, RegardError, SettingsError
 from regard.pipelines.translator import EngineChoice, Translator, load
 from regard.recipes.prepared_data import load_data
@@ -40,7 +40,7 @@ class LoadOptions(NamedTuple):
 
     device: str = "auto"
     engine: EngineChoice = "auto"
-    precision: Precision = "float32"
+    precision: ExportPrecision = "float32"
 
 
 class ModelSpec(NamedTuple):

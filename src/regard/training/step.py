@@ -12,12 +12,12 @@ from regard.training.loss import Loss
 from regard.types import Batch, Routing, Site
 
 LossFn = Callable[[AnyModel, Batch], Loss]
-Precision = Literal["float32", "bfloat16"]
+TrainingPrecision = Literal["float32", "bfloat16"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 IDLE_SHARE = 0.1  # an expert that gets less than this part of a fair share counts as idle
 
 
-def resolve_precision(name: PrecisionName, device: torch.device) -> Precision:
+def resolve_precision(name: PrecisionName, device: torch.device) -> TrainingPrecision:
     """The precision called `name`; "auto": bfloat16 where `device` has instructions for it."""
     if name != "auto":
         return name

@@ -6,7 +6,7 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
 
@@ -23,7 +23,7 @@ def command(
     to: Path | None = option(
         "A folder of its own; otherwise it is kept in the run's.", "--to", metavar="DIR"
     ),
-    precision: Precision = option(
+    precision: ExportPrecision = option(
         "Of the weights; auto: int8 where it is close enough, otherwise float32.", default="auto"
     ),
     weights: shared_options.Weights = "model",

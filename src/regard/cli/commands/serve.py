@@ -9,7 +9,7 @@ from typer import Argument, Context, Option
 from regard.cli.display.console import note
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.settings import expectation
 
@@ -72,7 +72,7 @@ def command(
     watch: bool | None = setting_option("watch"),
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
-    precision: Precision = option(
+    precision: ExportPrecision = option(
         "Of the weights. What is streamed or looked into is the native engine's, which "
         "with --engine auto has float32: with another precision people who see both may see "
         "two translations.",

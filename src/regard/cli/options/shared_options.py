@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
-from regard.engines.ctranslate2.export_artifact import Precision
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.pipelines.translator import EngineChoice
 
@@ -52,7 +52,7 @@ Engine = Annotated[
     ),
 ]
 InPrecision = Annotated[
-    Precision,
+    ExportPrecision,
     Option(
         "--precision",
         help="Of the weights; auto: with ctranslate2 int8 where it is close enough, with native, "

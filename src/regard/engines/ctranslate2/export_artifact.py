@@ -19,7 +19,9 @@ CARD_FILE = EXPORT_INFO
 MODEL_FILE = "model.bin"
 EXPORTS_FOLDER = "ctranslate2"  # the folder of a run with its exports
 
-Precision = Literal["auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"]
+ExportPrecision = Literal[
+    "auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"
+]
 """What matrices are multiplied in; auto: int8 where it is close enough, else float32."""
 
 
@@ -65,7 +67,7 @@ class ExportCard(Settings):
     version: Literal[1] = 1
     engine: str
     """The version of CTranslate2."""
-    precision: Precision
+    precision: ExportPrecision
     run: str
     """The name of the run's folder."""
     weights: WeightsStamp
@@ -132,7 +134,9 @@ def damaged_export_error(path: Path) -> RunError:
     )
 
 
-def find_export(run: Path, file: Path, name: str, precision: Precision) -> ExportArtifact | None:
+def find_export(
+    run: Path, file: Path, name: str, precision: ExportPrecision
+) -> ExportArtifact | None:
     """The export of the run's weights `name` as they now are in `file`.
 
     One made for `auto` serves for its precision, and one for int8, which `auto` tries first, for

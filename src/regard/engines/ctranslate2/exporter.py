@@ -23,8 +23,8 @@ from regard.engines.ctranslate2.export_artifact import (
     MODEL_FILE,
     ExportArtifact,
     ExportCard,
+    ExportPrecision,
     ParityReport,
-    Precision,
     export_folders,
     read_export,
     stamp_weights,
@@ -33,7 +33,7 @@ from regard.engines.ctranslate2.export_artifact import (
 from regard.engines.ctranslate2.parity_check import check_parity
 from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
-from regard.layers.quantized import Precision as NativePrecision
+from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
 from regard.recipes.auto_settings import run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS
@@ -57,7 +57,12 @@ def require_exportable(run: Run) -> None:
 
 
 def try_export(
-    run: Run, weights: str, precision: Precision, *, required: bool, tell: Callable[[str], None]
+    run: Run,
+    weights: str,
+    precision: ExportPrecision,
+    *,
+    required: bool,
+    tell: Callable[[str], None],
 ) -> tuple[ExportArtifact | None, str]:
     """An export of the run's weights in its folder, and a remark for the user.
 
@@ -89,7 +94,7 @@ def try_export(
     return export, f"{remark}; {gate.instead}" if gate.instead else remark
 
 
-def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtifact:
+def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> ExportArtifact:
     """Export the run's weights of that name into its own folder, replacing older exports; of two
     processes that do so at once, one uses the export of the other.
     """
@@ -110,7 +115,7 @@ def export_into_run(run: Run, weights: str, precision: Precision) -> ExportArtif
     return ExportArtifact(place, export.card)
 
 
-def export_to(run: Run, weights: str, precision: Precision, place: Path) -> ExportArtifact:
+def export_to(run: Run, weights: str, precision: ExportPrecision, place: Path) -> ExportArtifact:
     """Export the run's weights into a folder that is new or holds an older export."""
     require_exportable(run)
     if place.exists() and not place.is_dir():
@@ -125,7 +130,7 @@ def export_to(run: Run, weights: str, precision: Precision, place: Path) -> Expo
     return ExportArtifact(place, export.card)
 
 
-def _build_export(run: Run, file: Path, folder: Path, precision: Precision) -> ExportArtifact:
+def _build_export(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> ExportArtifact:
     """The export in `folder`, without its weights if it did not pass the parity check."""
     precisions = _precisions_to_try(precision)
     with _temporary_folder(folder.parent) as exact_folder:
@@ -149,7 +154,7 @@ def _build_export(run: Run, file: Path, folder: Path, precision: Precision) -> E
     return ExportArtifact(folder, _write_card(folder, export.card, report))
 
 
-def _precisions_to_try(precision: Precision) -> list[Precision]:
+def _precisions_to_try(precision: ExportPrecision) -> list[ExportPrecision]:
     """The precisions of which the first that is close enough is used."""
     there = ctranslate2.get_supported_compute_types("cpu")
     if precision == "auto":
@@ -163,7 +168,7 @@ def _precisions_to_try(precision: Precision) -> list[Precision]:
     return [precision]
 
 
-def _write(run: Run, file: Path, folder: Path, precision: Precision) -> ExportArtifact:
+def _write(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> ExportArtifact:
     """Write the model and its tokenizers; the card has no result of the parity check yet."""
     num_positions = max(POSITIONS, run.longest + 1)
     try:

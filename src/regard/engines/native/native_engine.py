@@ -32,7 +32,7 @@ from regard.inspection.interventions import ForcedPositions, Intervention
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import compose_hooks, count_heads
 from regard.kernels.cuda_graphs import CudaGraphs
-from regard.layers.quantized import Precision
+from regard.layers.quantized import NativePrecision
 from regard.recipes.memory import available_memory
 from regard.recipes.run_folder import LoadedFrom, Run, load_run, pick_device
 from regard.text.preprocess import TokenizedLine, part_id
@@ -62,8 +62,10 @@ class NativeEngine:
         paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
     ) -> list[Run]:
         """The runs of some folders, loaded to a device; the precision `auto` is float32."""
-        known = ", ".join(get_args(Precision))
-        chosen = next((name for name in get_args(Precision) if precision in (name, "auto")), None)
+        known = ", ".join(get_args(NativePrecision))
+        chosen = next(
+            (name for name in get_args(NativePrecision) if precision in (name, "auto")), None
+        )
         if chosen is None:
             raise SettingsError(
                 f"--precision {precision} is CTranslate2's; the native engine has {known}"
