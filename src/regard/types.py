@@ -2,8 +2,9 @@
 
 Axis letters, the same in every file: B sentences of a batch, T target or query positions,
 S source or key positions, H heads, D model width, K hypotheses of a sentence (in search) or head
-width (in attention), V vocabulary, E experts of a layer. Masks are boolean; True means *may be
-attended to* or *is not padding*.
+width (in attention), V vocabulary, E experts of a layer or width of embeddings (in models), N
+finished hypotheses of a sentence (in search) or flattened positions. Masks are boolean; True
+means *may be attended to* or *is not padding*.
 """
 
 from __future__ import annotations

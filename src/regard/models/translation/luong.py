@@ -106,14 +106,14 @@ class Luong(Model[AttentionDecoderState]):
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> DecoderOutput:
-        x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, embedding)
+        x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, E)
         if not self.input_feeding:
             hidden = self.decoder(x, memory.extras)  # (B, T, D)
             positions = torch.arange(x.shape[1], device=x.device)
             features = self._attend(hidden, positions, state, Site("cross", 0), hook)  # (B, T, D)
         else:
             columns = []
-            for column in torch.split(x, 1, dim=1):  # (B, 1, embedding)
+            for column in torch.split(x, 1, dim=1):  # (B, 1, E)
                 feature, state = self._advance(column, state, hook)
                 columns.append(feature)
             features = torch.cat(columns, 1)  # (B, T, D)
@@ -130,18 +130,18 @@ class Luong(Model[AttentionDecoderState]):
     def step(
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, AttentionDecoderState]:
-        x = self.dropout(self.target(tokens))  # (B, K, embedding)
+        x = self.dropout(self.target(tokens))  # (B, K, E)
         features, state = self._advance(x, state, hook)
         return self.logits(self.dropout(features)), state
 
     def _advance(
         self, x: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
     ) -> tuple[Tensor, AttentionDecoderState]:
-        """s̃_t (B, K, D) for `x` (B, K, embedding), the vectors of y_{t-1}, and the next state."""
+        """s̃_t (B, K, D) for `x` (B, K, E), the vectors of y_{t-1}, and the state after it."""
         hidden = state.hidden_states
         if self.input_feeding:
             hidden, fed = state.hidden_states[:-1], state.hidden_states[-1]
-            x = torch.cat([x, fed], -1)  # (B, K, embedding + D)
+            x = torch.cat([x, fed], -1)  # (B, K, E + D)
         top, hidden_states = self.decoder.step(x, hidden)
         position = torch.arange(state.position, state.position + 1, device=x.device)
         site = Site("cross", 0, state.position)
