@@ -22,7 +22,7 @@ from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
 from regard.corpora.splits import SplitSettings
-from regard.engines.tuned_engine import processor_name
+from regard.engines.engine_tuning import processor_name
 
 PAIRS, SEED = 10_000, 1
 GERMAN, FRENCH = {"name": "tatoeba"}, {"name": "tatoeba", "tatoeba": {"pair": "eng-fra"}}

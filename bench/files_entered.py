@@ -20,7 +20,7 @@ from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.server.app import build_app
-from regard.server.models import LoadOptions, parse_model_spec
+from regard.server.served_models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
 

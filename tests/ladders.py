@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from regard.cli.commands import compare
 from regard.cli.main import command_app
-from regard.comparison import flops, process_pool
+from regard.comparison import flops, row_processes
 from regard.comparison.measurements import (
     Machine,
     MeasuredRow,
@@ -87,7 +87,7 @@ def start_here(folder: ComparisonFolder, device: str, jobs: int):
 
 def be_quick(patch):
     """Do all in this process, and time and count but a few steps."""
-    patch.setattr(process_pool, "start_process", start_here)
+    patch.setattr(row_processes, "start_process", start_here)
     patch.setattr(dry_run, "MIN_TIMED_SECONDS", 0.0)
     patch.setattr(dry_run, "MIN_TIMED_STEPS", 2)
     patch.setattr(flops, "NUM_BATCHES", 1)

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from forks import Fork
 from regard.server.app import build_app
-from regard.server.models import LoadOptions, parse_model_spec
+from regard.server.served_models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
 

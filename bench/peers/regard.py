@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.peers.contract import Engine, ModelShape, PeerConfig, Trainer
 from regard.decoding.settings import RuleSettings, portable_settings, search_settings
-from regard.engines.tuned_engine import (
+from regard.engines.engine_tuning import (
     CPU_BUDGET,
     CT2_BUDGET,
     MEASURED_FILE,

@@ -18,7 +18,7 @@ def filled(text, score=-1.0, *, finished=True, unknown=()):
 
 def line(parts, *notes):
     texts = ["x"] if parts else []
-    segments = Segments([Segment(text, says=True) for text in texts])
+    segments = Segments([Segment(text, translatable=True) for text in texts])
     return TokenizedLine([[5]] * parts, list(notes), texts, [parts] if parts else [], segments)
 
 

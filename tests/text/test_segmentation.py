@@ -92,7 +92,12 @@ def test_what_a_text_consists_of():
 
 
 def test_translations_take_the_place_of_their_sentences():
-    parts = [Segment("<p>"), Segment("un", says=True), Segment("  "), Segment("deux", says=True)]
+    parts = [
+        Segment("<p>"),
+        Segment("un", translatable=True),
+        Segment("  "),
+        Segment("deux", translatable=True),
+    ]
     document = Segments(parts)
     assert document.lines == ["un", "deux"]
     assert document.join(["UN", "DEUX"]) == "<p>UN  DEUX"

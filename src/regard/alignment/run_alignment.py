@@ -260,9 +260,11 @@ def read_gold(data: PreparedData, split: SplitName) -> Iterator[GoldAlignment]:
 def extract_dictionary(
     run: Run, pairs: Iterable[Pair], settings: AlignmentSettings, *, min_count: int
 ) -> list[DictionaryEntry]:
-    """The best translation of each source word, among those aligned `min_count` times, sorted;
-    pairs that are too long for the model are left out. Best is the highest Dice coefficient, 2 c(s,
-    t) / (c(s) + c(t)): by count alone, rare words would often be translated by an article.
+    """The best translation of each source word, among those aligned `min_count` times, sorted.
+
+    Pairs that are too long for the model are left out. Best is the highest Dice coefficient,
+        2 c(s, t) / (c(s) + c(t)):
+    by count alone, rare words would often be translated by an article.
     """
     tokenized = (
         tuple(

@@ -1,4 +1,7 @@
-"""Selects the layer, head and method that align best: by gold links, or by agreement of models."""
+"""Selects the layer, head and method that align best: by gold links, or by agreement of models.
+
+Shapes: T, S are target and source words; T', S' the units of text that links count (`Axis.sizes`).
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,7 +26,7 @@ from regard.inspection.attention_sinks import without_sinks
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.types import GoldAlignment, Link
 
-FINALISTS = 4  # maps whose links are extracted with every method; all others are only read by rows
+FINALISTS = 4  # maps whose links are extracted with every method; the others by the argmax only
 
 
 class SelectedAlignment(NamedTuple):
@@ -46,7 +49,8 @@ def select_by_gold(
 ) -> SelectedAlignment:
     """The settings with the lowest alignment error rate, the first of equals.
 
-    Every map is read by rows; then the best few, and the baseline, with every extraction method.
+    Every map is aligned by the argmax over source words of each target word; then the best few, and
+    the baseline, with every extraction method.
     """
     check_lines(attentions=attentions, gold_alignments=gold)
     candidates = _list_maps(attentions[0])
@@ -82,13 +86,12 @@ def _extract_all_methods(
         sizes = attention.columns.sizes, attention.rows.sizes
         for layer, head, shift in candidates:
             words = cleaned.merge_pieces(shift=shift)
-            maps = words.select(layer, head), select_normalized(words, [(layer, head)])[0]
-            for shares, weights in enumerate(maps):  # (T', S')
+            plain = words.select(layer, head)  # (T, S)
+            normalized = select_normalized(words, [(layer, head)])[0]  # (T, S)
+            for shares, weights in ((False, plain), (True, normalized)):
                 rows = expand_links(argmax_links(weights), *sizes)
                 columns = expand_links(flip(argmax_links(weights.mT)), *sizes)
-                settings = AlignmentSettings(
-                    layer=layer, head=head, shift=shift, shares=bool(shares)
-                )
+                settings = AlignmentSettings(layer=layer, head=head, shift=shift, shares=shares)
                 methods[settings].append(rows)
                 for how in SYMMETRIZATIONS:
                     symmetrized = symmetrize(rows, columns, how)

@@ -25,7 +25,7 @@ from regard.comparison.flops import flops_per_token
 from regard.comparison.plan import SavedRecord
 from regard.comparison.row_training import RowContext
 from regard.decoding.settings import search_settings
-from regard.engines.tuned_engine import processor_name
+from regard.engines.engine_tuning import processor_name
 from regard.errors import DamagedError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.perplexity import Perplexity

@@ -155,8 +155,9 @@ def make_plan(
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
     first: dict[str, PlanEntry] = {}  # of each system
     names: set[str] = set()
+    rename = "give one of them another name"
     for entry in entries:
-        sibling, rename = first.setdefault(entry.label, entry), "give one of them another name"
+        sibling = first.setdefault(entry.label, entry)
         found = differences(_without_seed(sibling), _without_seed(entry))
         if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):
             problem = f"{entry.label!r} cannot be the name of a row: give it another one"
@@ -248,7 +249,7 @@ class ComparisonFolder:
         return self.path / "rows" / f"{entry.name}.json"
 
     def findings(self, entry: PlanEntry) -> Path:
-        """The measurements of a row that need no clock."""
+        """The measurements of a row other than speed."""
         return self.path / "found" / f"{entry.name}.json"
 
     def translations(self, entry: PlanEntry) -> Path:

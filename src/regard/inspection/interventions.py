@@ -1,7 +1,7 @@
 """Interventions on attention while a model translates: silence, flatten or force its weights.
 
-They are attention hooks, for every model, in a search and under teacher forcing. Requests to force
-words become hooks when the unchanged translation's attention gives the words' positions.
+They are attention hooks, for every model, in a search and under teacher forcing. A request
+to force a word needs token positions; these come from first translating without changes.
 """
 
 from collections.abc import Mapping, Sequence

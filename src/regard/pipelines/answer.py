@@ -135,7 +135,7 @@ def _captures_and_copied_text(
     """The captures of a line's parts, with copied text where it stood."""
     rest, counts = iter(looks), iter(line.counts)
     for part in line.segments.parts:
-        if part.says:
+        if part.translatable:
             yield from islice(rest, next(counts))
         elif part.text.strip():
             yield part.text

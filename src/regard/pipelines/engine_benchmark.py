@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 from regard.batching.worker_pool import WorkerDiedError, run_in_worker
 from regard.decoding.settings import DecodingSettings, portable_settings, search_settings
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
-from regard.engines.tuned_engine import (
+from regard.engines.engine_tuning import (
     CPU_BUDGET,
     CT2_BUDGET,
     EngineConfig,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.decoding.tracing.search_tree import SearchTreeObserver
-from regard.engines.engine import TranslationRequest
+from regard.engines.translation_request import TranslationRequest
 from regard.errors import SettingsError
 from regard.inspection.interventions import InterventionRequest, resolve_requests
 from regard.pipelines.answer import Answer

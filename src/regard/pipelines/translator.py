@@ -23,8 +23,8 @@ from regard.engines.ctranslate2.export_artifact import (
     is_export,
     open_export,
 )
-from regard.engines.engine import TranslationRequest
-from regard.engines.tuned_engine import EngineConfig, EngineName, load_tuned_engine
+from regard.engines.engine_tuning import EngineConfig, EngineName, load_tuned_engine
+from regard.engines.translation_request import TranslationRequest
 from regard.errors import RunError, SearchError, SettingsError
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
@@ -64,7 +64,7 @@ class Translator:
             raise ValueError("a translator needs at least one run")
         self._native_engine = _native_engine_class()(runs, choice) if runs else None
         self._ct2_engine, self._ct2_only, self._open_runs = export, False, open_runs
-        self._engine_settings = choice
+        self._engine_config = choice
         self._observers: tuple[SearchObserver, ...] = ()
         self._process_id = os.getpid()
         self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
@@ -328,7 +328,7 @@ class Translator:
                     f"{self._ct2_engine.folder}: an export can translate plainly and nothing else; "
                     f"for this, use the run that it was made of ({self._ct2_engine.card.run})"
                 )
-            self._native_engine = _native_engine_class()(self._open_runs(), self._engine_settings)
+            self._native_engine = _native_engine_class()(self._open_runs(), self._engine_config)
         return self._native_engine
 
 
@@ -382,12 +382,12 @@ def _native_engine_class() -> "type[NativeEngine]":
 
 
 def _open_ct2_engine(
-    export: ExportArtifact | None, choice: EngineConfig | None = None
+    export: ExportArtifact | None, engine_config: EngineConfig | None = None
 ) -> "CTranslate2Engine | None":
     """The engine of an export; None if there is no export, or it cannot be used."""
     from regard.engines.ctranslate2.ct2_engine import open_ct2_engine
 
-    return None if export is None else open_ct2_engine(export, choice)
+    return None if export is None else open_ct2_engine(export, engine_config)
 
 
 def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
@@ -425,7 +425,7 @@ def _load_run(
     folder: Path,
     weights: str,
     precision: ExportPrecision,
-    choice: EngineConfig | None,
+    engine_config: EngineConfig | None,
     tell: Callable[[str], None],
     *,
     ct2_only: bool,
@@ -443,7 +443,7 @@ def _load_run(
     export = find_export(folder, file, weights, precision) if file.is_file() else None
     if export is not None:
         warn_without_manifest(folder)
-    engine = _open_ct2_engine(export, choice)
+    engine = _open_ct2_engine(export, engine_config)
     if engine is None and (export is None or export.card.gate.refused is None):
         if export is not None:
             shutil.rmtree(export.folder, ignore_errors=True)  # it cannot be read
@@ -452,9 +452,11 @@ def _load_run(
         runs = open_runs()
         export, remark = try_export(runs[0], weights, precision, required=ct2_only, tell=tell)
         remarks += [remark] if remark else []
-        engine = _open_ct2_engine(export, choice)
+        engine = _open_ct2_engine(export, engine_config)
     if engine is not None:
-        new = Translator(runs, export=engine, folder=folder, open_runs=open_runs, choice=choice)
+        new = Translator(
+            runs, export=engine, folder=folder, open_runs=open_runs, choice=engine_config
+        )
         new._ct2_only, reason = ct2_only, native_only_reason(new.settings)
         if ct2_only and reason is not None:
             remarks.append(
@@ -473,4 +475,4 @@ def _load_run(
         precision = "float32"
     if not runs or precision not in ("auto", "float32"):
         runs = open_runs(precision)
-    return Translator(runs, remarks=remarks, choice=choice)
+    return Translator(runs, remarks=remarks, choice=engine_config)

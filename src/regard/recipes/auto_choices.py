@@ -16,15 +16,17 @@ from regard.corpora.segmentation_statistics import SegmentationStatistics
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
 from regard.iterate import chunked
-from regard.recipes.auto_settings import AUTO_INPUT, MODEL_SIZES, WARMUP_SETTING, SettingChoice
+from regard.recipes.auto_settings import AUTO_INPUT, WARMUP_SETTING, ModelSize, SettingChoice
 from regard.recipes.recipe import Recipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
-"""A language of few words, each used often, is closed: a model need not handle other words."""
+"""A closed language: few words, each used often; a model need not handle other words."""
 MAX_COUNTED_WORDS = 50_000  # distinct words are counted up to this number
 FULLY_SAMPLED_PAIRS = 20_000  # after these, every second pair is measured, then every third, …
-CLOSED_SIZE, TINY_SIZE = (2, 2, 128, 8, 512), (3, 3, 128, 4, 512)
-SMALL_SIZE, BASE_SIZE = (3, 3, 256, 4, 1024), (6, 6, 512, 8, 2048)  # values of `MODEL_SIZES`
+CLOSED_SIZE = ModelSize(2, 2, width=128, heads=8, feed_forward=512)  # for a closed language
+TINY_SIZE = ModelSize(3, 3, width=128, heads=4, feed_forward=512)
+SMALL_SIZE = ModelSize(3, 3, width=256, heads=4, feed_forward=1024)
+BASE_SIZE = ModelSize(6, 6, width=512, heads=8, feed_forward=2048)
 CLOSED_PAIRS_WITHOUT_DROPOUT = 10_000  # from here on, a model of a closed language does not overfit
 MIN_STEPS, MAX_CPU_STEPS = 1000, 20_000  # a GPU takes up to twice as many, of larger batches
 EPOCHS, CLOSED_EPOCHS = 40, 30  # of training, within the maximum of steps; it may stop early
@@ -152,8 +154,8 @@ def _choose_model_size(recipe: Recipe, facts: TokenFacts) -> Chosen:
         sizes, reason = BASE_SIZE, f"{pairs:,} pairs on a GPU can teach the base model"
     else:
         sizes, reason = SMALL_SIZE, f"for {pairs:,} pairs on {facts.machine}"
-    names = [f"model.{name}" for name in MODEL_SIZES]
-    values = {**dict(zip(names, sizes, strict=True)), "model.dropout": dropout}
+    values = {f"model.{name}": value for name, value in sizes._asdict().items()}
+    values["model.dropout"] = dropout
     if "model.width" not in recipe.auto:
         values["model.heads"] = _heads_for_width(recipe.model.width)
     yield values, reason

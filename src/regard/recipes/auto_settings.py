@@ -22,9 +22,19 @@ UNSET: Final = object()  # stands for a setting that is not given; writing it re
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
-MODEL_SIZES = ("encoder_layers", "decoder_layers", "width", "heads", "feed_forward")
-"""Sizes that `model.preset: auto` makes `auto`, unless they are given."""
-AUTO_MODEL = (*(f"model.{name}" for name in MODEL_SIZES), "model.dropout")
+
+
+class ModelSize(NamedTuple):
+    """Settings that `model.preset: auto` makes `auto`, unless they are given."""
+
+    encoder_layers: int
+    decoder_layers: int
+    width: int
+    heads: int
+    feed_forward: int
+
+
+AUTO_MODEL = (*(f"model.{name}" for name in ModelSize._fields), "model.dropout")
 RESIZABLE_FAMILIES = ("transformer", "feedback")  # model families that have these sizes
 AUTO_PLACEHOLDERS = {"model.heads": 1}  # held until others are chosen: one head fits any width
 WARMUP_SETTING = "training.schedule.warmup"
@@ -98,7 +108,7 @@ def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     resizable = isinstance(model, dict) and model.get("family") in RESIZABLE_FAMILIES
     if resizable and model.get("preset") == AUTO:
         rest = {name: value for name, value in model.items() if name != "preset"}
-        raw["model"] = {**dict.fromkeys(MODEL_SIZES, AUTO), **rest}
+        raw["model"] = {**dict.fromkeys(ModelSize._fields, AUTO), **rest}
     allowed = [name for name in AUTO_SETTINGS if resizable or name not in AUTO_MODEL]
     auto = {name for name in allowed if get_path(raw, name.split(".")) == AUTO}
     raw = set_values(raw, {name: AUTO_PLACEHOLDERS.get(name, UNSET) for name in auto})

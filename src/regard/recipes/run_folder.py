@@ -224,7 +224,7 @@ class Run(NamedTuple):
     tokenizers: Tokenizers
     model: AnyModel
     folder: RunFolder
-    opened: LoadedFrom | None = None  # how it was loaded; None if it was not, or was changed since
+    loaded_from: LoadedFrom | None = None  # None if it was not loaded, or was changed since
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)
@@ -270,8 +270,8 @@ def load_run(
     if precision == "bfloat16" and device.type == "cpu":
         limit_onednn_caches()
     quantize(model.to(device).eval(), precision)
-    opened = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
-    return Run(recipe, tokenizers, model, folder, opened)
+    loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
+    return Run(recipe, tokenizers, model, folder, loaded_from)
 
 
 def new_model(
@@ -301,5 +301,5 @@ def pick_device(name: str) -> torch.device:
         raise RunError(f"device {name!r} cannot be used here: {reason}; try cpu or auto") from None
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32 in float32 matrix products
-        torch.backends.cuda.enable_cudnn_sdp(False)  # see attention.attend.KERNELS
+        torch.backends.cuda.enable_cudnn_sdp(False)  # see attention.attend.SDPA_BACKENDS
     return device

@@ -7,7 +7,7 @@ from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.corpora.corpus import Pair
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
-from regard.engines.engine import TranslationRequest
+from regard.engines.translation_request import TranslationRequest
 from regard.errors import SearchError
 from regard.inspection.interventions import InterventionRequest
 from regard.pipelines.answer import Answer

@@ -25,9 +25,10 @@ RequestT = TypeVar("RequestT", bound=KeyedRequest)
 
 
 async def read_body(request: Request, service: Service, request_type: type[RequestT]) -> RequestT:
-    """The body as a `request_type` with a valid API key; an error names the first wrong field.
+    """Parse and validate the body, check the API key, count it against the rate limit.
 
-    Fields of a form may be in the query string, as in LibreTranslate.
+    An error names the first wrong field. Fields of a form may be in the query string, as in
+    LibreTranslate.
     """
     kind, headers = media_type(request), request.headers
     has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

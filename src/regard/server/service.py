@@ -13,11 +13,11 @@ from regard.decoding.settings import DecodingSettings
 from regard.pipelines.answer import Answer
 from regard.pipelines.documents.document_formats import Document
 from regard.pipelines.translator import Translator
+from regard.server.access import Access
 from regard.server.batcher import BatchFunction
 from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
 from regard.server.language_detection import Detector, LanguageGuess, has_word
-from regard.server.middleware.access import Access
-from regard.server.models import LoadOptions, Models, ModelSpec, ServedModel
+from regard.server.served_models import LoadOptions, Models, ModelSpec, ServedModel
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 from regard.text.preprocess import PreparedText
@@ -64,7 +64,7 @@ class SegmentedTexts(NamedTuple):
 
 
 class Service:
-    """The parts of one server."""
+    """What all routes of a server share: its settings, models, access checks and detector."""
 
     def __init__(
         self,

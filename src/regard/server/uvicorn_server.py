@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from regard.errors import SettingsError
 from regard.server.app import build_app
 from regard.server.middleware.lifecycle import RequestLifecycle
-from regard.server.models import LoadOptions, ModelSpec
+from regard.server.served_models import LoadOptions, ModelSpec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging, log

@@ -84,7 +84,9 @@ def tokenize_lines(
 ) -> list[TokenizedLine]:
     """The tokens of each text, segmented if there are `settings`, in parts up to `limit`."""
     segments = [
-        Segments([Segment(text, says=True)]) if settings is None else segment(text, settings)
+        Segments([Segment(text, translatable=True)])
+        if settings is None
+        else segment(text, settings)
         for text in texts
     ]
     plain = ([CONTROL_CHARACTER.sub(" ", line) for line in one.lines] for one in segments)

@@ -90,7 +90,7 @@ class Segment(NamedTuple):
     """A stretch of a text."""
 
     text: str
-    says: bool = False  # whether it is translated; all else stays as it is
+    translatable: bool = False  # all else stays as it is
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Segments:
     @property
     def lines(self) -> list[str]:
         """What is to be translated, in order."""
-        return [part.text for part in self.parts if part.says]
+        return [part.text for part in self.parts if part.translatable]
 
     def join(self, answers: Sequence[str], /) -> str:
         """The text with the translation of each line in its place."""
@@ -113,9 +113,9 @@ class Segments:
         sentences is written or not as their language has it.
         """
         rest = iter(answers)
-        written = [next(rest) if part.says else part.text for part in self.parts]
-        says = [number for number, part in enumerate(self.parts) if part.says]
-        for first, second in pairwise(says):
+        written = [next(rest) if part.translatable else part.text for part in self.parts]
+        translated = [number for number, part in enumerate(self.parts) if part.translatable]
+        for first, second in pairwise(translated):
             between = "".join(written[first + 1 : second])
             if between not in ("", " ") or not written[first]:
                 continue
@@ -228,7 +228,11 @@ def strip_segments(text: str) -> list[Segment]:
     """A text to translate, without the space at its ends, and that space."""
     inner = text.strip()
     first = text.find(inner)
-    parts = Segment(text[:first]), Segment(inner, says=True), Segment(text[first + len(inner) :])
+    parts = (
+        Segment(text[:first]),
+        Segment(inner, translatable=True),
+        Segment(text[first + len(inner) :]),
+    )
     return [part for part in parts if part.text]
 
 

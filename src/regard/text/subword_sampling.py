@@ -32,8 +32,8 @@ _WORD = re.compile(" [^ ]{,63}|[^ ]{1,64}")
 class BpeDropout:
     """BPE-dropout (Provilkov et al. 2020, algorithm 1), for all words of a batch at once.
 
-    As few words change, the first dropped merge of each is drawn first; the state before it is
-    looked up, and only later merges are simulated.
+    Most words keep all merges. So for each word the number of merges before its first drop is drawn
+    (geometric); the state at that point comes from a table; only the merges after it are simulated.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class _MergeHistory(NamedTuple):
         """The symbols (M,) of pieces after `done` merges each, and the index of their piece."""
         letters = self.merges[ids] + 1
         counts = letters - done
-        first = self.first[ids] + done * letters - done * (done - 1) // 2
+        first = self.first[ids] + _state_offset(letters, done)
         return self.symbols[ragged_arange(first, counts)], np.repeat(np.arange(len(ids)), counts)
 
     def count_done(self, ids: IntArray, word: IntArray, kept: IntArray) -> IntArray:
@@ -168,8 +168,15 @@ class _MergeHistory(NamedTuple):
         piece = np.repeat(np.arange(len(ids)), merges)
         words = word[piece]
         order = np.argsort(words << _BITS | max_ranks, kind="stable")
-        turn = np.arange(len(words)) - np.repeat(*_runs(words))
+        starts, counts = _runs(words)
+        turn = np.arange(len(words)) - np.repeat(starts, counts)
         return np.bincount(piece[order[turn < kept[words]]], minlength=len(ids))
+
+
+def _state_offset(letters: IntArray, merges: IntArray | int) -> IntArray:
+    """Where the state after `merges` begins: states have letters, letters - 1, … symbols."""
+    offset: IntArray = merges * letters - merges * (merges - 1) // 2
+    return offset
 
 
 def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _MergeHistory:
@@ -178,7 +185,7 @@ def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _Me
     for piece, i in ids.items():
         spelled[i] = [ids[letter] for letter in piece] if ids.keys() >= {*piece} else [i]
     letters = np.array([len(symbols) for symbols in spelled])  # (V,)
-    sums = letters * (letters + 1) // 2  # of all its states: letters, letters - 1, …, 1
+    sums = _state_offset(letters, letters)  # the symbols of all states
     first, first_max_rank = row_starts(sums), row_starts(letters - 1)
     symbols, max_ranks = (np.zeros(total.sum(), np.int64) for total in (sums, letters - 1))
     word = np.repeat(np.arange(size), letters)
@@ -186,7 +193,7 @@ def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _Me
     worst, merges, active = np.zeros(size, np.int64), 0, np.arange(size)
     while len(active):
         lives = np.flatnonzero(linked.alive & np.isin(word, active))
-        starts = first[active] + merges * letters[active] - merges * (merges - 1) // 2
+        starts = first[active] + _state_offset(letters[active], merges)
         symbols[ragged_arange(starts, letters[active] - merges)] = linked.symbols[lives]
         best = linked.merge()
         active = word[best & _POSITION_MASK]

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from regard.cli.commands import bench
 from regard.cli.main import command_app
-from regard.engines.tuned_engine import MEASURED_FILE, EngineConfig, load_tuned_engine
+from regard.engines.engine_tuning import MEASURED_FILE, EngineConfig, load_tuned_engine
 from regard.errors import RunError, SettingsError
 from regard.pipelines.engine_benchmark import (
     ON_CPU,

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from regard.cli.commands import serve
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
-from regard.server.models import LoadOptions
+from regard.server.served_models import LoadOptions
 from regard.server.settings import ServerSettings
 
 app = command_app("serve")

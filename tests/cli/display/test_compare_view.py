@@ -9,7 +9,7 @@ from regard.cli.display import compare_view as module
 from regard.cli.display.compare_view import ComparisonProgress, print_comparison
 from regard.comparison.measurements import Failure
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of
-from regard.comparison.process_pool import RowJob
+from regard.comparison.row_processes import RowJob
 
 LONG = " at all" * 20
 NAMES = ("travel-rnn", "travel-rnnsearch", "travel-transformer")

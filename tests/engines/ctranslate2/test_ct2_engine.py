@@ -12,8 +12,8 @@ from regard.engines.ctranslate2.ct2_engine import (
     open_ct2_engine,
 )
 from regard.engines.ctranslate2.exporter import export_to
-from regard.engines.engine import TranslationRequest
-from regard.engines.tuned_engine import EngineConfig
+from regard.engines.engine_tuning import EngineConfig
+from regard.engines.translation_request import TranslationRequest
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 

@@ -10,6 +10,7 @@ from regard.decoding.batch_search import SearchJob, SearchMember, search_batch, 
 from regard.decoding.constraints.rules import NO_CONSTRAINTS
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.settings import BeamSettings, DecodingSettings
+from regard.engines.engine_tuning import EngineConfig
 from regard.engines.native import native_engine
 from regard.engines.native.native_engine import (
     NativeEngine,
@@ -17,7 +18,6 @@ from regard.engines.native.native_engine import (
     job_runner,
     load_search,
 )
-from regard.engines.tuned_engine import EngineConfig
 from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedPositions, Silenced
 from regard.layers.quantized import Int8Linear
@@ -60,14 +60,14 @@ def test_a_worker_searches_a_batch(tiny_run):
     job = SearchJob([ids], GREEDY, NO_CONSTRAINTS, [0, 1])
     threads = torch.get_num_threads()
     try:
-        assert load_search([run.opened])(job) == search_batch([run.model], job)
+        assert load_search([run.loaded_from])(job) == search_batch([run.model], job)
     finally:
         torch.set_num_threads(threads)
 
 
 def test_a_worker_refuses_changed_weights(tiny_run):
     run = load_run(tiny_run, device=CPU)
-    older = run.opened._replace(stamp=(0, 0))
+    older = run.loaded_from._replace(stamp=(0, 0))
     with pytest.raises(RunError, match="its weights have changed since they were loaded"):
         load_search([older])
 
@@ -76,7 +76,7 @@ def test_workers_need_several_cores_and_runs_from_folders(tiny_run):
     run = load_run(tiny_run, device=CPU)
     assert job_runner([run], 3) is not None
     assert job_runner([run], 1) is None
-    assert job_runner([run, run._replace(opened=None)], 3) is None
+    assert job_runner([run, run._replace(loaded_from=None)], 3) is None
     moved = run._replace(model=run.model.to("meta"))
     assert job_runner([moved], 3) is None
 
@@ -103,7 +103,7 @@ def test_a_gpu_captures_repeated_searches(tiny_run):
 def test_captured_searches_hold_an_eighth_of_a_gpu(monkeypatch):
     weights = [SimpleNamespace(device=torch.device("cuda"))]
     run = SimpleNamespace(
-        opened=None,
+        loaded_from=None,
         model=SimpleNamespace(parameters=lambda: weights),
         tokenizers=SimpleNamespace(target=SimpleNamespace(size=9)),
     )
@@ -116,12 +116,12 @@ def test_captured_searches_hold_an_eighth_of_a_gpu(monkeypatch):
 
 def test_the_native_engine_takes_weights_in_fewer_bits(tiny_run):
     [plain] = NativeEngine.open_runs((tiny_run,), device="cpu", weights="model")
-    assert plain.opened.precision == "float32"
+    assert plain.loaded_from.precision == "float32"
     [run] = NativeEngine.open_runs((tiny_run,), device="cpu", weights="model", precision="int8")
     assert any(isinstance(module, Int8Linear) for module in run.model.modules())
-    assert run.opened == plain.opened._replace(precision="int8")
+    assert run.loaded_from == plain.loaded_from._replace(precision="int8")
     file = os.stat(tiny_run / "model.safetensors")
-    assert run.opened.stamp == (file.st_mtime_ns, file.st_size)
+    assert run.loaded_from.stamp == (file.st_mtime_ns, file.st_size)
     answers = load(tiny_run, device="cpu", engine="native", precision="int8").translate(SENTENCES)
     assert len(answers) == len(SENTENCES)
     with pytest.raises(
@@ -221,7 +221,9 @@ def test_each_model_of_an_ensemble_must_have_the_head(run, other, line):
 
 
 def line_of(*parts):
-    return TokenizedLine(list(parts), [], ["a"], [len(parts)], Segments([Segment("a", says=True)]))
+    return TokenizedLine(
+        list(parts), [], ["a"], [len(parts)], Segments([Segment("a", translatable=True)])
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.engines.engine import TranslationRequest
+from regard.engines.translation_request import TranslationRequest
 from regard.pipelines.markup import markup_translator
 from regard.pipelines.markup.markup_translator import (
     MarkupTranslator,

@@ -1,4 +1,4 @@
-"""`regard align`."""
+"""`regard align`: word alignments by attention, and their error rate."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`regard average`."""
+"""`regard average`: the mean of the weights of several checkpoints."""
 
 from pathlib import Path
 

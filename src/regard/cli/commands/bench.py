@@ -1,4 +1,4 @@
-"""`regard bench`."""
+"""`regard bench`: how fast a model translates on this machine, and with which engine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from regard.cli.options import shared_options
 from regard.cli.options.eval_options import read_sources
 from regard.cli.options.shared_options import option
 from regard.comparison.measurements import today
-from regard.engines.tuned_engine import (
+from regard.engines.engine_tuning import (
     MEASURED_FILE,
     EngineMeasurement,
     save_tuned_engine,

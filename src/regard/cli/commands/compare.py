@@ -1,4 +1,4 @@
-"""`regard compare`."""
+"""`regard compare`: several systems trained alike, scored and timed in one table."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, eval_options, shared_options
 from regard.cli.options.shared_options import option
-from regard.comparison import measurements, process_pool, row_training
+from regard.comparison import measurements, row_processes, row_training
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -86,7 +86,7 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
     row: str | None = option("", hidden=True),
-    goal: process_pool.Goal = option("", default="measure", hidden=True),
+    goal: row_processes.Goal = option("", default="measure", hidden=True),
     parent: int | None = option("", hidden=True),
 ) -> None:
     """All learn from one corpus under one budget (otherwise as long as their recipes say), with
@@ -103,7 +103,7 @@ def command(
     folder = ComparisonFolder(out_folder)
     if row is not None:
         if parent is not None:
-            process_pool.die_with_parent(parent)
+            row_processes.die_with_parent(parent)
         _run_row(folder, row, goal, device)
         return
     files = corpus_options.corpus_from_options(
@@ -238,13 +238,13 @@ def _compare(
         plan = plan.with_data(data.digest, folder.path)
         references = [pair.target for pair in data.read(data.held_out())]
         name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
-        at_once = max(plan.at_once, min(jobs, len(process_pool.untrained_entries(plan, folder))))
+        at_once = max(plan.at_once, min(jobs, len(row_processes.untrained_entries(plan, folder))))
         plan = plan.model_copy(update={"tokenize": name, "at_once": at_once})
         plan.save(folder.plan)
         with StopRequests() as stop:
             with ComparisonProgress(folder) as observer:
-                start = process_pool.start_process(folder, device, jobs)
-                process_pool.ProcessPool(folder, start, observer, stop).run_plan(plan, jobs)
+                start = row_processes.start_process(folder, device, jobs)
+                row_processes.RowProcesses(folder, start, observer, stop).run_plan(plan, jobs)
             if stop.received is not None:
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
@@ -275,7 +275,7 @@ def _write_report(
     return ladder
 
 
-def _run_row(folder: ComparisonFolder, name: str, goal: process_pool.Goal, device: str) -> None:
+def _run_row(folder: ComparisonFolder, name: str, goal: row_processes.Goal, device: str) -> None:
     """Train or measure one row, in a process that `_compare` started."""
     plan = folder.load_plan()
     entry = plan.entry(name)

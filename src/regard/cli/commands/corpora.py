@@ -1,4 +1,4 @@
-"""`regard corpora`."""
+"""`regard corpora`: the corpora that can be used by name."""
 
 from collections.abc import Iterator
 from itertools import islice, repeat

@@ -1,4 +1,4 @@
-"""`regard demo`."""
+"""`regard demo`: a small translator, trained, read and looked into."""
 
 import shlex
 import shutil

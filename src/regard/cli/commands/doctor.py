@@ -1,4 +1,4 @@
-"""`regard doctor`."""
+"""`regard doctor`: diagnosis of a corpus before training."""
 
 import difflib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`regard evaluate`."""
+"""`regard evaluate`: scores of a model's translations, alone or against another model."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`regard export`."""
+"""`regard export`: a model in the format of CTranslate2."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`regard look`."""
+"""`regard look`: what a model attends to in a sentence, or measurements of all its heads."""
 
 from collections.abc import Sequence
 from itertools import product

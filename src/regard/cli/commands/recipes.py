@@ -1,4 +1,4 @@
-"""`regard recipes`."""
+"""`regard recipes`: the recipes on the shelf, and the schema of their settings."""
 
 import json
 

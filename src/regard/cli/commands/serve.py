@@ -1,4 +1,4 @@
-"""`regard serve`."""
+"""`regard serve`: models served over HTTP."""
 
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from regard.errors import SettingsError
 from regard.settings import expectation
 
 try:
-    from regard.server.middleware.access import KEYS_VARIABLE, read_keys
-    from regard.server.models import LoadOptions, parse_model_spec
+    from regard.server.access import KEYS_VARIABLE, read_keys
+    from regard.server.served_models import LoadOptions, parse_model_spec
     from regard.server.settings import ServerSettings, is_loopback
     from regard.server.uvicorn_server import serve
 except ModuleNotFoundError as missing:

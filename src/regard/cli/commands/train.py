@@ -1,4 +1,4 @@
-"""`regard train`."""
+"""`regard train`: a model trained from a recipe or from files."""
 
 import sys
 from pathlib import Path

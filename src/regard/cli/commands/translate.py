@@ -1,4 +1,4 @@
-"""`regard translate`."""
+"""`regard translate`: lines or documents translated by a model."""
 
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`regard verify`."""
+"""`regard verify`: the files of a run, checked against its manifest."""
 
 from pathlib import Path
 

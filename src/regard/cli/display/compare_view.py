@@ -13,8 +13,8 @@ from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import plain_table
 from regard.comparison.measurements import Failure, MeasuredRow
 from regard.comparison.plan import ComparisonFolder
-from regard.comparison.process_pool import Goal, RowJob
 from regard.comparison.results import BLEU, ComparisonResults
+from regard.comparison.row_processes import Goal, RowJob
 from regard.comparison.row_training import is_trained
 from regard.comparison.table import failure_notes, table_notes, table_sections
 from regard.errors import RegardError

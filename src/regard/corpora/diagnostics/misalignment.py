@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from regard.corpora.corpus import Pair
 
-MAX_SHIFT = 3  # the greatest that is looked for, up and down
-WINDOW_LINES, MIN_LINES = 128, 32  # judged together, and in a corpus that is judged at all
+MAX_SHIFT = 3  # largest shift tried in either direction
+WINDOW_LINES = 128  # lines in a window
+MIN_LINES = 32  # fewest lines of a corpus that is checked
 MIN_EVIDENCE = 6.0  # in standard deviations, from which a shift is accepted
 MIN_WINDOW_CORRELATION = 0.3  # of lengths: translations have 0.6 and more, others within ±0.2
 MIN_LENGTH_SPREAD = 0.15  # standard deviation of log lengths below which they are no evidence
@@ -67,9 +68,11 @@ class LineAlignmentScan:
     """Scans the pairs of a split in order; keeps a few windows of them in memory."""
 
     def __init__(self) -> None:
-        self._lines, self._first = list[_LineFeatures](), 0  # and the index of the first of them
+        self._lines: list[_LineFeatures] = []  # those that are still needed
+        self._first = 0  # index of the first of them
         self._next = MAX_SHIFT  # index of the first unclassified line
-        self._runs, self._total = list[_ShiftRun](), 0
+        self._runs: list[_ShiftRun] = []
+        self._total = 0
         self._moments = np.zeros(5)  # sums of x, y, x², y², xy
         self._with_numbers = self._numbers_unlike = 0
 
@@ -223,8 +226,8 @@ def _smooth(runs: Sequence[_ShiftRun]) -> list[_ShiftRun]:
     smooth: list[_ShiftRun] = []
     for run, after in zip_longest(runs, runs[1:]):
         before = smooth[-1] if smooth else None
-        between = before and after and before.shift is after.shift is None
-        shift = None if between and run.windows <= MIN_UNRELATED_WINDOWS else run.shift
+        unrelated = [beside is not None and beside.shift is None for beside in (before, after)]
+        shift = None if all(unrelated) and run.windows <= MIN_UNRELATED_WINDOWS else run.shift
         if before and before.shift == shift:
             before.windows += run.windows
         else:

@@ -20,8 +20,8 @@ from regard.decoding.settings import (
     plan_batches,
 )
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
-from regard.engines.engine import EngineResult, TranslationRequest
-from regard.engines.tuned_engine import CT2_BUDGET, EngineConfig, count_cores
+from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, count_cores
+from regard.engines.translation_request import EngineResult, TranslationRequest
 from regard.errors import RegardError
 from regard.text.build import load_tokenizers
 from regard.text.preprocess import TokenizedLine
@@ -35,13 +35,13 @@ NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 
 
 def open_ct2_engine(
-    export: ExportArtifact, choice: EngineConfig | None = None
+    export: ExportArtifact, engine_config: EngineConfig | None = None
 ) -> "CTranslate2Engine | None":
     """The engine of an export; None if it was refused, is damaged, or of another CTranslate2."""
     if export.card.gate.refused is not None:
         return None
     try:
-        return CTranslate2Engine(export, choice)
+        return CTranslate2Engine(export, engine_config)
     except (RegardError, RuntimeError, ValueError):  # of its tokenizers, or CTranslate2's
         return None
 
@@ -57,15 +57,15 @@ class _Batch(NamedTuple):
 class CTranslate2Engine:
     """An export, ready to translate on all cores."""
 
-    def __init__(self, export: ExportArtifact, choice: EngineConfig | None = None) -> None:
+    def __init__(self, export: ExportArtifact, engine_config: EngineConfig | None = None) -> None:
         check_export(export.folder)  # CTranslate2 does not
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
         self._budget, self._workers = CT2_BUDGET, count_cores()
-        if choice is not None and choice.engine == "ctranslate2":
-            self._budget, self._workers = choice.budget, choice.workers
+        if engine_config is not None and engine_config.engine == "ctranslate2":
+            self._budget, self._workers = engine_config.budget, engine_config.workers
         # CTranslate2 sets OpenMP's number of threads in the thread that makes a translator, which
         # torch would inherit: so that is a thread that ends.
         with ThreadPoolExecutor(1) as pool:

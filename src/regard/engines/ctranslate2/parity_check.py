@@ -66,10 +66,9 @@ def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engin
     sources = [line.parts[0] for line in lines]
     with one_thread():
         found = search_many([SearchMember(run.model, sources)], settings, budget=SAMPLE_BUDGET)
-    native, float32, quantized = (
-        [best[0] for best in n_best]
-        for n_best in (found, *(engine.search(sources, settings) for engine in (exact, candidate)))
-    )
+    native = [best for best, *_ in found]
+    float32 = [best for best, *_ in exact.search(sources, settings)]
+    quantized = [best for best, *_ in candidate.search(sources, settings)]
     gaps = [abs(one.score - two.score) for one, two in zip(native, float32, strict=True)]
     mismatched = sum(not gap <= SCORE_TOLERANCE for gap in gaps)  # NaN, too
     loss = _loss(exact, sources, native, quantized)

@@ -23,10 +23,10 @@ from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.decoding.tracing.observer import ObserverGroup
-from regard.engines.engine import EngineResult, TranslationRequest
+from regard.engines.engine_tuning import CPU_BUDGET, EngineConfig, count_cores
 from regard.engines.native.attention_capture import capture_attention
 from regard.engines.native.unknown_words import build_unknown_replacer
-from regard.engines.tuned_engine import CPU_BUDGET, EngineConfig, count_cores
+from regard.engines.translation_request import EngineResult, TranslationRequest
 from regard.errors import RunError, RunWarning, SettingsError
 from regard.inspection.interventions import ForcedPositions, Intervention
 from regard.inspection.recording.attention_map import Part
@@ -48,13 +48,13 @@ GRAPH_MEMORY_SHARE = 1 / 8  # the share of a GPU's memory that captured searches
 class NativeEngine:
     """One run, or an ensemble of several that share a target vocabulary."""
 
-    def __init__(self, runs: Sequence[Run], choice: EngineConfig | None = None) -> None:
+    def __init__(self, runs: Sequence[Run], engine_config: EngineConfig | None = None) -> None:
         self.runs = tuple(runs)
         self._target = runs[0].tokenizers.target
         self.budget, workers = default_budget([run.model for run in runs]), count_cores()
         self.on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
-        if choice is not None and choice.engine == "native" and self.on_cpu:
-            self.budget, workers = choice.budget, choice.workers  # measured on a CPU
+        if engine_config is not None and engine_config.engine == "native" and self.on_cpu:
+            self.budget, workers = engine_config.budget, engine_config.workers  # measured on a CPU
         self._run_jobs = job_runner(runs, workers)
 
     @staticmethod
@@ -213,7 +213,7 @@ def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
     pool, started when it pays, whose processes each load the models, if they came from a folder.
     """
     models = [run.model for run in runs]
-    origins = [run.opened for run in runs if run.opened is not None]
+    origins = [run.loaded_from for run in runs if run.loaded_from is not None]
     devices = {parameter.device for model in models for parameter in model.parameters()}
     device = next(iter(devices))
     if device.type == "cuda" and len(devices) == 1:
@@ -237,7 +237,7 @@ def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchRe
             run = load_run(
                 origin.path, device=CPU, weights=origin.weights, precision=origin.precision
             )
-        if run.opened != origin:
+        if run.loaded_from != origin:
             raise RunError(f"{origin.path}: its weights have changed since they were loaded")
         models.append(run.model)
     return partial(search_batch, models)

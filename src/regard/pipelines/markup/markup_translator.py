@@ -19,7 +19,7 @@ from regard.alignment.extraction import AlignmentSettings
 from regard.alignment.run_alignment import best_alignment, has_cross_attention
 from regard.alignment.word_axes import tokenize_text
 from regard.decoding.settings import DecodingSettings
-from regard.engines.engine import TranslationRequest
+from regard.engines.translation_request import TranslationRequest
 from regard.pipelines.answer import Answer, Candidate, join_answers
 from regard.pipelines.markup.flat_text import (
     FlatText,
@@ -235,7 +235,7 @@ class MarkupTranslator:
 
     def _split_to_limit(self, segment: Segment) -> list[Segment]:
         """The segment in parts within the model's length limit."""
-        if not segment.says:
+        if not segment.translatable:
             return [segment]
         tokenizer = self.translator.sources[0]
         ids, surfaces = tokenize_text(segment.text, tokenizer)
@@ -287,7 +287,7 @@ class MarkupTranslator:
             return draft.segments.write(texts)
         written = draft.segments.write([_strip_markup(text) for text in texts])
         return [
-            answer if part.says else _strip_new_markup(answer)
+            answer if part.translatable else _strip_new_markup(answer)
             for part, answer in zip(draft.segments.parts, written, strict=True)
         ]
 

@@ -9,7 +9,6 @@ unopened closing ones of its name, and an unclosed script behind everything.
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import NamedTuple
 
 from regard.pipelines.markup.flat_text import PlacedMarkup, PointTag, TagPair
@@ -19,7 +18,13 @@ from regard.text.segmentation import Span
 
 MAJORITY_SHARE = 0.5  # a pair wraps a word of which more than this is aligned with its words
 MIN_SHARE = 0.1  # a pair without such a word wraps the best one, if its share is at least this
-_EQUIVALENT_PUNCTUATION = str.maketrans("«»“”„‟‘’‚‛‹›「」『』'…。！？，；：", '"' * 17 + "..!?,;:")
+_EQUIVALENT_PUNCTUATION = str.maketrans(
+    {
+        **dict.fromkeys("«»“”„‟‘’‚‛‹›「」『』'", '"'),
+        **dict.fromkeys("…。", "."),
+        **{"！": "!", "？": "?", "，": ",", "；": ";", "：": ":"},
+    }
+)
 """Punctuation of different languages that is compared as equal."""
 
 
@@ -114,12 +119,17 @@ class TagPlacer:
         shares = [self.links.shares(source, region.words) for source in sources]
         region.claimed.update(best for best in map(_majority_word, shares) if best is not None)
         return [
-            self._pair_around_punctuation(pair, region)
-            if not source
-            else self._pair_inside_word(pair, source, share, region)
-            or self._pair_around_words(pair, source, share, region)
+            self._place_pair(pair, source, share, region)
             for pair, source, share in zip(pairs, sources, shares, strict=True)
         ]
+
+    def _place_pair(
+        self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
+    ) -> Span:
+        if not source:
+            return self._pair_around_punctuation(pair, region)
+        inside = self._pair_inside_word(pair, source, share, region)
+        return inside or self._pair_around_words(pair, source, share, region)
 
     def _pair_around_words(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
@@ -216,15 +226,13 @@ def _majority_word(share: OffsetValues) -> int | None:
 def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
     """The interval of free words around the best one with the largest sum of share - 1/2."""
     own = _majority_word(share)
-    free = [
-        (value, -number)
-        for number, value in enumerate(share.values.tolist(), share.first)
-        if region.is_free(number) or (number == own and number not in region.taken)
-    ]
-    value, minus = max(free, default=(0.0, 0))
-    if value < MIN_SHARE:
+    best, best_value = 0, 0.0  # the first of equals
+    for number, value in enumerate(share.values.tolist(), share.first):
+        free = region.is_free(number) or (number == own and number not in region.taken)
+        if free and value > best_value:
+            best, best_value = number, value
+    if best_value < MIN_SHARE:
         return range(0)
-    best = -minus
     ends = []
     for step in (-1, 1):
         end, gain, most = best, 0.0, 0.0
@@ -247,4 +255,9 @@ def _count_wrapped(own: str, beside: str, marks: str) -> int:
     if not beside.strip():
         return len(marks)
     allowed = own.translate(_EQUIVALENT_PUNCTUATION)
-    return len([*takewhile(allowed.__contains__, marks.translate(_EQUIVALENT_PUNCTUATION))])
+    count = 0
+    for mark in marks.translate(_EQUIVALENT_PUNCTUATION):
+        if mark not in allowed:
+            break
+        count += 1
+    return count

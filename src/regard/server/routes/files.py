@@ -22,10 +22,10 @@ from regard.pipelines.documents.document_formats import (
 from regard.server.batch_functions import TranslateMarkup
 from regard.server.errors import RequestError, invalid_request
 from regard.server.language_detection import strip_tags
-from regard.server.models import ServedModel
 from regard.server.openapi import GET_ERRORS, describe_body, error_responses
 from regard.server.request_parsing import MULTIPART, form_values, media_type, parsing_errors
 from regard.server.schemas import FileRequest, TranslatedFile
+from regard.server.served_models import ServedModel
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 MAX_UPLOAD_FIELDS = 10

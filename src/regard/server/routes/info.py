@@ -7,7 +7,6 @@ from starlette.responses import PlainTextResponse
 from regard import __version__
 from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX
 from regard.server.errors import RequestError
-from regard.server.models import language_name
 from regard.server.openapi import GET_ERRORS, error_responses
 from regard.server.schemas import (
     FrontendSettings,
@@ -17,6 +16,7 @@ from regard.server.schemas import (
     ReadyStatus,
     ServerStatus,
 )
+from regard.server.served_models import language_name
 from regard.server.service import ServiceDep
 
 TYPING_DELAY_MS = 500  # from a key stroke to a page's request, as in LibreTranslate

@@ -15,7 +15,6 @@ from regard.server.batch_functions import TranslateLines
 from regard.server.batcher import PendingRequest
 from regard.server.errors import RequestError
 from regard.server.language_detection import LanguageGuess, strip_tags
-from regard.server.models import ServedModel
 from regard.server.openapi import describe_body
 from regard.server.request_parsing import JSON, read_body
 from regard.server.routes.files import translate_documents
@@ -29,6 +28,7 @@ from regard.server.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
+from regard.server.served_models import ServedModel
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
 
 EVENT_STREAM = "text/event-stream"
@@ -69,14 +69,17 @@ async def translate(request: Request, service: ServiceDep) -> TranslateResponse:
             for index, ranked in zip(indices, translated, strict=True):
                 translations[index] = ranked
     languages = [DetectedLanguage.of(match.guess) for match in matches if match.guess]
-    response = TranslateResponse(
-        translatedText=[best for best, *_ in translations],
-        alternatives=[more for _, *more in translations] if payload.alternatives else None,
-        detectedLanguage=languages or None,
+    best = [ranked[0] for ranked in translations]
+    others = [ranked[1:] for ranked in translations] if payload.alternatives else None
+    if isinstance(payload.q, str):  # single text: unwrap each list
+        return TranslateResponse(
+            translatedText=best[0],
+            alternatives=others[0] if others else None,
+            detectedLanguage=languages[0] if languages else None,
+        )
+    return TranslateResponse(
+        translatedText=best, alternatives=others, detectedLanguage=languages or None
     )
-    if isinstance(payload.q, str):
-        return TranslateResponse(**{name: values[0] for name, values in response if values})
-    return response
 
 
 async def _translate(

@@ -9,12 +9,12 @@ import pytest
 
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
-from regard.comparison import process_pool as module
+from regard.comparison import row_processes as module
 from regard.comparison.measurements import Failure, MeasuredRow, load_row
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
-from regard.comparison.process_pool import (
-    ProcessPool,
+from regard.comparison.row_processes import (
     RowJob,
+    RowProcesses,
     failure_reason,
     start_process,
     untrained_entries,
@@ -61,7 +61,7 @@ class Workshop:
         self.log.append((job.entry.name, type(outcome).__name__))
 
     def run_rows(self, plan, jobs=1):
-        ProcessPool(self.folder, self.start, self, lambda: self.stop).run_plan(plan, jobs)
+        RowProcesses(self.folder, self.start, self, lambda: self.stop).run_plan(plan, jobs)
 
 
 class _Process:
@@ -245,7 +245,7 @@ def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path):
     child = (
-        "import os, time; from regard.comparison.process_pool import die_with_parent; "
+        "import os, time; from regard.comparison.row_processes import die_with_parent; "
         "die_with_parent(os.getppid()); "
         f"open({str(tmp_path / 'ready')!r}, 'w').close(); time.sleep(60)"
     )
@@ -268,7 +268,7 @@ def test_a_process_does_not_outlive_the_one_that_started_it(tmp_path):
 
 def test_a_process_that_was_left_before_it_could_look_ends():
     code = (
-        "import os, time; from regard.comparison.process_pool import die_with_parent; "
+        "import os, time; from regard.comparison.row_processes import die_with_parent; "
         "die_with_parent(os.getppid() + 1); time.sleep(60)"
     )
     ended = subprocess.run([sys.executable, "-c", code], timeout=50, check=False)

@@ -58,7 +58,7 @@ def untrained_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[Pl
     return [entry for entry in unmeasured_entries(plan, folder) if not is_trained(entry, folder)]
 
 
-class ProcessPool(NamedTuple):
+class RowProcesses(NamedTuple):
     """Runs the processes of rows, and saves their failures."""
 
     folder: ComparisonFolder

@@ -1,8 +1,7 @@
 import pytest
 
 from regard.errors import SettingsError
-from regard.server.errors import RequestError
-from regard.server.middleware.access import (
+from regard.server.access import (
     KEYS_VARIABLE,
     MAX_CLIENTS,
     Access,
@@ -10,6 +9,7 @@ from regard.server.middleware.access import (
     client_address,
     read_keys,
 )
+from regard.server.errors import RequestError
 from servers import client
 
 FIRST, SECOND = "k" * 20, "ключ" * 5

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from regard.engines import tuned_engine
-from regard.engines.tuned_engine import (
+from regard.engines import engine_tuning
+from regard.engines.engine_tuning import (
     CPU_BUDGET,
     MEASURED_FILE,
     EngineConfig,
@@ -52,10 +52,10 @@ def test_a_folder_that_cannot_be_written_to_says_so(tmp_path):
 def test_the_processor_has_its_name_from_linux(tmp_path, monkeypatch):
     file = tmp_path / "cpuinfo"
     file.write_text("processor : 0\nmodel name\t: Abacus 3000\nflags : fpu\n")
-    monkeypatch.setattr(tuned_engine, "CPU_INFO", file)
+    monkeypatch.setattr(engine_tuning, "CPU_INFO", file)
     assert this_machine().startswith("Abacus 3000, ")
-    monkeypatch.setattr(tuned_engine, "CPU_INFO", tmp_path / "none")
-    assert tuned_engine.processor_name()
+    monkeypatch.setattr(engine_tuning, "CPU_INFO", tmp_path / "none")
+    assert engine_tuning.processor_name()
 
 
 def test_measured_settings_are_used(tiny_run, tmp_path):

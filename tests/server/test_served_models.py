@@ -6,7 +6,7 @@ import pytest
 from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RunError, SettingsError
 from regard.server.errors import RequestError
-from regard.server.models import (
+from regard.server.served_models import (
     LanguageDirection,
     LoadOptions,
     Models,
