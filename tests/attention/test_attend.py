@@ -10,7 +10,7 @@ from regard.attention.attend import (
     masked_softmax,
     padding_mask,
 )
-from regard.attention.scores import AdditiveScore, DotScore, ScaledDotScore
+from regard.attention.score_functions import AdditiveScore, DotScore, ScaledDotScore
 from regard.types import Site
 
 B, H, T, S, K, KV = 2, 3, 4, 5, 8, 6

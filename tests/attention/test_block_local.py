@@ -4,7 +4,7 @@ import torch
 from regard.attention.attend import KeyValues, attend
 from regard.attention.block_local import SlidingWindow, merge_blocks, split_blocks
 from regard.attention.positions import RelativeKeys, relative_positions
-from regard.attention.scores import ScaledDotScore
+from regard.attention.score_functions import ScaledDotScore
 from regard.types import Site
 
 B, H, K, KV = 3, 2, 8, 6

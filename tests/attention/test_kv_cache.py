@@ -11,7 +11,7 @@ from regard.attention.kv_cache import (
     attend_step,
     use_attend_step,
 )
-from regard.attention.scores import AdditiveScore, ScaledDotScore
+from regard.attention.score_functions import AdditiveScore, ScaledDotScore
 from regard.types import Site
 
 B, H, D, DV = 2, 3, 8, 4

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
-from regard.attention.scores import ScaledDotScore
+from regard.attention.score_functions import ScaledDotScore
 from regard.attention.varlen import (
     PackedLayout,
     PaddedIndex,

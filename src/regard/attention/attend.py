@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.attention.scores import ScoreFunction
+from regard.attention.score_functions import ScoreFunction
 from regard.kernels.dispatch import HALF_DTYPES
 from regard.kernels.dropout import apply_dropout
 from regard.types import AttentionHook, Site

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend, fused_attention
-from regard.attention.scores import ScoreFunction
+from regard.attention.score_functions import ScoreFunction
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import use_decode_attention
 from regard.types import AttentionHook, Site

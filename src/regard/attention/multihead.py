@@ -24,7 +24,7 @@ from regard.attention.kv_cache import (
     use_attend_step,
 )
 from regard.attention.positions import RelativeKeys, apply_rotary, relative_positions
-from regard.attention.scores import ScaledDotScore
+from regard.attention.score_functions import ScaledDotScore
 from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
 from regard.types import AttentionHook, Memory, Site
 

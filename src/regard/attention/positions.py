@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.attention.scores import ScaledDotScore
+from regard.attention.score_functions import ScaledDotScore
 from regard.errors import TextError
 
 PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]

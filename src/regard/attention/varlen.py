@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.attend import KeyValues, attend, causal_mask, padding_mask
-from regard.attention.scores import DotScore
+from regard.attention.score_functions import DotScore
 from regard.kernels.dispatch import use_varlen_attention
 from regard.kernels.dropout import dropout_mask
 from regard.kernels.varlen_attention import PackedRows, attend_varlen

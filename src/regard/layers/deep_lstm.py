@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
-from regard.attention.scores import AdditiveScore, ScoreFunction
+from regard.attention.score_functions import AdditiveScore, ScoreFunction
 from regard.kernels.dropout import Dropout
 from regard.layers.recurrent import Hidden, RecurrentLayer, RecurrentOutput, merge_layer_states
 from regard.types import AttentionHook, Site

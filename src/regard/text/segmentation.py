@@ -228,11 +228,8 @@ def strip_segments(text: str) -> list[Segment]:
     """A text to translate, without the space at its ends, and that space."""
     inner = text.strip()
     first = text.find(inner)
-    parts = (
-        Segment(text[:first]),
-        Segment(inner, translatable=True),
-        Segment(text[first + len(inner) :]),
-    )
+    before, after = Segment(text[:first]), Segment(text[first + len(inner) :])
+    parts = before, Segment(inner, translatable=True), after
     return [part for part in parts if part.text]
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from regard.attention.scores import AdditiveScore, DotScore, MultiplicativeScore
+from regard.attention.score_functions import AdditiveScore, DotScore, MultiplicativeScore
 from regard.models.translation.luong import Luong, LuongSettings
 from regard.types import Padded, Site
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.models.contracts import Model
 from regard.models.translation.recurrent_state import RecurrentState
 from regard.settings import NumLayers, NumPositions, Settings, Width

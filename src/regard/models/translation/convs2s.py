@@ -18,7 +18,7 @@ from regard.attention.positions import (
     check_length,
     check_max_positions,
 )
-from regard.attention.scores import DotScore
+from regard.attention.score_functions import DotScore
 from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
 from regard.models.contracts import Model

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, FastForwardColumn, FastForwardStack, fast_forward
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import init_output_layer, xavier_linears
+from regard.layers.initialization import init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
 from regard.models.translation.recurrent_state import AttentionDecoderState

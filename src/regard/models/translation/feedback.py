@@ -16,7 +16,7 @@ from regard.attention.multihead import (
     merge_heads,
     split_heads,
 )
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.models.translation.transformer import TransformerBase, TransformerState
 from regard.models.translation.transformer_settings import StackSettings, TransformerSettings
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site

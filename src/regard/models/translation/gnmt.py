@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm, ResidualStack
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import init_output_layer, xavier_linears
+from regard.layers.initialization import init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder, RecurrentLayer
 from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
 from regard.models.translation.recurrent_state import AttentionDecoderState

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.local_attention import WindowName, build_window
-from regard.attention.scores import ScoreName, build_score
+from regard.attention.score_functions import ScoreName, build_score
 from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
 from regard.models.contracts import Model
 from regard.models.translation.recurrent_state import AttentionDecoderState

@@ -7,12 +7,12 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.attention.scores import TanhProductScore
+from regard.attention.score_functions import TanhProductScore
 from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm
 from regard.layers.embeddings import build_embedding
 from regard.layers.experts import Experts, ExpertsSettings
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import (
     Hidden,
     RecurrentEncoder,

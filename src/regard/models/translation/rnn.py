@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import (
     CellName,
     Reading,

@@ -8,10 +8,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
-from regard.attention.scores import AdditiveScore
+from regard.attention.score_functions import AdditiveScore
 from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
-from regard.layers.init import xavier_linears
+from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Model
 from regard.models.translation.recurrent_state import AttentionDecoderState

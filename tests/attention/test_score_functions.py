@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.scores import (
+from regard.attention.score_functions import (
     AdditiveScore,
     DotScore,
     MultiplicativeScore,

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from regard.layers.init import LSTM_OUTPUT_RMS, init_output_layer, xavier_linears
+from regard.layers.initialization import LSTM_OUTPUT_RMS, init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentLayer
 
 B, T, D, V = 50, 20, 64, 300
