@@ -133,7 +133,7 @@ def _record(
 
 
 def _free(where: torch.device) -> int:
-    """Bytes of a GPU's memory that nobody has taken."""
+    """Free bytes of a GPU's memory; 0 on a CPU."""
     return torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else 0
 
 

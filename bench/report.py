@@ -24,7 +24,7 @@ from regard.errors import SettingsError
 from regard.inspection.plots.figure import Theme, get_theme
 
 WIDE = 160
-"""Columns of a table where nobody says how wide the terminal is: in a file or a log."""
+"""Columns of a table in a file or a log, where no terminal has a width."""
 
 PLOT_WIDTH, BAR, HEAD = 7.5, 0.32, 0.85
 """Inches: a picture across, a bar down, and what stands above and below the bars of a table."""
@@ -170,7 +170,7 @@ def begin(machine_state: MachineState, left: Mapping[str, str]) -> None:
 
 
 def show_progress(what: str) -> None:
-    """Say on the terminal what is going on, where somebody looks."""
+    """Show what is being measured, if the output is a terminal."""
     if console.is_terminal:
         console.print(f"[dim]{escape(what)} …[/dim]", end="\r\033[K")
 

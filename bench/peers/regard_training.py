@@ -22,7 +22,7 @@ NEVER = 1_000_000
 
 
 class SilentReporter:
-    """A reporter that tells nobody."""
+    """A reporter without output."""
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None: ...

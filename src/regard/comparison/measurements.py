@@ -78,7 +78,7 @@ class ReferencePerplexity(SavedRecord):
 
     per_token: float  # for each token of the model's vocabulary, EOS included
     per_word: float
-    """For each word, or letter in scripts without spaces: comparable across vocabularies."""
+    """For each word, or character in scripts without spaces: comparable across vocabularies."""
     bits_per_character: float
 
 

@@ -115,11 +115,11 @@ def failure_notes(results: ComparisonResults) -> Iterator[str]:
 
 
 def format_si(number: float) -> str:
-    """At most three digits, and a letter: 514k, 12.8M, 3.2P."""
-    for letter in ("", "k", "M", "G", "T", "P", "E"):
-        if abs(number) < 999.5 or letter == "E":
+    """At most three digits and an SI prefix: 514k, 12.8M, 3.2P."""
+    for prefix in ("", "k", "M", "G", "T", "P", "E"):
+        if abs(number) < 999.5 or prefix == "E":
             digits = f"{number:.3g}" if abs(number) < 99.95 else f"{number:.0f}"
-            return f"{digits}{letter}"
+            return f"{digits}{prefix}"
         number /= 1000
     raise AssertionError
 

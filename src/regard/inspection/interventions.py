@@ -4,6 +4,7 @@ They are attention hooks, for every model, in a search and under teacher forcing
 to force a word needs token positions; these come from first translating without changes.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
@@ -24,7 +25,7 @@ PYDANTIC_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True)
-class HeadIntervention:
+class HeadIntervention(ABC):
     """An intervention on one head, or on all heads of a layer."""
 
     __pydantic_config__ = PYDANTIC_CONFIG
@@ -41,9 +42,9 @@ class HeadIntervention:
             return weights
         return _replace_heads(weights, self.head, self.replacement(weights))
 
+    @abstractmethod
     def replacement(self, weights: Tensor) -> Tensor:
         """The changed weights (B, H, T, S) of all heads."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def test_every_setting_has_an_option(run):
 
 
 def test_an_open_server_says_so(run):
-    assert "whoever reaches 0.0.0.0 may use this server" in run("--host", "0.0.0.0")[0].stderr
+    assert "anyone who can reach 0.0.0.0 can use this server" in run("--host", "0.0.0.0")[0].stderr
     assert "think of --keys" not in run("--host", "localhost")[0].stderr
 
 

@@ -120,7 +120,7 @@ def _print(trials: dict[EngineVariant, VariantTiming], best: EngineVariant, coun
     fastest_single = min(trials, key=lambda variant: trials[variant].milliseconds)
     exact = list(trials)[-1]
     out.print(f"fastest for a stream: {best}; one by one: {fastest_single}")
-    out.print(f"[dim]same: sentences to which it says, letter for letter, what {exact} says[/dim]")
+    out.print(f"[dim]same: sentences whose translation equals that of {exact}[/dim]")
 
 
 def _to_json(trials: dict[EngineVariant, VariantTiming], best: EngineVariant) -> dict[str, Any]:

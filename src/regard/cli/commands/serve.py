@@ -92,7 +92,7 @@ def command(
     known = read_keys(keys)
     specs = [parse_model_spec(model) for model in models]
     if not known and not is_loopback(settings.host):
-        note(f"whoever reaches {settings.host} may use this server: think of --keys")
+        note(f"anyone who can reach {settings.host} can use this server: consider --keys")
     pairs = ", ".join(str(one.languages) for one in specs)
     serve(
         specs,

@@ -12,7 +12,7 @@ from regard.layers.deep_lstm import AttentionLstm, FastForwardColumn, FastForwar
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.deep_lstm_model import BottomOutput, DeepLstmModel, UpperOutput
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Memory, Padded
@@ -92,15 +92,10 @@ class DeepAtt(DeepLstmModel):
         return self.decoder.layers
 
     def run_upper(
-        self,
-        x: Tensor,
-        contexts: Tensor,
-        outputs: Tensor,
-        mask: Tensor | None,
-        state: AttentionDecoderState | None,
+        self, bottom: BottomOutput, mask: Tensor | None, state: AttentionDecoderState | None
     ) -> UpperOutput:
         """[half(f^1); h^1] is (B, T, 3 D)."""
-        given = torch.cat([x, contexts], -1)
-        above = fast_forward(self.bottom.layer, given, self.dropout(outputs))
+        given = torch.cat([bottom.embedded, bottom.contexts], -1)
+        above = fast_forward(self.bottom.layer, given, self.dropout(bottom.outputs))
         features, hidden = self.decoder(above, state and state.hidden_states[2:])
         return UpperOutput(self.dropout(features), hidden)

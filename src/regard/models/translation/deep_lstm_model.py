@@ -15,6 +15,14 @@ from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Routing, Site
 
 
+class BottomOutput(NamedTuple):
+    """What the layers above read: of a whole target (B, T, ·), or of a step (B, K, ·)."""
+
+    embedded: Tensor  # the tokens' vectors
+    contexts: Tensor  # of the attention
+    outputs: Tensor  # of the bottom layer
+
+
 class UpperOutput(NamedTuple):
     """The output of the layers above the bottom one."""
 
@@ -39,17 +47,9 @@ class DeepLstmModel(Model[AttentionDecoderState]):
 
     @abstractmethod
     def run_upper(
-        self,
-        x: Tensor,
-        contexts: Tensor,
-        outputs: Tensor,
-        mask: Tensor | None,
-        state: AttentionDecoderState | None,
+        self, bottom: BottomOutput, mask: Tensor | None, state: AttentionDecoderState | None
     ) -> UpperOutput:
-        """The layers above, for token vectors `x` and the bottom layer's contexts and outputs.
-
-        Each is (B, T, ·), `mask` (B, T); or of a step from `state` (B, K, ·), without a mask.
-        """
+        """The layers above: of a whole target with its `mask` (B, T), or of a step from `state`."""
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
@@ -57,7 +57,9 @@ class DeepLstmModel(Model[AttentionDecoderState]):
         x = self.dropout(self.target(target.ids))  # (B, T, E)
         kv = self.bottom.prepare(memory.states)
         contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, ·)
-        features, _, routings = self.run_upper(x, contexts, outputs, target.mask, None)
+        features, _, routings = self.run_upper(
+            BottomOutput(x, contexts, outputs), target.mask, None
+        )
         return DecoderOutput(features, routings)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
@@ -74,6 +76,7 @@ class DeepLstmModel(Model[AttentionDecoderState]):
         context, bottom = self.bottom.step(
             x, state.hidden_states[:2], state.memory, state.real, site=site, hook=hook
         )
-        features, upper, _ = self.run_upper(x, context, bottom[0], None, state)  # (B, K, D)
+        given = BottomOutput(x, context, bottom[0])
+        features, upper, _ = self.run_upper(given, None, state)  # (B, K, D)
         state = replace(state, hidden_states=(*bottom, *upper), position=state.position + 1)
         return self.logits(features), state

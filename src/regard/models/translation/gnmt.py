@@ -11,7 +11,7 @@ from regard.layers.deep_lstm import AttentionLstm, ResidualStack
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import init_output_layer, xavier_linears
 from regard.layers.recurrent import RecurrentEncoder, RecurrentLayer
-from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.deep_lstm_model import BottomOutput, DeepLstmModel, UpperOutput
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import Settings, Width
 from regard.types import AttentionHook, Memory, Padded
@@ -85,12 +85,9 @@ class Gnmt(DeepLstmModel):
         return self.decoder.layers
 
     def run_upper(
-        self,
-        x: Tensor,
-        contexts: Tensor,
-        outputs: Tensor,
-        mask: Tensor | None,
-        state: AttentionDecoderState | None,
+        self, bottom: BottomOutput, mask: Tensor | None, state: AttentionDecoderState | None
     ) -> UpperOutput:
-        features, hidden = self.decoder(outputs, state and state.hidden_states[2:], contexts)
+        features, hidden = self.decoder(
+            bottom.outputs, state and state.hidden_states[2:], bottom.contexts
+        )
         return UpperOutput(self.dropout(features), hidden)

@@ -21,7 +21,7 @@ from regard.layers.recurrent import (
     check_reading,
     merge_layer_states,
 )
-from regard.models.translation.deep_lstm_model import DeepLstmModel, UpperOutput
+from regard.models.translation.deep_lstm_model import BottomOutput, DeepLstmModel, UpperOutput
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import Settings, Width
 from regard.types import AttentionHook, Memory, Padded, Routing, Site
@@ -104,14 +104,9 @@ class Moe(DeepLstmModel):
         return self.decoder
 
     def run_upper(
-        self,
-        x: Tensor,
-        contexts: Tensor,
-        outputs: Tensor,
-        mask: Tensor | None,
-        state: AttentionDecoderState | None,
+        self, bottom: BottomOutput, mask: Tensor | None, state: AttentionDecoderState | None
     ) -> UpperOutput:
-        x = x + self.dropout(outputs)
+        x = bottom.embedded + self.dropout(bottom.outputs)
         site = Site("decoder", 0, None if state is None else state.position)
         x, routings = self._apply_experts(self.decoder_experts, x, mask, site)
         hidden = None if state is None else state.hidden_states[2:]
