@@ -108,6 +108,7 @@ class Site(NamedTuple):
     layer: int
     step: int | None = None  # the target position being decoded; None: all at once
     member: int = 0  # index of the model in an ensemble
+    normalized: bool = True  # whether a query's weights sum to 1; if not, some may be negative
 
 
 class Routing(NamedTuple):

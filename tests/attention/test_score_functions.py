@@ -6,7 +6,9 @@ from regard.attention.score_functions import (
     AdditiveScore,
     DotScore,
     MultiplicativeScore,
+    PositionScore,
     ScaledDotScore,
+    TanhPositionScore,
     TanhProductScore,
     build_score,
 )
@@ -100,3 +102,15 @@ def test_dot_products_need_one_width(name):
 def test_an_unknown_name_fails():
     with pytest.raises(KeyError, match="bilinear"):
         build_score("bilinear", K, K, HIDDEN)
+
+
+def test_position_scores_belong_to_the_last_keys():
+    queries, keys, linear = draw(B, T, Q), draw(B, S, K), PositionScore(S + 2).double()
+    wanted = linear.weight.detach()[2:].expand(B, T, S)
+    torch.testing.assert_close(linear(queries, linear.prepare(keys)), wanted)
+    score = TanhPositionScore(K, S + 2).double()
+    torch.nn.init.normal_(score.bias)
+    w, b = score.weight.detach().numpy(), score.bias.detach()[2:]
+    wanted = (by_hand(lambda q, k: w @ k, queries, keys) + b).tanh()
+    torch.testing.assert_close(score(queries, score.prepare(keys)), wanted)
+    assert (linear.normalized, score.normalized) == (False, True)

@@ -74,7 +74,7 @@ def attend(
     `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S). A `hook` gets the
     weights and may replace them. In float64 the formula is always used, so that a hook that changes
     nothing leaves every bit; otherwise the fused kernel, for scaled dot products, runs only without
-    a hook.
+    a hook. Without a softmax, where the score function is not `normalized`, scores are weights.
     """
     scale = score.scale(queries.shape[-1])
     exact = hook is not None or queries.dtype == torch.float64
@@ -83,9 +83,9 @@ def attend(
     scores = score(queries, kv.keys)  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
-    weights = masked_softmax(scores, mask)  # (B, H, T, S)
+    weights = masked_softmax(scores, mask) if score.normalized else scores.masked_fill(~mask, 0.0)
     if hook is not None:
-        weights = hook(site, weights)
+        weights = hook(site._replace(normalized=score.normalized), weights)  # (B, H, T, S)
     return apply_dropout(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
 
 

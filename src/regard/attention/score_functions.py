@@ -18,6 +18,9 @@ ScoreName = Literal["dot", "scaled_dot", "multiplicative", "additive"]
 class ScoreFunction(nn.Module, ABC):
     """A function of queries and prepared keys."""
 
+    normalized = True
+    """Whether a softmax follows; without one the scores are the weights, of either sign."""
+
     def prepare(self, keys: Tensor) -> Tensor:
         """The keys (..., S, K) in the form that `forward` takes."""
         return keys
@@ -90,6 +93,51 @@ class TanhProductScore(AdditiveScore):
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         return torch.tanh(self.query(queries)) @ keys.mT  # (..., T, S)
+
+
+class PositionScore(ScoreFunction):
+    """w_s: a learned weight for each of the last `positions` keys, whatever the query and the key.
+
+    Not normalized: the weights are no distribution, and some may be negative.
+    """
+
+    normalized = False
+
+    def __init__(self, positions: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(positions))
+        bound = math.sqrt(6 / (positions + 1))  # Xavier, for a matrix of one column
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        scores = last_positions(self.weight, keys.shape[-2])  # (S,)
+        return scores.expand(*queries.shape[:-1], -1)  # (..., T, S)
+
+
+class TanhPositionScore(ScoreFunction):
+    """tanh(wᵀ k + b_s): b has a number for each of the last `positions` keys; the query is unused.
+
+    https://machinelearningmastery.com/adding-a-custom-attention-layer-to-recurrent-neural-network-in-keras
+    """
+
+    def __init__(self, key_width: int, positions: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(key_width))
+        self.bias = nn.Parameter(torch.zeros(positions))
+        nn.init.normal_(self.weight, std=0.05)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return torch.tanh(keys @ self.weight + last_positions(self.bias, keys.shape[-2]))[..., None]
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        return keys.mT.expand(*queries.shape[:-1], -1)  # (..., S, 1) -> (..., T, S)
+
+
+def last_positions(numbers: Tensor, keys: int) -> Tensor:
+    """The last `keys` of `numbers` (P,), which belong to positions counted from the last key."""
+    if keys > len(numbers):
+        raise ValueError(f"there are weights for {len(numbers)} positions, got {keys} keys")
+    return numbers[len(numbers) - keys :]  # (S,)
 
 
 def build_score(name: ScoreName, query_width: int, key_width: int, hidden: int) -> ScoreFunction:

@@ -113,7 +113,7 @@ def read_pairs(
             f"rename it, or give its format ({', '.join(FORMATS)}), as in "
             "--set corpus.train.format=tsv"
         )
-    report.start_file(_label(settings.data))
+    report.start_file(file_label(settings.data))
     if kind == "tmx":
         return _read_tmx_file(settings, settings.languages or languages, report)
     return _read_table(settings, settings.languages or languages, report)
@@ -129,7 +129,7 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
         try:
             yield raw.decode("utf-8", "replace" if replace else "strict")
         except UnicodeDecodeError as error:
-            raise BadLineError(f"{_label(path)}: line {number}: {not_utf8(error)}") from None
+            raise BadLineError(f"{file_label(path)}: line {number}: {not_utf8(error)}") from None
 
 
 def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
@@ -138,7 +138,7 @@ def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError:
-            report.skip(_label(path), "lines that are not UTF-8", f"line {number:,}")
+            report.skip(file_label(path), "lines that are not UTF-8", f"line {number:,}")
             yield None
 
 
@@ -148,8 +148,8 @@ def _raw_lines(path: str | Path) -> Iterator[bytes]:
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             if len(raw) == MAX_LINE:
                 raise CorpusError(
-                    f"{_label(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this a "
-                    "text file with one sentence a line?"
+                    f"{file_label(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this "
+                    "a text file with one sentence a line?"
                 )
             line = raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw
             yield line.removeprefix(_BOM) if number == 1 else line
@@ -173,7 +173,7 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
     """Line n of one file with line n of the other."""
     sides: list[Iterator[str | None]] = []
     for path in (source, target):
-        report.start_file(_label(path))
+        report.start_file(file_label(path))
         sides.append(_decodable_lines(path, report) if skip_bad else iter(read_lines(path)))
     count, end = 0, object()
     for left, right in zip_longest(*sides, fillvalue=end):
@@ -183,14 +183,14 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
                 for line, side in zip((left, right), sides, strict=True)
             ]
             raise CorpusError(
-                f"{_label(source)} has {lines[0]} lines and {_label(target)} has {lines[1]}: "
-                "parallel files must have equally many; look for a line lost or broken in two"
+                f"{file_label(source)} has {lines[0]} lines and {file_label(target)} has {lines[1]}"
+                ": parallel files must have equally many; look for a line lost or broken in two"
             )
         count += 1
         if isinstance(left, str) and isinstance(right, str):
             yield Pair(left, right)
     if not count:
-        raise CorpusError(f"{_label(source)} and {_label(target)} are empty")
+        raise CorpusError(f"{file_label(source)} and {file_label(target)} are empty")
 
 
 def _read_table(
@@ -198,10 +198,10 @@ def _read_table(
 ) -> Iterator[Pair]:
     """The two columns of each row."""
     path = str(settings.data)
-    name, columns = _label(path), settings.columns
-    rows = (_csv_rows if settings.kind() == "csv" else _tsv_rows)(path, report, settings.skip_bad)
+    name, columns = file_label(path), settings.columns
+    rows = read_rows(path, settings.kind(), report, skip_bad=settings.skip_bad)
     if settings.header or any(isinstance(column, str) for column in columns):
-        places = _find_columns(columns, next(rows, (1, []))[1], name)
+        places = find_columns(columns, next(rows, (1, []))[1], name)
     else:
         places = [int(column) for column in columns]
     empty = True
@@ -249,6 +249,18 @@ def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] |
     return [found[0] for found in places] if unique else []
 
 
+def read_rows(
+    path: str,
+    kind: Format | None = "csv",
+    report: ReadReport | None = None,
+    *,
+    skip_bad: bool = False,
+) -> Iterator[tuple[int, list[str]]]:
+    """Each row of a table, with the number of its first line."""
+    read = _csv_rows if kind == "csv" else _tsv_rows
+    return read(path, report or ReadReport(), skip_bad)
+
+
 def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
     """Each line with its number, cut at its tabs; quotes mean nothing."""
     lines = _decodable_lines(path, report) if skip_bad else read_lines(path)
@@ -278,16 +290,16 @@ def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[i
         except csv.Error as error:
             if not skip_bad:
                 raise BadLineError(
-                    f"{_label(path)}: line {number}: not CSV: {error}; is a quote not closed, or "
-                    "not doubled inside a quoted cell?"
+                    f"{file_label(path)}: line {number}: not CSV: {error}; is a quote not closed, "
+                    "or not doubled inside a quoted cell?"
                 ) from None
-            report.skip(_label(path), "rows that are not CSV", f"line {number:,}")
+            report.skip(file_label(path), "rows that are not CSV", f"line {number:,}")
             continue
         if not bad:
             yield number, row
 
 
-def _find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
+def find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
     """The places of columns that may be given by name."""
     for column in columns:
         if isinstance(column, str) and header.count(column) != 1:
@@ -307,7 +319,9 @@ def _read_tmx_file(
             raise CorpusError(_empty_message(path))
         # units can be told apart before they are parsed only where letters are single bytes
         skip_bad = settings.skip_bad and not stream.peek(2).startswith(UTF16)
-        for source, target in read_tmx(stream, _label(path), languages, report, skip_bad=skip_bad):
+        for source, target in read_tmx(
+            stream, file_label(path), languages, report, skip_bad=skip_bad
+        ):
             yield Pair(_NEWLINE.sub(" ", source), _NEWLINE.sub(" ", target))
 
 
@@ -344,7 +358,7 @@ class _LocatingReader(io.RawIOBase):
 @contextmanager
 def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]"]:
     """The bytes of a file or of the standard input, unzipped where they are gzipped."""
-    name = _label(path)
+    name = file_label(path)
     with ExitStack() as stack:
         file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(_open(path))
         stream = io.BufferedReader(_LocatingReader(file, name), _CHUNK)
@@ -368,10 +382,11 @@ def _open(path: str | Path) -> BinaryIO:
         raise CorpusError(f"{path}: {reason}") from None
 
 
-def _label(path: str | Path) -> str:
+def file_label(path: str | Path) -> str:
+    """What messages call a file."""
     return "standard input" if str(path) == STDIN else str(path)
 
 
 def _empty_message(path: str) -> str:
     once = "; it can be read only once" if path == STDIN else ""
-    return f"{_label(path)}: holds no pairs: it is empty{once}"
+    return f"{file_label(path)}: holds no pairs: it is empty{once}"

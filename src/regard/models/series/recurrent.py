@@ -1,0 +1,90 @@
+"""The many-to-one recurrent network: it reads a series of numbers and forecasts the next."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend, padding_mask
+from regard.attention.score_functions import PositionScore, ScoreFunction, TanhPositionScore
+from regard.layers.initialization import xavier_linears
+from regard.settings import NumPositions, Settings, Width
+from regard.types import AttentionHook, Site
+
+
+class SimpleRnnSettings(Settings):
+    """A recurrent network with or without attention over its states."""
+
+    family: Literal["simple-rnn"] = "simple-rnn"
+    """Which model this is."""
+    width: Width = 2
+    """Units of the recurrent layer."""
+    attention: Literal["none", "linear", "softmax"] = "none"
+    """What the forecast is made of: the last state (`none`); all states, each with a learned
+    weight of its time step, and a bias (`linear`); or all states weighted by a softmax of
+    tanh(wᵀ h_t + b_t)."""
+    time_steps: NumPositions = 20
+    """The most time steps that attention has weights for; without attention, there is no limit."""
+
+
+class SimpleRnn(nn.Module):
+    """h_t = tanh(W x_t + U h_{t-1} + b), h_0 = 0; the forecast is a linear layer of c.
+
+    c is the last state, c = Σ_t α_t h_t + b_α (`linear`) or c = Σ_t α_t h_t, where α is the softmax
+    of tanh(wᵀ h_t + b_t) (`softmax`). With 2 units, 1 feature and 20 time steps there are
+    8 + 3 = 11 parameters, and 22 more with attention: 20 + 2 in both readings.
+    """
+
+    def __init__(self, settings: SimpleRnnSettings, features: int) -> None:
+        super().__init__()
+        width, steps = settings.width, settings.time_steps
+        self.input = nn.Linear(features, width)
+        self.recurrent = nn.Linear(width, width, bias=False)
+        self.score: ScoreFunction | None = None
+        self.register_parameter("context_bias", None)
+        if settings.attention == "linear":
+            self.score = PositionScore(steps)
+            self.context_bias = nn.Parameter(torch.zeros(width))
+        elif settings.attention == "softmax":
+            self.score = TanhPositionScore(width, steps)
+        self.output = nn.Linear(width, features)
+        xavier_linears(self)
+        nn.init.orthogonal_(self.recurrent.weight)
+        self.max_length = steps if self.score else None
+
+    def forward(self, values: Tensor, mask: Tensor, *, hook: AttentionHook | None = None) -> Tensor:
+        """The forecast (B, F) after `values` (B, S, F)."""
+        forecast: Tensor = self.output(self.context(values, mask, hook=hook))
+        return forecast
+
+    def context(self, values: Tensor, mask: Tensor, *, hook: AttentionHook | None = None) -> Tensor:
+        """c (B, D) of `values` (B, S, F), of which those with a `mask` (B, S) of True are real.
+
+        Padding comes first: attention has its weights by the distance from the last column.
+        """
+        states = self._states(values, mask)  # (B, S, D)
+        if self.score is None:
+            return states[:, -1]
+        heads = states[:, None]  # (B, 1, S, D)
+        mixed = attend(
+            self.score,
+            heads[:, :, -1:],
+            KeyValues(self.score.prepare(heads), heads),
+            padding_mask(mask),
+            site=Site("cross", 0),
+            hook=hook,
+        )[:, 0, 0]  # (B, D)
+        return mixed if self.context_bias is None else mixed + self.context_bias
+
+    def _states(self, values: Tensor, mask: Tensor) -> Tensor:
+        """The states (B, S, D); padding leaves them as they are."""
+        # Autocast is off: the state would lose small updates.
+        with torch.autocast(values.device.type, enabled=False):
+            inputs = self.input(values.to(self.input.weight.dtype))  # (B, S, D)
+            state, states = inputs.new_zeros(inputs[:, 0].shape), []
+            for x, real in zip(inputs.unbind(1), mask[..., None].unbind(1), strict=True):
+                new = torch.tanh(x + F.linear(state, self.recurrent.weight))
+                state = torch.where(real, new, state)  # (B, D)
+                states.append(state)
+            return torch.stack(states, 1)
