@@ -84,7 +84,7 @@ class SeriesSettings(Settings):
         return self
 
     def _is_set(self, name: str) -> bool:
-        return getattr(self, name) != type(self).model_fields[name].default
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
 
 
 class NumberSeries(NamedTuple):

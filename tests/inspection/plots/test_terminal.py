@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.decoding.tracing.search_tree import Node, SearchTree
-from regard.inspection.plots.terminal import HeatMap, render_tree
+from regard.inspection.plots.terminal import HeatMap, WeightBars, render_tree
 
 ROWS = ["Jane", "visits", "Africa"]
 COLUMNS = ["Jane", "visite", "l'", "Afrique"]
@@ -212,3 +212,33 @@ def test_a_deep_search_tree_is_rendered():
     nodes += [Node(n, 6, -float(n) - 0.5, "kept") for n in range(0, count, 500)]
     shown = lines(SearchTree(tuple(nodes), ()), ["x"] * len(nodes))
     assert len(shown) > 5
+
+
+def test_weights_of_both_signs_have_a_signed_scale():
+    weights = torch.tensor([[0.8, -0.8, 0.1, -0.4]])
+    got = printed(HeatMap(weights, ROWS[:1], COLUMNS, normalized=False))
+    assert got.splitlines()[4:] == [
+        "Jane ███-██ · -▒▒",
+        "",
+        "     -0.80 -██-▓▓-▒▒-░░ · ░░░▒▒▒▓▓▓███ 0.80",
+    ]
+    coloured = printed(
+        HeatMap(weights, ROWS[:1], COLUMNS, normalized=False),
+        force_terminal=True,
+        color_system="truecolor",
+    )
+    assert "48;2;250;210;150" in coloured  # the largest, in orange
+    assert "48;2;150;200;240" in coloured  # the least, in blue
+
+
+def test_bars_of_weights_go_left_and_right():
+    bars = WeightBars(torch.tensor([0.5, -0.25, 0.0]), ["1", "13", "21"])
+    assert printed(bars, width=25).splitlines() == [
+        " 1     │█████████ 0.5000",
+        "13 ████│ -0.2500",
+        "21     │ 0.0000",
+    ]
+    plain = printed(WeightBars(torch.tensor([0.25, 0.75]), ["a", "b"]), width=20)
+    assert plain.splitlines() == ["a │███ 0.2500", "b │██████████ 0.7500"]
+    with pytest.raises(ValueError, match="weights must be 1, as labels"):
+        WeightBars(torch.zeros(2), ["1"])

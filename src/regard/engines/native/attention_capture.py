@@ -89,7 +89,12 @@ class AttentionCapture:
     ) -> RenderableType:
         """A heat map for the terminal."""
         maps = self.attention(part, words=words)
-        return HeatMap(maps.select(layer, head), maps.rows.pieces, maps.columns.pieces)
+        return HeatMap(
+            maps.select(layer, head),
+            maps.rows.pieces,
+            maps.columns.pieces,
+            normalized=maps.normalized,
+        )
 
     def sinks(self, part: Part = "cross") -> tuple[Sink, ...]:
         """The attention sinks of a part's heads, the largest first."""

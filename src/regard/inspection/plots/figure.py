@@ -116,6 +116,14 @@ def colour_scale(colours: Colormap, high: float, low: float = 0.0) -> ScalarMapp
     return ScalarMappable(Normalize(low, high if high > low else low + 1), colours)
 
 
+def weight_scale(theme: Theme, weights: Tensor, *, normalized: bool) -> ScalarMappable:
+    """The colours of attention weights: from 0 on, or of both signs where not `normalized`."""
+    if normalized:
+        return colour_scale(theme.sequential, float(weights.max()))
+    peak = float(weights.abs().max()) or 1.0
+    return colour_scale(theme.diverging, peak, -peak)
+
+
 class InchFigure(Figure):
     """A figure laid out in inches; saving adds room for labels outside of it.
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.inspection.attention_sinks import without_sinks
-from regard.inspection.plots.figure import FRAME_WIDTH, InchFigure, ThemeName, colour_scale
+from regard.inspection.plots.figure import FRAME_WIDTH, InchFigure, ThemeName, weight_scale
 from regard.inspection.plots.fonts import (
     baseline_offset,
     is_right_to_left,
@@ -49,6 +49,7 @@ class MapView:
     columns: tuple[str, ...]  # S names
     notes: tuple[str, ...]  # what was left out, and which columns are sinks
     title: str  # the part, layer and head, or what was averaged
+    normalized: bool = True  # whether rows sum to 1; if not, some weights may be negative
 
 
 def view_map(
@@ -71,6 +72,7 @@ def view_map(
         attention.columns.pieces[cut],
         tuple(filter(None, notes)),
         describe_head(attention, layer, head),
+        attention.normalized,
     )
 
 
@@ -87,7 +89,12 @@ def describe_head(attention: AttentionMaps, layer: int | None, head: int | None)
 
 
 def find_sink_weights(attention: AttentionMaps) -> Tensor:
-    """True where a weight goes mostly to a sink, or from a word to BOS or EOS: (L, H, T, S)."""
+    """True where a weight goes mostly to a sink, or from a word to BOS or EOS: (L, H, T, S).
+
+    Weights that are no distribution have no sinks.
+    """
+    if not attention.normalized:
+        return torch.zeros_like(attention.weights, dtype=torch.bool)
     rows, columns = attention.rows.pieces, attention.columns.pieces
     on_boundary = torch.tensor(
         [[end in BOUNDARY_PIECES and end != row for end in columns] for row in rows]
@@ -111,7 +118,7 @@ def plot_map(view: MapView, *, theme: ThemeName = "light") -> Figure:
     cell = min(CELL_INCHES, MAX_MAP_INCHES / max(rows, columns))
     figure = InchFigure(cell * columns, cell * rows, theme)
     axes = figure.add_panel(0, 0, figure.width, figure.height)
-    scale = colour_scale(figure.theme.sequential, float(view.weights.max()))
+    scale = weight_scale(figure.theme, view.weights, normalized=view.normalized)
     figure.draw_heatmap(axes, view.weights, scale, grey=view.is_sink)
     figure.label_columns(axes, view.columns, 11 * cell / CELL_INCHES)
     figure.label_rows(axes, view.rows, 11 * cell / CELL_INCHES)
@@ -130,7 +137,7 @@ def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure
     across, down = cell * columns + GRID_GAP, cell * rows + GRID_GAP
     figure = InchFigure(heads * across - GRID_GAP, layers * down - GRID_GAP, theme)
     muted = figure.theme.muted
-    scale = colour_scale(figure.theme.sequential, float(attention.weights.max()))
+    scale = weight_scale(figure.theme, attention.weights, normalized=attention.normalized)
     is_sink, num_cells = find_sink_weights(attention), attention.weights.numel()
     for layer, head in product(range(layers), range(heads)):
         axes = figure.add_panel(head * across, layer * down, cell * columns, cell * rows)
@@ -166,7 +173,7 @@ def plot_focus(view: MapView, *, theme: ThemeName = "light") -> Figure:
     rows, columns = view.weights.shape
     figure = InchFigure(FOCUS_CELL_WIDTH * columns, FOCUS_ROW_HEIGHT * rows, theme)
     axes = figure.add_panel(0, 0, figure.width, figure.height)
-    scale = colour_scale(figure.theme.sequential, float(view.weights.max()))
+    scale = weight_scale(figure.theme, view.weights, normalized=view.normalized)
     weights, is_sink, names = view.weights, view.is_sink, view.columns
     if is_right_to_left(names):
         weights, is_sink, names = weights.flip(-1), is_sink.flip(-1), names[::-1]

@@ -1,7 +1,7 @@
 """Attention maps and search trees for the terminal."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -18,6 +18,8 @@ from regard.decoding.tracing.search_tree import ROOT, SearchTree
 CELL_WIDTH = 3  # terminal columns of a weight; a character is about twice as high as wide
 MAX_HEADER_WIDTH = 24
 VIRIDIS = [(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)]
+NEGATIVE = [(24, 26, 30), (20, 60, 110), (60, 120, 190), (150, 200, 240)]  # from 0 on: blue
+POSITIVE = [(24, 26, 30), (120, 66, 10), (200, 120, 30), (250, 210, 150)]  # from 0 on: orange
 ANSWER_STYLE, OTHER_STYLE = "bold", "dim"
 
 
@@ -28,30 +30,42 @@ class Glyphs(NamedTuple):
     corner: str
     line: str
     cut: str
+    bar: str
 
 
-UNICODE = Glyphs((" · ", "░░░", "▒▒▒", "▓▓▓", "███"), "╭", "│", "…")
-ASCII = Glyphs((" . ", ":::", "+++", "***", "###"), "+", "|", "~")
+UNICODE = Glyphs((" · ", "░░░", "▒▒▒", "▓▓▓", "███"), "╭", "│", "…", "█")
+ASCII = Glyphs((" . ", ":::", "+++", "***", "###"), "+", "|", "~", "#")
 
 
 class HeatMap:
     """A rich renderable of `weights` (T, S) between the words of `rows` and `columns`.
 
     The brightest cell is the largest weight, named below; the console decides on colours, shades or
-    ASCII. A map that is too wide continues in a second panel.
+    ASCII. A map that is too wide continues in a second panel. Where weights are not `normalized`,
+    the scale has both signs, and shades of negative ones begin with a minus.
     """
 
-    def __init__(self, weights: Tensor, rows: Sequence[str], columns: Sequence[str]) -> None:
+    def __init__(
+        self,
+        weights: Tensor,
+        rows: Sequence[str],
+        columns: Sequence[str],
+        *,
+        normalized: bool = True,
+    ) -> None:
         size = len(rows), len(columns)
         if weights.shape != size:
             raise ValueError(f"weights must be rows by columns, {size}, got {tuple(weights.shape)}")
         self.weights, self.rows, self.columns = weights, rows, columns
+        self.normalized = normalized
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         coloured = console.color_system in ("256", "truecolor") and not console.no_color
         glyphs = ASCII if options.ascii_only else UNICODE
-        weights = self.weights.double().nan_to_num().clamp_min(0)  # (T, S)
-        peak = float(weights.max()) if weights.numel() else 0.0
+        weights = self.weights.double().nan_to_num()  # (T, S)
+        weights = weights.clamp_min(0) if self.normalized else weights
+        peak = float(weights.abs().max()) if weights.numel() else 0.0
+        style = cell_style if self.normalized else signed_style
         labels = [_label(row, max(8, options.max_width // 3), glyphs) for row in self.rows]
         margin = max(map(cell_len, labels), default=0) + 1
         width_left = max(options.max_width - margin, CELL_WIDTH + 3)
@@ -64,20 +78,34 @@ class HeatMap:
                 yield _no_wrap(" " * margin, Text.assemble((lines, "dim"), header))
             for label, fractions in zip(labels, values, strict=True):
                 aligned = " " * (margin - 1 - cell_len(label)) + label + " "
-                yield _no_wrap(aligned, _cells(fractions[panel], glyphs, coloured=coloured))
+                yield _no_wrap(
+                    aligned, _cells(fractions[panel], glyphs, style if coloured else None)
+                )
             yield Text("")
         last = 10 if coloured else len(glyphs.shades) - 1
-        ramp = _cells([step / last for step in range(last + 1)], glyphs, coloured=coloured)
-        scale = Text.assemble("0 ", ramp, f" {peak:.2f}")
+        first = 0 if self.normalized else -last
+        steps = [step / last for step in range(first, last + 1)]
+        ramp = _cells(steps, glyphs, style if coloured else None)
+        low = "0" if self.normalized else f"{-peak:.2f}"
+        scale = Text.assemble(f"{low} ", ramp, f" {peak:.2f}")
         yield _no_wrap(" " * min(margin, options.max_width - scale.cell_len), scale)
 
 
-def _cells(fractions: Iterable[float], glyphs: Glyphs, *, coloured: bool) -> Text:
-    """A row of weights as fractions of the largest; shades without trailing spaces."""
-    if coloured:
-        return Text.assemble(*((" " * CELL_WIDTH, cell_style(fraction)) for fraction in fractions))
-    last = len(glyphs.shades) - 1
-    return Text("".join(glyphs.shades[round(fraction * last)] for fraction in fractions).rstrip())
+def _cells(
+    fractions: Iterable[float], glyphs: Glyphs, style: Callable[[float], Style] | None
+) -> Text:
+    """A row of weights as fractions of the largest: in a `style`, or in shades without trailing
+    spaces.
+    """
+    if style is not None:
+        return Text.assemble(*((" " * CELL_WIDTH, style(fraction)) for fraction in fractions))
+    return Text("".join(_shade(fraction, glyphs) for fraction in fractions).rstrip())
+
+
+def _shade(fraction: float, glyphs: Glyphs) -> str:
+    level = round(abs(fraction) * (len(glyphs.shades) - 1))
+    shade = glyphs.shades[level]
+    return f"-{shade[1:]}" if fraction < 0 and level else shade
 
 
 def _label(word: str, width: int, glyphs: Glyphs) -> str:
@@ -90,14 +118,56 @@ def _label(word: str, width: int, glyphs: Glyphs) -> str:
 
 def cell_style(fraction: float) -> Style:
     """The viridis colour at `fraction` from 0 to 1, with a readable text colour."""
-    place = min(fraction, 1.0) * (len(VIRIDIS) - 1)
-    low = min(int(place), len(VIRIDIS) - 2)
+    return _ramp_style(VIRIDIS, fraction)
+
+
+def signed_style(fraction: float) -> Style:
+    """Blue for a negative `fraction`, from -1 on, orange for a positive one, up to 1."""
+    return _ramp_style(NEGATIVE if fraction < 0 else POSITIVE, abs(fraction))
+
+
+def _ramp_style(colours: Sequence[tuple[int, int, int]], fraction: float) -> Style:
+    place = min(fraction, 1.0) * (len(colours) - 1)
+    low = min(int(place), len(colours) - 2)
     red, green, blue = (
         round(a + (b - a) * (place - low))
-        for a, b in zip(VIRIDIS[low], VIRIDIS[low + 1], strict=True)
+        for a, b in zip(colours[low], colours[low + 1], strict=True)
     )
     background = Color.from_triplet(ColorTriplet(red, green, blue))
     return Style(color="black" if fraction > 0.5 else "bright_white", bgcolor=background)
+
+
+class WeightBars:
+    """A rich renderable of `weights` (S,): a line for each label, with a bar and the number.
+
+    Bars of negative weights go to the left of the others' origin.
+    """
+
+    def __init__(self, weights: Tensor, labels: Sequence[str]) -> None:
+        if weights.shape != (len(labels),):
+            raise ValueError(f"weights must be {len(labels)}, as labels, got {weights.shape}")
+        self.weights, self.labels = weights, labels
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        glyphs = ASCII if options.ascii_only else UNICODE
+        values: list[float] = self.weights.double().nan_to_num().tolist()
+        labels = [_label(label, max(8, options.max_width // 3), glyphs) for label in self.labels]
+        margin = max(map(cell_len, labels), default=0)
+        numbers = [f"{value:.4f}" for value in values]
+        room = options.max_width - margin - max(map(len, numbers), default=0) - 3
+        span = max([*values, 0.0]) - min([*values, 0.0]) or 1.0
+        origin = round(-min([*values, 0.0]) / span * max(room, 0))
+        for label, value, number in zip(labels, values, numbers, strict=True):
+            length = round(abs(value) / span * max(room, 0))
+            bar = glyphs.bar * length
+            drawn = (
+                f"{bar:>{origin}}{glyphs.line}"
+                if value < 0
+                else f"{'':>{origin}}{glyphs.line}{bar}"
+            )
+            style = "blue" if value < 0 else "yellow" if origin else ""
+            aligned = " " * (margin - cell_len(label)) + label
+            yield _no_wrap(f"{aligned} ", Text.assemble((drawn, style), f" {number}"))
 
 
 def _panels(headers: Sequence[str], width_left: int) -> Iterator[slice]:

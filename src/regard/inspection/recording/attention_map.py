@@ -44,6 +44,7 @@ class AttentionMaps:
     weights: Tensor  # (L, H, T, S)
     rows: Axis  # T
     columns: Axis  # S
+    normalized: bool = True  # whether each row sums to 1; if not, some weights may be negative
 
     def __repr__(self) -> str:
         layers, heads, rows, columns = self.weights.shape
@@ -74,7 +75,7 @@ class AttentionMaps:
             Axis(axis.words, axis.words, tuple(range(len(axis.words))), axis.units)
             for axis in (self.rows, self.columns)
         )
-        return AttentionMaps(self.part, weights, *axes)
+        return AttentionMaps(self.part, weights, *axes, self.normalized)
 
 
 def build_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> Axis:
