@@ -13,13 +13,13 @@ from regard.batching.sampler import StreamPosition, sample_batches
 from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.types import Batch, Padded
+from regard.types import AnyBatch, Padded
 
 RECIPE = "multi30k"
 SIZES = ("text={source: {kind: bpe, size: 8000}, joint: true}",)
 
 
-def multi30k_batches(count: int, tokens: int) -> list[Batch]:
+def multi30k_batches(count: int, tokens: int) -> list[AnyBatch]:
     """The first `count` batches of Multi30k, English to German, of `tokens` positions a side.
 
     Read, cleaned and cut into pieces as `regard train multi30k` does; that is kept for later.
@@ -34,19 +34,19 @@ def multi30k_batches(count: int, tokens: int) -> list[Batch]:
     return [placed.batch for placed in islice(collate_stream(stream), count)]
 
 
-def save_batches(path: Path, batches: Sequence[Batch]) -> None:
+def save_batches(path: Path, batches: Sequence[AnyBatch]) -> None:
     """Write batches where every contender reads them."""
     rows = [
         [
-            [row[:-1] for row in _real(batch.source)],  # without EOS
-            [row[1:] for row in _real(batch.target)],  # without BOS
+            [row[:-1] for row in _real(batch.inputs)],  # without EOS
+            [row[1:] for row in _real(batch.decoder_input)],  # without BOS
         ]
         for batch in batches
     ]
     path.write_text(json.dumps(rows), encoding="ascii")
 
 
-def load_batches(path: Path) -> list[Batch]:
+def load_batches(path: Path) -> list[AnyBatch]:
     """The batches in a file."""
     return [collate(source, target) for source, target in json.loads(path.read_text("ascii"))]
 

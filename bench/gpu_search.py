@@ -28,7 +28,7 @@ from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.kernels import dispatch
 from regard.models.build import build_model
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, PAD
@@ -101,10 +101,10 @@ class StageConfig:
         """One that later stages read."""
         return Path(self.asked.out).with_name(f"{name}-{self.precision}.json")
 
-    def model(self) -> AnyModel:
+    def model(self) -> AnyGenerator:
         return self.plain_model().to(self.device, getattr(torch, self.precision))
 
-    def plain_model(self) -> AnyModel:
+    def plain_model(self) -> AnyGenerator:
         """In float32, on the CPU."""
         size = self.prepared.shape.vocabulary
         model = build_model(self.prepared.model, size, size, joint=True).eval()

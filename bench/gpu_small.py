@@ -26,7 +26,7 @@ from regard.decoding.gpu import cuda_graph_cache
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
 from regard.kernels import dispatch
 from regard.kernels.cuda_graphs import CudaGraphs, Replay
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.text.special_tokens import EOS
 
 BATCHES = 10
@@ -82,7 +82,7 @@ def batches(sources: Sequence[Sequence[int]], size: int) -> list[Ids]:
     ]
 
 
-def _ours(task: StageConfig, model: AnyModel, run_jobs: RunJobs | None, batch: Ids) -> Ids:
+def _ours(task: StageConfig, model: AnyGenerator, run_jobs: RunJobs | None, batch: Ids) -> Ids:
     members = [SearchMember(model, batch)]
     found = search_many(members, task.settings, budget=10**9, run_jobs=run_jobs)
     return [list(best[0].tokens) for best in found]

@@ -31,7 +31,7 @@ from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.step import ExpertLoad, StepContext
-from regard.types import Batch
+from regard.types import AnyBatch
 
 CUDA = torch.device("cuda")
 LEARNING_RATE = 1e-4
@@ -48,14 +48,14 @@ class Workload(NamedTuple):
     mean: float = MEAN
     """Tokens of a sentence."""
 
-    def batches(self, count: int) -> list[Batch]:
+    def batches(self, count: int) -> list[AnyBatch]:
         return synthetic_batches(count, self.tokens, self.shape.vocabulary, mean=self.mean)
 
-    def flops(self, batch: Batch) -> float:
+    def flops(self, batch: AnyBatch) -> float:
         """Of the matrix products of a step, forward and backward, those of attention included."""
         d, f = self.shape.width, self.shape.feed_forward
         encoders, decoders = self.shape.encoder_layers, self.shape.decoder_layers
-        source, target = (x.mask.sum(1).double() for x in (batch.source, batch.target))
+        source, target = (x.mask.sum(1).double() for x in (batch.inputs, batch.decoder_input))
         # keys and values of the source belong to the decoder, but are as many as source tokens
         weights = (encoders * (4 * d * d + 2 * d * f) + decoders * 2 * d * d) * source.sum()
         weights += (decoders * (6 * d * d + 2 * d * f) + d * self.shape.vocabulary) * target.sum()
@@ -67,12 +67,12 @@ LARGE = Workload(BASE, TOKENS)
 SMALL = Workload(ModelShape(), 4096, 14.0)
 """With sentences as long as those of Multi30k."""
 
-StepFn = Callable[[Batch], Tensor]
+StepFn = Callable[[AnyBatch], Tensor]
 """Trains on a batch and returns its loss, without waiting for the device."""
 
 
 def timed(
-    step: StepFn, workload: Workload, batches: list[Batch], *, rehearsals: int = 0
+    step: StepFn, workload: Workload, batches: list[AnyBatch], *, rehearsals: int = 0
 ) -> dict[str, Any]:
     """The median speed of three rounds, after `rehearsals` on all batches and a warm-up."""
     began = time.perf_counter()
@@ -89,7 +89,7 @@ def timed(
         host_seconds = time.perf_counter() - began
         wait_for_device(CUDA)
         rounds.append(time.perf_counter() - began)
-    seconds, tokens = sorted(rounds)[1], sum(batch.num_tokens for batch in batches[WARM_UP:])
+    seconds, tokens = sorted(rounds)[1], sum(batch.num_labels for batch in batches[WARM_UP:])
     num_steps = len(batches) - WARM_UP
     return {
         "tokens_per_second": tokens / seconds,
@@ -108,8 +108,8 @@ def eager(workload: Workload, *, compiled: bool = False) -> StepFn:
     torch.manual_seed(1)
     model = build_fresh_model(workload.shape).to(CUDA)
 
-    def loss(batch: Batch) -> Tensor:
-        return batch_loss(model, batch, SMOOTHING).loss / batch.num_tokens
+    def loss(batch: AnyBatch) -> Tensor:
+        return batch_loss(model, batch, SMOOTHING).loss / batch.num_labels
 
     return PeerTrainer(
         model, loss, PeerConfig("bfloat16", device=CUDA.type, compiled=compiled)
@@ -133,17 +133,23 @@ class CapturedStep:
         self.model = build_fresh_model(replace(workload.shape, dropout=dropout)).to(CUDA).train()
         self.step = capture(step_context(self.model), workload.tokens)
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: AnyBatch) -> Tensor:
         totals = self.step.context.totals.zero_()
         self.step([batch], lr=LEARNING_RATE, step=1)
-        return totals[0] / batch.num_tokens
+        return totals[0] / batch.num_labels
 
-    def shapes(self, batches: list[Batch]) -> dict[str, float]:
+    def shapes(self, batches: list[AnyBatch]) -> dict[str, float]:
         """How many were captured, and the share of both sides' tokens that is filler."""
-        shapes = [self.step.buckets.shape(batch) for batch in batches]
-        filled = sum(shape.source_tokens + shape.target_tokens for shape in shapes)
-        real = sum(len(batch.target_indices) + len(batch.source_indices) for batch in batches)
+        buckets = self.step.buckets
+        filled = sum(_num_tokens(buckets.pad(batch, buckets.shape(batch))) for batch in batches)
+        real = sum(map(_num_tokens, batches))
         return {"shapes": len(self.step.replays), "filler": 1 - real / filled}
+
+
+def _num_tokens(batch: AnyBatch) -> int:
+    """Tokens of both sides that are computed."""
+    indices: Tensor = batch.inputs.indices
+    return batch.num_labels + len(indices)
 
 
 def step_context(model: AnyModel) -> StepContext:
@@ -215,7 +221,7 @@ def ablation() -> Records:
             steps[part] = CapturedStep(LARGE)
             for batch in batches * 2:
                 steps[part](batch)
-    tokens = sum(batch.num_tokens for batch in batches)
+    tokens = sum(batch.num_labels for batch in batches)
 
     def speed(part: str) -> float:
         wait_for_device(CUDA)

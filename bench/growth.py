@@ -29,7 +29,7 @@ from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
 from regard.models.build import build_model
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.memory import peak_memory, reset_peak_memory
 from regard.recipes.prepared_data import prepare
@@ -62,7 +62,7 @@ class ScalingAxis(NamedTuple):
     """A size -> the work to be measured, made ready."""
 
 
-def build_fresh_model(vocabulary: int = VOCABULARY) -> AnyModel:
+def build_fresh_model(vocabulary: int = VOCABULARY) -> AnyGenerator:
     torch.manual_seed(0)
     settings = TransformerSettings(preset="small", norm="pre")
     return build_model(settings, vocabulary, vocabulary, joint=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.batching.collate import collate
 from regard.batching.sampler import epoch_batches
-from regard.types import Batch
+from regard.types import AnyBatch
 
 LONGEST = 256
 """Pairs with a side of more tokens are left out, as `training.max_tokens` has it by default."""
@@ -17,7 +17,7 @@ standard deviation of the logarithm."""
 
 def synthetic_batches(
     count: int, tokens: int, vocabulary: int, *, mean: float = MEAN
-) -> list[Batch]:
+) -> list[AnyBatch]:
     """Batches of random ids, of `tokens` positions a side, in sentences of `mean` tokens."""
     chance = np.random.default_rng(1)
     pairs = 2 * count * tokens // int(mean)

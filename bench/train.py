@@ -18,7 +18,7 @@ from bench.peers.contract import Clock, ModelShape, PeerConfig, Precision
 from bench.report import Table, begin, console, options, rows_of, save, show, show_progress
 from bench.statistics import summarise
 from bench.synthetic_batches import synthetic_batches
-from regard.types import Batch
+from regard.types import AnyBatch
 
 SMALL = ModelShape()
 
@@ -65,7 +65,7 @@ def parse() -> argparse.Namespace:
     return asked
 
 
-def make_batches(asked: argparse.Namespace, shape: ModelShape) -> list[Batch]:
+def make_batches(asked: argparse.Namespace, shape: ModelShape) -> list[AnyBatch]:
     """One batch to warm up on, and those that are timed."""
     if asked.made_up or asked.device == "cuda":
         return synthetic_batches(asked.batches + 1, asked.batch_tokens, shape.vocabulary)

@@ -16,6 +16,7 @@ ORDER = [
     {"batching", "models"},
     {"evaluation"},
     {"training", "decoding", "exchange"},
+    {"tasks"},
     {"inspection"},
     {"recipes"},
     {"alignment"},

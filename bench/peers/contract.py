@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from regard.types import Batch
+    from regard.types import AnyBatch
 
 Clock = Literal["wall", "processor"]
 Precision = Literal["float32", "bfloat16", "int8"]
@@ -70,7 +70,7 @@ class Trained(NamedTuple):
 class Trainer(Protocol):
     """A fresh model and its optimizer."""
 
-    def train(self, batches: Sequence["Batch"]) -> Trained:
+    def train(self, batches: Sequence["AnyBatch"]) -> Trained:
         """One update for each batch; the first is done before the clock starts."""
         ...
 

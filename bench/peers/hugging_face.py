@@ -89,12 +89,12 @@ def convert(shape: ModelShape, weights: dict[str, Tensor]) -> Any:
 def logits(model: Any, batch: Any) -> Tensor:
     """Of the real target positions of a batch: (M, V)."""
     found: Tensor = model(
-        input_ids=batch.source.ids,
-        attention_mask=batch.source.mask.long(),
-        decoder_input_ids=batch.target.ids,
+        input_ids=batch.inputs.ids,
+        attention_mask=batch.inputs.mask.long(),
+        decoder_input_ids=batch.decoder_input.ids,
         use_cache=False,
     ).logits  # (B, T, V)
-    return found.flatten(0, 1)[batch.target_indices]
+    return found.flatten(0, 1)[batch.positions]
 
 
 def translate_names(weights: dict[str, Tensor]) -> dict[str, Tensor]:

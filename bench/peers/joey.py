@@ -117,16 +117,16 @@ def logits(model: Any, batch: Any) -> Tensor:
     """Of the real target positions of a batch: (M, V)."""
     found, _, _, _ = model._encode_decode(**_inputs(batch))  # (B, T, V)
     flat: Tensor = found.flatten(0, 1)
-    return flat[batch.target_indices]
+    return flat[batch.positions]
 
 
 def _inputs(batch: Any) -> dict[str, Any]:
     return {
-        "src": batch.source.ids,
-        "src_mask": batch.source.mask[:, None],
-        "src_length": batch.source.mask.sum(1),
-        "trg_input": batch.target.ids,
-        "trg_mask": batch.target.mask[:, None],
+        "src": batch.inputs.ids,
+        "src_mask": batch.inputs.mask[:, None],
+        "src_length": batch.inputs.mask.sum(1),
+        "trg_input": batch.decoder_input.ids,
+        "trg_mask": batch.decoder_input.mask[:, None],
     }
 
 
@@ -218,11 +218,11 @@ def open_trainer(shape: ModelShape, setup: PeerConfig) -> Trainer:
     model.loss_function = ("crossentropy", SMOOTHING)
 
     def loss(batch: Any) -> Tensor:
-        labels = torch.full_like(batch.target.ids, PAD).flatten()  # (B * T,)
-        labels[batch.target_indices] = batch.labels
-        wanted = {"trg": labels.view_as(batch.target.ids)}
+        labels = torch.full_like(batch.decoder_input.ids, PAD).flatten()  # (B * T,)
+        labels[batch.positions] = batch.labels
+        wanted = {"trg": labels.view_as(batch.decoder_input.ids)}
         summed: Tensor = model(return_type="loss", **_inputs(batch), **wanted)[0]
-        mean: Tensor = summed / batch.num_tokens
+        mean: Tensor = summed / batch.num_labels
         return mean
 
     return PeerTrainer(model, loss, setup)

@@ -8,7 +8,7 @@ from torch import Tensor
 from regard.batching.collate import collate
 from regard.errors import RunError
 from regard.models.contracts import AnyModel
-from regard.types import Batch
+from regard.types import AnyBatch
 
 CLOSE = 1e-3
 """How far a logit may be from ours, which are some tens apart: float32 sums in another order."""
@@ -16,7 +16,7 @@ CLOSE = 1e-3
 
 @torch.inference_mode()
 def check_same_logits(
-    model: AnyModel, vocabulary: int, logits_of: Callable[[Batch], Tensor]
+    model: AnyModel, vocabulary: int, logits_of: Callable[[AnyBatch], Tensor]
 ) -> None:
     """Nothing, or an error where a peer's logits (M, V) of some made-up batch are not ours."""
     chance = torch.Generator().manual_seed(0)
@@ -25,7 +25,7 @@ def check_same_logits(
         return torch.randint(4, vocabulary, (length,), generator=chance).tolist()
 
     batch = collate([made_up(5), made_up(9)], [made_up(7), made_up(3)])
-    ours = model(batch.source, batch.target).flatten(0, 1)[batch.target_indices]  # (M, V)
+    ours = model(batch.inputs, batch.given).flatten(0, 1)[batch.positions]  # (M, V)
     far = float((logits_of(batch) - ours).abs().max())
     if not far <= CLOSE:
         raise RunError(

@@ -2,11 +2,11 @@
 
 from bench.peers.contract import ModelShape
 from regard.models.build import build_model
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 
 
-def build_fresh_model(shape: ModelShape) -> AnyModel:
+def build_fresh_model(shape: ModelShape) -> AnyGenerator:
     """A Transformer with one vocabulary for both languages."""
     settings = TransformerSettings(
         encoder_layers=shape.encoder_layers,

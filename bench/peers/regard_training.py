@@ -12,10 +12,12 @@ from bench.peers.regard_model import build_fresh_model
 from bench.peers.training_loop import SMOOTHING, wait_for_device
 from regard.batching.collate import PositionedBatch
 from regard.batching.sampler import StreamPosition
+from regard.batching.shape_buckets import ShapeBuckets
 from regard.models.contracts import AnyModel
-from regard.training.loop import TrainingSettings, TrainingTask, fit
+from regard.tasks.translation_settings import TranslationTrainingSettings
+from regard.training.loop import BatchesFrom, TrainingTask, fit
 from regard.training.loss import Loss, batch_loss
-from regard.types import Batch
+from regard.types import AnyBatch
 
 NEVER = 1_000_000
 """A step that is not reached."""
@@ -36,7 +38,7 @@ class RegardTrainer:
         self.now = setup.now
         self.device, self.width = torch.device(setup.device), shape.width
         self.model = build_fresh_model(shape).to(self.device)
-        self.settings = TrainingSettings.model_validate(
+        self.settings = TranslationTrainingSettings.model_validate(
             {
                 "steps": NEVER,
                 "precision": setup.precision,
@@ -49,7 +51,12 @@ class RegardTrainer:
             }
         )
 
-    def train(self, batches: Sequence[Batch]) -> Trained:
+    def _task(self, stream: BatchesFrom, losses: "_Losses") -> TrainingTask:
+        packing, limit = self.model.supports_packing, self.model.max_length
+        buckets = ShapeBuckets(self.settings.batch_tokens, packing, limit)
+        return TrainingTask(stream, losses, _no_validation, buckets=buckets)
+
+    def train(self, batches: Sequence[AnyBatch]) -> Trained:
         """One update for each; the clock is read between them, by the one whom the loop asks."""
         stamps: list[float] = []
 
@@ -63,14 +70,14 @@ class RegardTrainer:
         with tempfile.TemporaryDirectory() as folder:
             fit(
                 self.model,
-                TrainingTask(partial(_stream, batches), losses, _no_validation),
+                self._task(partial(_stream, batches), losses),
                 self.settings,
                 folder=Path(folder),
                 width=self.width,
                 reporter=SilentReporter(),
                 stop_requested=stop_requested,
             )
-        tokens = sum(batch.num_tokens for batch in batches[1:])
+        tokens = sum(batch.num_labels for batch in batches[1:])
         return Trained(stamps[-1] - stamps[0], tokens, losses.last())
 
 
@@ -81,9 +88,9 @@ class _Losses:
         self._smoothing = smoothing
         self._last: tuple[Loss, int] | None = None
 
-    def __call__(self, model: AnyModel, batch: Batch) -> Loss:
+    def __call__(self, model: AnyModel, batch: AnyBatch) -> Loss:
         loss = batch_loss(model, batch, self._smoothing)
-        self._last = loss, batch.num_tokens
+        self._last = loss, batch.num_labels
         return loss
 
     def last(self) -> float:
@@ -92,7 +99,7 @@ class _Losses:
         return loss.loss.item() / tokens
 
 
-def _stream(batches: Sequence[Batch], start: StreamPosition) -> Iterator[PositionedBatch]:
+def _stream(batches: Sequence[AnyBatch], start: StreamPosition) -> Iterator[PositionedBatch]:
     for number, batch in enumerate(batches, start.batch + 1):
         yield PositionedBatch(batch, StreamPosition(0, number))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bench.peers.contract import ModelShape, PeerConfig
 from bench.peers.training_loop import SMOOTHING, PeerTrainer
 from regard.attention.positions import sinusoid
-from regard.types import Batch
+from regard.types import AnyBatch
 
 LONGEST = 1024
 
@@ -40,20 +40,20 @@ class TorchTransformer(nn.Module):
             norm_first=shape.norm == "pre",
         )
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: AnyBatch) -> Tensor:
         """(M, V)"""
-        length = batch.target.ids.shape[1]
-        future = torch.ones(length, length, dtype=torch.bool, device=batch.target.ids.device)
+        length = batch.decoder_input.ids.shape[1]
+        future = torch.ones(length, length, dtype=torch.bool, device=batch.decoder_input.ids.device)
         hidden = self.transformer(
-            self._embed(batch.source.ids),
-            self._embed(batch.target.ids),
+            self._embed(batch.inputs.ids),
+            self._embed(batch.decoder_input.ids),
             tgt_mask=future.triu(1),
-            src_key_padding_mask=~batch.source.mask,
-            tgt_key_padding_mask=~batch.target.mask,
-            memory_key_padding_mask=~batch.source.mask,
+            src_key_padding_mask=~batch.inputs.mask,
+            tgt_key_padding_mask=~batch.decoder_input.mask,
+            memory_key_padding_mask=~batch.inputs.mask,
             tgt_is_causal=True,
         )  # (B, T, D)
-        return F.linear(hidden.flatten(0, 1)[batch.target_indices], self.embedding.weight)
+        return F.linear(hidden.flatten(0, 1)[batch.positions], self.embedding.weight)
 
     def _embed(self, ids: Tensor) -> Tensor:
         placed = self.embedding(ids) * self.scale + self.places[: ids.shape[1]]  # (B, T, D)
@@ -65,7 +65,7 @@ def open_trainer(shape: ModelShape, setup: PeerConfig) -> PeerTrainer:
     """A fresh model."""
     model = TorchTransformer(shape).to(setup.device)
 
-    def loss(batch: Batch) -> Tensor:
+    def loss(batch: AnyBatch) -> Tensor:
         return F.cross_entropy(model(batch), batch.labels, label_smoothing=SMOOTHING)
 
     return PeerTrainer(model, loss, setup)

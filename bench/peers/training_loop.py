@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from bench.peers.contract import PeerConfig, Trained
 from regard.training.optimizer import OptimizerSettings, build_optimizer
-from regard.types import Batch
+from regard.types import AnyBatch
 
 SMOOTHING = 0.1
 """Of labels, for everybody."""
 
-LossFn = Callable[[Batch], Tensor]
+LossFn = Callable[[AnyBatch], Tensor]
 """A batch -> its loss, the mean over its target tokens: ()."""
 
 
@@ -34,7 +34,7 @@ class PeerTrainer:
         self.now = setup.now
         self.half = setup.precision == "bfloat16"
 
-    def train(self, batches: Sequence[Batch]) -> Trained:
+    def train(self, batches: Sequence[AnyBatch]) -> Trained:
         self.step(batches[0])
         wait_for_device(self.device)
         began = self.now()
@@ -42,9 +42,9 @@ class PeerTrainer:
             loss = self.step(batch)
         wait_for_device(self.device)
         seconds = self.now() - began
-        return Trained(seconds, sum(batch.num_tokens for batch in batches[1:]), loss.item())
+        return Trained(seconds, sum(batch.num_labels for batch in batches[1:]), loss.item())
 
-    def step(self, batch: Batch) -> Tensor:
+    def step(self, batch: AnyBatch) -> Tensor:
         """Learn from a batch; its loss, which nobody has waited for: ()."""
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):

@@ -9,8 +9,9 @@ means *may be attended to* or *is not padding*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -36,14 +37,81 @@ class Hypothesis:
     replacements: tuple[str, ...] = ()  # words for its unknown tokens; empty: they stay unknown
 
 
-class Padded(NamedTuple):
-    """A padded batch of sentences."""
+class Inputs(Protocol):
+    """What a model reads: tensors with one row for each example of a batch."""
+
+    def to(self, device: device) -> Self: ...
+
+    def duplicated(self) -> Self:
+        """The rows 0 to B - 1, then the same again."""
+        ...
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors in a fixed order: a CUDA graph keeps a static copy of each."""
+        ...
+
+
+InputsT = TypeVar("InputsT", bound=Inputs)
+
+
+@dataclass(frozen=True)
+class TensorFields:
+    """A dataclass of tensors (B, ...), some of which may be None: it is `Inputs` by its fields."""
+
+    def to(self, device: device) -> Self:
+        """The same on a device; the copy to a GPU is asynchronous."""
+        return self._map(lambda x: _to_device(x, device))
+
+    def duplicated(self) -> Self:
+        return self._map(lambda x: x.repeat(2, *[1] * (x.ndim - 1)))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(value for value in values if value is not None)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(
+            self, **{name: change(value) for name, value in values.items() if value is not None}
+        )
+
+
+@dataclass(frozen=True)
+class Padded(TensorFields):
+    """Token ids of unlike length, padded on the right. An empty prompt has no columns: S = 0."""
 
     ids: Tensor  # (B, S) token ids
-    mask: Tensor  # (B, S) True where a token is real; padding comes last in each row
+    mask: Tensor  # (B, S) True where a token is real
+    indices: Tensor | None = None  # (N,) of the real tokens in the flattened (B * S), for training
 
-    def to(self, device: device) -> Padded:
-        return Padded(*(_to_device(x, device) for x in self))
+    def duplicated(self) -> Padded:
+        twice = super().duplicated()
+        if self.indices is None or twice.indices is None:
+            return twice
+        twice.indices[len(self.indices) :] += self.ids.numel()
+        return twice
+
+
+@dataclass(frozen=True)
+class Pixels(TensorFields):
+    """Pictures of one size."""
+
+    values: Tensor  # (B, C, height, width)
+
+
+@dataclass(frozen=True)
+class Regions(TensorFields):
+    """Features of the regions of pictures, as a frozen network computed them once."""
+
+    values: Tensor  # (B, S, D)
+
+
+@dataclass(frozen=True)
+class Series(TensorFields):
+    """Numbers measured at time steps, padded on the right."""
+
+    values: Tensor  # (B, S, F) F numbers at each step
+    mask: Tensor  # (B, S) True where a time step is real
 
 
 def _to_device(x: Tensor, device: device) -> Tensor:
@@ -54,35 +122,63 @@ def _to_device(x: Tensor, device: device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Sentence pairs to train on, and the indices of their real tokens."""
+class Batch(Generic[InputsT]):
+    """What a training step works on, whatever is learned.
 
-    source: Padded  # (B, S) each row ends in EOS
-    target: Padded  # (B, T) decoder input: each row begins with BOS
-    target_indices: Tensor  # (M,) indices of the real target positions in the flattened (B * T)
-    labels: Tensor  # (M,) the token to predict at each of them; EOS at each row's last
-    source_indices: Tensor  # (N,) indices of the real source tokens in the flattened (B * S)
+    | what is learned                         | given  | positions   | labels    |
+    |-----------------------------------------|--------|-------------|-----------|
+    | translation, captions, chat, language   | tokens | of `given`  | token ids |
+    | numbers that follow a series            | None   | None        | numbers   |
+    """
+
+    inputs: InputsT  # B rows; each source sentence ends in EOS
+    given: Padded | None  # (B, T) tokens that the decoder is fed; None: nothing is generated
+    positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
+    labels: Tensor  # (M,) token ids, or (M, F) numbers: the right answer at each position
 
     @property
-    def num_tokens(self) -> int:
+    def num_labels(self) -> int:
         """M, known without synchronizing with the device."""
         return self.labels.shape[0]
 
+    @property
+    def decoder_input(self) -> Padded:
+        """`given`, of a batch for a model that generates."""
+        if self.given is None:
+            raise ValueError("a model that generates learns from given tokens; the batch has none")
+        return self.given
+
     def duplicated(self) -> Self:
-        """The batch repeated once: pairs 0 to B - 1, then the same again."""
-        sides = (self.source, self.target)
-        source, target = (Padded(*(x.repeat(2, 1) for x in side)) for side in sides)
-        indices, labels = self.target_indices.repeat(2), self.labels.repeat(2)
-        indices[self.num_tokens :] += self.target.ids.numel()
-        source_indices = self.source_indices.repeat(2)
-        source_indices[len(self.source_indices) :] += self.source.ids.numel()
-        return type(self)(source, target, indices, labels, source_indices)
+        """The batch repeated once: rows 0 to B - 1, then the same again."""
+        positions, given = self.positions, self.given
+        if positions is not None and given is not None:
+            positions = positions.repeat(2)
+            positions[self.num_labels :] += given.ids.numel()
+        return type(self)(
+            self.inputs.duplicated(),
+            None if given is None else given.duplicated(),
+            positions,
+            self.labels.repeat(2, *[1] * (self.labels.ndim - 1)),
+        )
 
     def to(self, device: device) -> Self:
         """The same batch on a device; the copy is asynchronous."""
-        tensors = self.target_indices, self.labels, self.source_indices
-        sides = self.source.to(device), self.target.to(device)
-        return type(self)(*sides, *(_to_device(x, device) for x in tensors))
+        return type(self)(
+            self.inputs.to(device),
+            None if self.given is None else self.given.to(device),
+            None if self.positions is None else _to_device(self.positions, device),
+            _to_device(self.labels, device),
+        )
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All tensors in a fixed order."""
+        given = () if self.given is None else self.given.tensors()
+        positions = () if self.positions is None else (self.positions,)
+        return *self.inputs.tensors(), *given, *positions, self.labels
+
+
+AnyBatch = Batch[Any]
+"""A batch of whichever inputs."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +215,12 @@ class Routing(NamedTuple):
     shares: Tensor  # (E,) the fraction of all selections that each expert got
 
 
-class DecoderOutput(NamedTuple):
-    """Decoder output for a given target."""
+class Features(NamedTuple):
+    """The input of a model's output layer, and what its training adds to the loss."""
 
-    features: Tensor  # (B, T, D), or (M, D) of the real positions: input of the output layer
-    routings: tuple[Routing, ...] = ()  # of the decoder's layers of experts
+    features: Tensor  # (B, T, D), or (M, D) of the positions that a batch asks about
+    routings: tuple[Routing, ...] = ()  # of the layers of experts
+    penalty: Tensor | None = None  # () nats a label, which are added to the loss
 
 
 class AttentionHook(Protocol):

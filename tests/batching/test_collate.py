@@ -24,18 +24,16 @@ def test_no_rows():
 
 def test_labels_are_the_target_one_place_on():
     batch = collate([[5], [6, 7]], [[9, 10, 11], [12]])
-    assert batch.target.ids.tolist() == [[BOS, 9, 10, 11], [BOS, 12, PAD, PAD]]
+    assert batch.given.ids.tolist() == [[BOS, 9, 10, 11], [BOS, 12, PAD, PAD]]
     assert batch.labels.tolist() == [9, 10, 11, EOS, 12, EOS]
-    assert batch.num_tokens == 6
+    assert batch.num_labels == 6
 
 
 def test_places_point_at_the_real_positions():
     batch = collate([[5], [6, 7]], [[9, 10, 11], [12]])
-    given = batch.target.ids.flatten()[batch.target_indices]
+    given = batch.given.ids.flatten()[batch.positions]
     assert given.tolist() == [BOS, 9, 10, 11, BOS, 12]
-    torch.testing.assert_close(
-        batch.target.mask.flatten().nonzero().squeeze(1), batch.target_indices
-    )
+    torch.testing.assert_close(batch.given.mask.flatten().nonzero().squeeze(1), batch.positions)
 
 
 @pytest.fixture
@@ -49,10 +47,10 @@ def test_pairs_become_batches_at_their_places(store):
     drawn = sample_batches(store, StreamPosition(0, 0), budget=10_000, seed=3, max_tokens=100)
     placed = next(collate_stream(drawn))
     assert placed.next_position == StreamPosition(1, 0)
-    assert placed.batch.source.ids.shape == (60, 8)
+    assert placed.batch.inputs.ids.shape == (60, 8)
     assert (placed.batch.labels == EOS).sum() == 60
 
 
 def test_held_out_pairs_come_once(store):
     batches = list(held_out_batches(store, budget=32))
-    assert sum(batch.source.ids.shape[0] for batch in batches) == 60
+    assert sum(batch.inputs.ids.shape[0] for batch in batches) == 60

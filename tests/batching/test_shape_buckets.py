@@ -6,7 +6,6 @@ from regard.batching.collate import collate
 from regard.batching.sampler import epoch_batches
 from regard.batching.shape_buckets import (
     ShapeBuckets,
-    pad_to_shape,
     round_up_to_bucket,
     smallest_in_bucket,
 )
@@ -23,14 +22,14 @@ def batch(sources, targets):
 
 
 def filled(given, buckets):
-    return pad_to_shape(given, buckets.shape(given), packed=buckets.packed)
+    return buckets.pad(given, buckets.shape(given))
 
 
 @pytest.mark.parametrize("buckets", [PACKED, PADDED], ids=["packed", "padded"])
 def test_a_batch_keeps_its_own_rows_and_is_filled_up_with_others(buckets):
     given = batch([2, 5, 3], [4, 2, 6])
     shape, found = buckets.shape(given), filled(given, buckets)
-    sides = (found.source, given.source, shape.source), (found.target, given.target, shape.target)
+    sides = (found.inputs, given.source, shape.source), (found.given, given.given, shape.target)
     for side, other, length in sides:
         assert side.ids.shape == side.mask.shape == (shape.rows, length)
         assert torch.equal(side.ids[:3, : other.ids.shape[1]] * other.mask, other.ids * other.mask)
@@ -41,25 +40,25 @@ def test_a_batch_keeps_its_own_rows_and_is_filled_up_with_others(buckets):
 @pytest.mark.parametrize("buckets", [PACKED, PADDED], ids=["packed", "padded"])
 def test_places_and_labels_belong_together(buckets):
     given = batch([2, 5, 3], [4, 2, 6])
-    shape, found, real = buckets.shape(given), filled(given, buckets), given.num_tokens
-    assert len(found.labels) == len(found.target_indices) == shape.target_tokens
-    assert len(found.source_indices) == shape.source_tokens
+    shape, found, real = buckets.shape(given), filled(given, buckets), given.num_labels
+    assert len(found.labels) == len(found.positions) == shape.target_tokens
+    assert len(found.inputs.indices) == shape.source_tokens
     assert torch.equal(found.labels[:real], given.labels)
     assert (found.labels[real:] == IGNORE_INDEX).all()
-    ids = found.target.ids.flatten()[found.target_indices[:real]]
-    assert torch.equal(ids, given.target.ids.flatten()[given.target_indices])
-    assert len(set(found.target_indices.tolist())) == len(found.target_indices)
+    ids = found.given.ids.flatten()[found.positions[:real]]
+    assert torch.equal(ids, given.given.ids.flatten()[given.positions])
+    assert len(set(found.positions.tolist())) == len(found.positions)
 
 
 def test_what_is_packed_has_its_tokens_at_their_places():
     found = filled(batch([2, 5, 3], [4, 2, 6]), PACKED)
-    assert torch.equal(found.target_indices, found.target.mask.flatten().nonzero().squeeze(1))
-    assert torch.equal(found.source_indices, found.source.mask.flatten().nonzero().squeeze(1))
+    assert torch.equal(found.positions, found.given.mask.flatten().nonzero().squeeze(1))
+    assert torch.equal(found.inputs.indices, found.inputs.mask.flatten().nonzero().squeeze(1))
 
 
 def test_what_is_padded_has_a_token_in_each_row_of_filler():
     found = filled(batch([2, 5, 3], [4, 2, 6]), PADDED)
-    for side in (found.source, found.target):
+    for side in (found.inputs, found.given):
         assert (side.mask[3:].sum(1) == 1).all()
         assert side.mask[:, 0].all()
 
@@ -88,18 +87,18 @@ def test_every_batch_fits_though_it_has_grown_beyond_the_budget(buckets, grown):
             for sides in ([length], [1]), ([length], [length]), ([1], [length]):
                 given = batch(*(side * (grown * rows) for side in sides))
                 shape, found = buckets.shape(given), filled(given, buckets)
-                assert found.target.ids.shape == (shape.rows, shape.target)
-                assert len(found.target_indices) == shape.target_tokens
-                assert torch.equal(found.labels[: given.num_tokens], given.labels)
+                assert found.given.ids.shape == (shape.rows, shape.target)
+                assert len(found.positions) == shape.target_tokens
+                assert torch.equal(found.labels[: given.num_labels], given.labels)
                 if buckets.packed:
-                    assert found.target.mask.sum() == shape.target_tokens
-                    assert found.source.mask.sum() == shape.source_tokens
+                    assert found.given.mask.sum() == shape.target_tokens
+                    assert found.inputs.mask.sum() == shape.source_tokens
 
 
 def test_one_sentence_beyond_the_budget_has_a_shape():
     for buckets in (PACKED, PADDED):
         for length in (BUDGET, 2 * BUDGET, 5 * BUDGET):
-            assert filled(batch([length], [3]), buckets).source.mask[0].sum() == length + 1
+            assert filled(batch([length], [3]), buckets).inputs.mask[0].sum() == length + 1
 
 
 def cut_at_random(budget):
@@ -117,15 +116,15 @@ def cut_at_random(budget):
 def test_batches_cut_at_random_have_few_shapes_and_little_filler(packed):
     given = list(cut_at_random(1024))
     shapes = [ShapeBuckets(1024, packed).shape(one) for one in given]
-    over = [len(one.source.ids) * one.source.ids.shape[1] > 1024 for one in given]
+    over = [len(one.inputs.ids) * one.inputs.ids.shape[1] > 1024 for one in given]
     assert sum(over) > 0.9 * len(given)
     assert len(given) > 300
     assert len(set(shapes)) < (32 if packed else 45)
     if packed:
-        own = sum(len(one.target_indices) + len(one.source_indices) for one in given)
+        own = sum(len(one.positions) + len(one.inputs.indices) for one in given)
         assert sum(x.source_tokens + x.target_tokens for x in shapes) < 1.035 * own
     else:
-        own = sum(one.source.ids.numel() + one.target.ids.numel() for one in given)
+        own = sum(one.inputs.ids.numel() + one.given.ids.numel() for one in given)
         assert sum(x.rows * (x.source + x.target) for x in shapes) < 1.17 * own
 
 
@@ -134,14 +133,14 @@ def test_nothing_is_longer_than_the_model_can_take(packed):
     buckets = ShapeBuckets(BUDGET, packed, limit=19)
     given = batch([17, 18], [3, 4])
     assert buckets.shape(given)[1:3] == (19, 8 if packed else 5)
-    assert filled(given, buckets).source.ids.shape[1] == 19
+    assert filled(given, buckets).inputs.ids.shape[1] == 19
 
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_what_is_too_long_for_the_model_stays_as_long_for_it_to_say_so(packed):
     found = filled(batch([24, 18], [3, 4]), ShapeBuckets(BUDGET, packed, limit=19))
-    assert found.source.ids.shape[1] == 25
-    assert found.target.ids.shape[1] <= 19
+    assert found.inputs.ids.shape[1] == 25
+    assert found.given.ids.shape[1] <= 19
 
 
 def test_lengths_are_rounded_to_few():

@@ -50,7 +50,7 @@ def test_all_peers_train_on_the_same_batches(key):
     first = trainer.train(batches)
     for _ in range(8):
         last = trainer.train(batches)
-    assert first.tokens == sum(batch.num_tokens for batch in batches[1:])
+    assert first.tokens == sum(batch.num_labels for batch in batches[1:])
     assert first.seconds > 0
     assert last.loss < first.loss
 
@@ -59,7 +59,7 @@ def test_other_logits_are_refused(tiny_run):
     taken = load_exportable_run(tiny_run)
 
     def wrong(batch):
-        return torch.zeros(batch.num_tokens, taken.shape.vocabulary)
+        return torch.zeros(batch.num_labels, taken.shape.vocabulary)
 
     with pytest.raises(RunError, match=r"logits are up to .* the peer would be measured at other"):
         check_same_logits(taken.run.model, taken.shape.vocabulary, wrong)

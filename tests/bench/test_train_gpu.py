@@ -65,7 +65,7 @@ def test_the_flops_of_a_step_are_counted():
     shape = ModelShape(1, 1, 4, 2, 8, vocabulary=10)
     work = gpu_steps.Workload(shape, 60, 5.0)
     (batch,) = work.batches(1)
-    source, target = batch.source.mask.sum().item(), batch.num_tokens
+    source, target = batch.inputs.mask.sum().item(), batch.num_labels
     layers = source * (4 * 16 + 2 * 32) + target * (6 * 16 + 2 * 32) + source * 2 * 16
     at_least = 6 * (layers + target * 40)
     assert at_least < work.flops(batch) < 3 * at_least

@@ -120,7 +120,7 @@ def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
     epoch = [next(stream)]
     while epoch[-1].next_position.epoch == 0:
         epoch.append(next(stream))
-    tokens = [placed.batch.num_tokens for placed in epoch]
+    tokens = [placed.batch.num_labels for placed in epoch]
     wanted = accumulate * sum(tokens) / len(tokens)
     assert prepared.fitting.tokens_per_step(s) == pytest.approx(wanted)
 

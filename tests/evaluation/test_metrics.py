@@ -170,12 +170,12 @@ exec(compile(source.replace(table, table + entry), path, "exec"), module.__dict_
 
 from regard.cli.display.training_progress import VALIDATION_DIGITS
 from regard.evaluation.scores import ScoreSettings, score
-from regard.training.loop import ValidationSettings
+from regard.tasks.translation_settings import TranslationValidationSettings
 
 [found] = score(["a b"], ["a b"], ScoreSettings(metrics=("same",), resamples=0))
 assert found.value == 100
-assert ValidationSettings(by="same").by == "same"
-assert "same" in ValidationSettings.model_json_schema()["properties"]["by"]["enum"]
+assert TranslationValidationSettings(by="same").by == "same"
+assert "same" in TranslationValidationSettings.model_json_schema()["properties"]["by"]["enum"]
 assert VALIDATION_DIGITS["same"] == 4
 assert "same" in module.VALIDATION_METRICS
 assert "same" in module.REPORTED_METRICS

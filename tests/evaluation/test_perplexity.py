@@ -8,15 +8,15 @@ from regard.batching.collate import collate
 from regard.errors import CorpusError
 from regard.evaluation import perplexity as evaluation
 from regard.evaluation.perplexity import perplexity
-from regard.models.contracts import Model
-from regard.types import DecoderOutput, Memory
+from regard.models.contracts import Generator
+from regard.types import Features, Memory
 
 V = 7
 SOURCES = [[4, 5], [5], [6, 6, 4]]
 TARGETS = [[5, 4, 6], [], [6]]
 
 
-class Bigram(Model):
+class Bigram(Generator):
     """Predicts from the last token alone; says whether it was asked in training mode."""
 
     def __init__(self):
@@ -29,7 +29,7 @@ class Bigram(Model):
         return Memory(torch.zeros(*source.ids.shape, 1), source.mask)
 
     def decode(self, target, memory, *, hook=None):
-        return DecoderOutput(self.dropout(self.table(target.ids)))
+        return Features(self.dropout(self.table(target.ids)))
 
     def logits(self, features):
         self.rows += len(features)

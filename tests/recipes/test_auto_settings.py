@@ -103,10 +103,10 @@ def test_what_was_chosen_and_does_not_go_with_the_rest_is_one_line():
 
 def test_the_schema_allows_auto_where_it_is_chosen():
     schema = recipe_schema()
-    steps = schema["$defs"]["TrainingSettings"]["properties"]["steps"]
+    steps = schema["$defs"]["TranslationTrainingSettings"]["properties"]["steps"]
     assert {"const": "auto"} in steps["anyOf"]
     assert steps["description"]
-    assert "anyOf" not in schema["$defs"]["TrainingSettings"]["properties"]["seed"]
+    assert "anyOf" not in schema["$defs"]["TranslationTrainingSettings"]["properties"]["seed"]
 
 
 def write_pairs(folder):

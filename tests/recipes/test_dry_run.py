@@ -161,7 +161,7 @@ def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
     def watched(model, task, *args, **rest):
         def noted(start):
             for placed in task.batches(start):
-                widths.append(placed.batch.source.ids.shape[1])
+                widths.append(placed.batch.inputs.ids.shape[1])
                 yield placed
 
         return real(model, task._replace(batches=noted), *args, **rest)

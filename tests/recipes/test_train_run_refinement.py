@@ -224,9 +224,7 @@ def small_model(**given):
 def drawn(model, samples=400, ratio=1.0):
     batch = collate([[A, 5], [5]], [[A, 5], [A]])
     settings = RefinementSettings(samples=samples, max_length_ratio=ratio)
-    return sample_translations(
-        settings, model, model.encode(batch.source), batch.target.mask.sum(1)
-    )
+    return sample_translations(settings, model, model.encode(batch.inputs), batch.given.mask.sum(1))
 
 
 def test_answers_are_drawn_as_often_as_they_are_likely():
@@ -236,7 +234,7 @@ def test_answers_are_drawn_as_often_as_they_are_likely():
     assert len(samples) == 4000
     counts = Counter((one.tokens, one.finished) for one in samples)
     assert sum(not finished for _, finished in counts) > 1
-    memory = model.encode(collate([[5]], [[]]).source)
+    memory = model.encode(collate([[5]], [[]]).inputs)
     for (tokens, finished), count in counts.items():
         state, likely = model.start(memory), 1.0
         for last, token in itertools.pairwise((BOS, *tokens, *[EOS] * finished)):

@@ -13,6 +13,7 @@ from regard.errors import RunError, TrainingError
 from regard.manifest import create_manifest
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.training import loop
 from regard.training.checkpoints import (
     START,
@@ -21,7 +22,7 @@ from regard.training.checkpoints import (
     load_weights,
     read_progress,
 )
-from regard.training.loop import TrainingSettings, TrainingTask, fit
+from regard.training.loop import TrainingTask, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 
@@ -53,7 +54,7 @@ def settings(**changed):
         "save_every": 5,
         "average": 2,
     }
-    return TrainingSettings.model_validate(plain | changed)
+    return TranslationTrainingSettings.model_validate(plain | changed)
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +262,7 @@ def test_a_step_is_the_mean_over_the_tokens_of_all_its_batches(store, tmp_path):
     optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 5e-4 / 4  # of warm-up 4
     batches = [positioned.batch for positioned in islice(stream(store, 64, START), 3)]
     losses = [batch_loss(model, batch, 0.1).loss for batch in batches]
-    (sum(losses) / sum(batch.num_tokens for batch in batches)).backward()
+    (sum(losses) / sum(batch.num_labels for batch in batches)).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     found, _ = run(store, tmp_path, dropout=0.0, **wanted.model_dump())

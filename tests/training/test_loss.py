@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -64,7 +66,9 @@ def two_pairs():
     mask = torch.tensor([[True, True, True], [True, True, False]])
     target = Padded(torch.randint(V, (2, 3)), mask)
     places = mask.flatten().nonzero()[:, 0]
-    return Batch(source, target, places, torch.randint(V, (len(places),)), torch.arange(8))
+    return Batch(
+        replace(source, indices=torch.arange(8)), target, places, torch.randint(V, (len(places),))
+    )
 
 
 def test_consistency_costs_nothing_without_dropout():
@@ -82,8 +86,8 @@ def test_consistency_adds_the_divergence_of_both_views():
     much = batch_loss(model, batch, 0.1, consistency=4.0)
     torch.manual_seed(1)
     duplicated = batch.duplicated()
-    features = model.decode(duplicated.target, model.encode(duplicated.source)).features
-    views = model.logits(features.flatten(0, 1)[duplicated.target_indices]).chunk(2)
+    features = model.decode(duplicated.given, model.encode(duplicated.inputs)).features
+    views = model.logits(features.flatten(0, 1)[duplicated.positions]).chunk(2)
     assert not torch.equal(*views)
     gap = symmetric_kl(*views, batch.labels)
     torch.testing.assert_close(much.loss - little.loss, 2 * gap)

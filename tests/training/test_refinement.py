@@ -71,7 +71,7 @@ def fixed(samples):
 
 def log_probability(model, source, one):
     """Of one answer, by steps: PAD and BOS cannot be said."""
-    memory = model.encode(collate([source], [[]]).source)
+    memory = model.encode(collate([source], [[]]).inputs)
     state, last, total = model.start(memory), BOS, torch.zeros((), dtype=torch.float64)
     for token in (*one.tokens, EOS) if one.finished else one.tokens:
         logits, state = model.step(torch.tensor([[last]]), state)
@@ -132,9 +132,9 @@ def test_every_answer_is_read_at_its_own_source(family):
         wanted = wanted + 0.3 * log_probability(model, source, said(*reference))
     balance_loss = sum(one.balance_loss for one in loss.routings)
     assert (family == "moe") == bool(loss.routings)
-    minus = -wanted + 0.3 * batch.num_tokens * balance_loss
+    minus = -wanted + 0.3 * batch.num_labels * balance_loss
     assert_same(gradient(loss.loss, model), gradient(minus, model))
-    value = 0.3 * (loss.nll + batch.num_tokens * balance_loss) - mean
+    value = 0.3 * (loss.nll + batch.num_labels * balance_loss) - mean
     torch.testing.assert_close(loss.loss, torch.as_tensor(value))
 
 

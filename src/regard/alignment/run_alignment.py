@@ -31,7 +31,7 @@ from regard.inspection.recording.recorder import count_heads, record_attention
 from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
@@ -46,7 +46,7 @@ CROSS: tuple[Part, ...] = ("cross",)
 BATCH_SIZE = 64
 NUM_SELECTION_PAIRS = 200  # pairs of the validation split on which the best alignment is selected
 ALIGNMENT_FILE = "alignment.json"  # the file of a run's folder with its measured alignment
-_HAS_CROSS_ATTENTION: WeakKeyDictionary[AnyModel, bool] = WeakKeyDictionary()
+_HAS_CROSS_ATTENTION: WeakKeyDictionary[AnyGenerator, bool] = WeakKeyDictionary()
 
 
 def has_cross_attention(run: Run) -> bool:

@@ -1,6 +1,7 @@
 """Lists of ids -> padded batches, and streams of them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from regard.batching.sampler import SampledPairs, StreamPosition, length_sorted_
 from regard.corpora.token_store import TokenStore
 from regard.text.ragged import Ids, Ragged, flatten
 from regard.text.special_tokens import BOS, EOS, PAD
-from regard.types import Batch, Padded
+from regard.types import AnyBatch, Batch, Padded
 
 TokenRows = Ragged | Sequence[Ids]
 
@@ -40,14 +41,15 @@ def pad_source(rows: TokenRows, *, least: int = 1) -> Padded:
     return pad(rows, last=EOS, least=least)
 
 
-def collate(sources: TokenRows, targets: TokenRows) -> Batch:
+def collate(sources: TokenRows, targets: TokenRows) -> Batch[Padded]:
     """A training batch."""
     target = pad(targets, first=BOS)  # (B, T)
     shifted = pad(targets, last=EOS)  # (B, T), the same shape
-    source, target_indices = pad_source(sources), _real_token_indices(target)  # (B, S), (M,)
+    source, positions = pad_source(sources), _real_token_indices(target)  # (B, S), (M,)
     # Not by [indices], which torch parallelizes: for so few that takes longer.
-    labels = shifted.ids.flatten().index_select(0, target_indices)  # (M,)
-    return Batch(source, target, target_indices, labels, _real_token_indices(source))
+    labels = shifted.ids.flatten().index_select(0, positions)  # (M,)
+    source = replace(source, indices=_real_token_indices(source))
+    return Batch(source, target, positions, labels)
 
 
 def _real_token_indices(padded: Padded) -> Tensor:
@@ -58,7 +60,7 @@ def _real_token_indices(padded: Padded) -> Tensor:
 class PositionedBatch(NamedTuple):
     """A batch, and the position behind it."""
 
-    batch: Batch
+    batch: AnyBatch
     next_position: StreamPosition
 
 
@@ -68,7 +70,7 @@ def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
         yield PositionedBatch(collate(*pairs), next_position)
 
 
-def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch]:
+def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch[Padded]]:
     """Every pair of a store once, shortest first."""
     lengths = store.lengths()
     for rows in length_sorted_batches(lengths.source + 1, lengths.target + 1, budget=budget):

@@ -7,14 +7,15 @@ token, and missing labels are at padding positions. Batches that outgrow their b
 segmentation is sampled later, are rounded more coarsely, and both their sides to one length.
 """
 
-from typing import NamedTuple
+from collections.abc import Hashable
+from typing import Any, Generic, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.text.special_tokens import EOS
-from regard.types import Batch, Padded
+from regard.types import Batch, InputsT, Padded
 
 TOKEN_MULTIPLE = 8  # tokens are rounded to multiples of this
 PACKED_TOKEN_STEPS, PADDED_TOKEN_STEPS = 32, 8
@@ -33,6 +34,28 @@ class BatchShape(NamedTuple):
     target_tokens: int
 
 
+class Buckets(Protocol[InputsT]):
+    """Few shapes to which all batches can be padded."""
+
+    def shape(self, batch: Batch[InputsT], /) -> Hashable:
+        """The shape of the bucket of a batch."""
+        ...
+
+    def pad(self, batch: Batch[InputsT], shape: Any, /) -> Batch[InputsT]:
+        """The batch in the shape of its bucket; labels that are filled in are IGNORE_INDEX."""
+        ...
+
+
+class ExactShapes(Generic[InputsT]):
+    """Each shape is a bucket: for batches that all have the same few shapes."""
+
+    def shape(self, batch: Batch[InputsT]) -> Hashable:
+        return tuple(tensor.shape for tensor in batch.tensors())
+
+    def pad(self, batch: Batch[InputsT], _: Hashable) -> Batch[InputsT]:
+        return batch
+
+
 class ShapeBuckets(NamedTuple):
     """Shapes for all batches, few for those planned with `budget` positions on the longer side."""
 
@@ -40,10 +63,11 @@ class ShapeBuckets(NamedTuple):
     packed: bool = True  # whether the model packs its sentences
     limit: int | None = None  # the longest side that the model can take, if there is one
 
-    def shape(self, batch: Batch) -> BatchShape:
+    def shape(self, batch: Batch[Padded]) -> BatchShape:
         """The shape of the bucket of a batch."""
-        lengths = [side.ids.shape[1] for side in (batch.source, batch.target)]
-        rows = len(batch.source.ids)
+        source, target = _sides(batch)
+        lengths = [side.padded.ids.shape[1] for side in (source, target)]
+        rows = len(source.padded.ids)
         per_octave, coarseness = 1 if self.packed else LENGTHS_PER_OCTAVE, 1
         rounded = [round_up_to_bucket(length, per_octave) for length in lengths]
         num_rows = self.budget // smallest_in_bucket(max(rounded), per_octave)
@@ -55,38 +79,39 @@ class ShapeBuckets(NamedTuple):
                 if self.packed
                 else round_up_to_bucket(rows, ROW_COUNTS_PER_OCTAVE)
             )
-        source, target = (self._within_limit(*both) for both in zip(lengths, rounded, strict=True))
+        source_length, target_length = (
+            self._within_limit(*both) for both in zip(lengths, rounded, strict=True)
+        )
         steps = PACKED_TOKEN_STEPS if self.packed else PADDED_TOKEN_STEPS
         multiple = coarseness * _round_to_multiple(-(-self.budget // steps), TOKEN_MULTIPLE)
         source_tokens, target_tokens = (
-            _round_to_multiple(len(indices), multiple)
-            for indices in (batch.source_indices, batch.target_indices)
+            _round_to_multiple(len(side.indices), multiple) for side in (source, target)
         )
         if self.packed:
-            num_rows += -(-multiple // min(source, target))
-            return BatchShape(num_rows, source, target, source_tokens, target_tokens)
-        num_labels = min(target_tokens, num_rows * target)
-        return BatchShape(num_rows, source, target, num_rows * source, num_labels)
+            num_rows += -(-multiple // min(source_length, target_length))
+            return BatchShape(num_rows, source_length, target_length, source_tokens, target_tokens)
+        num_labels = min(target_tokens, num_rows * target_length)
+        source_tokens = num_rows * source_length
+        return BatchShape(num_rows, source_length, target_length, source_tokens, num_labels)
+
+    def pad(self, batch: Batch[Padded], shape: BatchShape) -> Batch[Padded]:
+        """The batch in a bucket's shape: its own rows first, each position where it was."""
+        rows, *lengths, source_tokens, target_tokens = shape
+        add_filler = _add_filler_tokens if self.packed else _add_filler_rows
+        source, target = (
+            add_filler(_pad_length(side, length), rows, tokens)
+            for side, length, tokens in zip(
+                _sides(batch), lengths, (source_tokens, target_tokens), strict=True
+            )
+        )
+        labels = batch.labels.new_full((target_tokens,), IGNORE_INDEX)
+        labels[: batch.num_labels] = batch.labels
+        inputs = Padded(source.padded.ids, source.padded.mask, source.indices)
+        return Batch(inputs, target.padded, target.indices, labels)
 
     def _within_limit(self, length: int, rounded: int) -> int:
         """The rounded length, at most the limit; a longer sentence is left to the model's error."""
         return rounded if self.limit is None else max(length, min(rounded, self.limit))
-
-
-def pad_to_shape(batch: Batch, shape: BatchShape, *, packed: bool = True) -> Batch:
-    """The batch in a bucket's shape: its own rows first, each position where it was."""
-    rows, source_length, target_length, source_tokens, target_tokens = shape
-    add_filler = _add_filler_tokens if packed else _add_filler_rows
-    source, target = (
-        add_filler(_pad_length(padded, indices, length), rows, tokens)
-        for padded, indices, length, tokens in (
-            (batch.source, batch.source_indices, source_length, source_tokens),
-            (batch.target, batch.target_indices, target_length, target_tokens),
-        )
-    )
-    labels = batch.labels.new_full((target_tokens,), IGNORE_INDEX)
-    labels[: batch.num_tokens] = batch.labels
-    return Batch(source.padded, target.padded, target.indices, labels, source.indices)
 
 
 class _PaddedSide(NamedTuple):
@@ -94,10 +119,18 @@ class _PaddedSide(NamedTuple):
     indices: Tensor  # (N,) of the tokens in the flattened rectangle
 
 
-def _pad_length(padded: Padded, indices: Tensor, length: int) -> _PaddedSide:
+def _sides(batch: Batch[Padded]) -> tuple[_PaddedSide, _PaddedSide]:
+    """The source and the target of a translation batch."""
+    source, target, positions = batch.inputs, batch.decoder_input, batch.positions
+    if source.indices is None or positions is None:
+        raise ValueError("a batch of sentence pairs has the indices of its real tokens")
+    return _PaddedSide(source, source.indices), _PaddedSide(target, positions)
+
+
+def _pad_length(side: _PaddedSide, length: int) -> _PaddedSide:
     """The same sentences in a rectangle (B, `length`)."""
-    width = padded.ids.shape[1]
-    ids, mask = (torch.nn.functional.pad(x, (0, length - width)) for x in padded)
+    (padded, indices), width = side, side.padded.ids.shape[1]
+    ids, mask = (torch.nn.functional.pad(x, (0, length - width)) for x in (padded.ids, padded.mask))
     return _PaddedSide(Padded(ids, mask), indices // width * length + indices % width)
 
 

@@ -14,7 +14,7 @@ from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import new_model
 from regard.recipes.train_run import build_loss
 from regard.training.step import LossFn
-from regard.types import Batch
+from regard.types import AnyBatch
 
 NUM_BATCHES, BATCH_TOKENS = 4, 256  # batches that are counted, and positions of each
 
@@ -29,11 +29,11 @@ def flops_per_token(inputs: TrainingInputs) -> float:
     for number in sorted(chosen):
         batch = collate(*inputs.train.take(batches[number]))
         num_flops += count_flops(model, loss, batch)
-        num_tokens += batch.num_tokens
+        num_tokens += batch.num_labels
     return num_flops / num_tokens
 
 
-def count_flops(model: AnyModel, loss: LossFn, batch: Batch) -> int:
+def count_flops(model: AnyModel, loss: LossFn, batch: AnyBatch) -> int:
     """Operations of all matrix products and convolutions, forward and backward, on the CPU."""
     # torch cannot count inside fused attention and oneDNN's recurrent layers: both are off
     with (

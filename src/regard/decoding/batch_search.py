@@ -28,7 +28,7 @@ from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.errors import SearchError
 from regard.kernels.beam_update import NBest
 from regard.kernels.cuda_graphs import CudaGraphs
-from regard.models.contracts import AnyModel, Decoder, State, StateT
+from regard.models.contracts import AnyGenerator, Decoder, State, StateT
 from regard.types import AttentionHook, Hypothesis, Padded
 
 COMPACT_BELOW = 7 / 8
@@ -66,7 +66,7 @@ RunJobs = Callable[[Sequence[SearchJob]], list[SearchResults]]
 class SearchMember(NamedTuple):
     """A model, and the sentences to translate in its own tokens."""
 
-    model: AnyModel
+    model: AnyGenerator
     sources: Sequence[Sequence[int]]
 
 
@@ -136,7 +136,7 @@ def search_with_oom_retry(
 
 @torch.inference_mode()
 def search_batch(
-    models: Sequence[AnyModel],
+    models: Sequence[AnyGenerator],
     job: SearchJob,
     *,
     hook: AttentionHook | None = None,
@@ -337,14 +337,14 @@ def _check_coverage(settings: DecodingSettings, members: Sequence[SearchMember])
         )
 
 
-def as_decoder(models: Sequence[AnyModel]) -> Decoder[Any]:
+def as_decoder(models: Sequence[AnyGenerator]) -> Decoder[Any]:
     """The model itself, or the ensemble of several."""
     return models[0] if len(models) == 1 else Ensemble(models)
 
 
 @torch.inference_mode()
 def initial_state(
-    models: Sequence[AnyModel], sources: Sequence[Padded], hook: AttentionHook | None = None
+    models: Sequence[AnyGenerator], sources: Sequence[Padded], hook: AttentionHook | None = None
 ) -> State:
     """The state of `as_decoder(models)` before the first token; each model has its own source."""
     if len(models) == 1:

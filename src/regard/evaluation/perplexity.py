@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
-from regard.types import Batch
+from regard.types import AnyBatch
 
 CHUNK_ROWS = 1024  # tokens whose logits are computed at once: all would take too much memory
 MAX_NATS = 700.0  # larger mean losses count as this one in a perplexity, whose exp would overflow
@@ -24,7 +24,7 @@ class Perplexity(NamedTuple):
 
 
 @torch.inference_mode()
-def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
+def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
     """The perplexity per token, which models with different tokenizers do not share."""
     device = next(model.parameters()).device
     was_training = model.training
@@ -33,7 +33,7 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
         total, num_tokens = 0.0, 0
         for batch in batches:
             total += _batch_nll(model, batch.to(device))
-            num_tokens += batch.num_tokens
+            num_tokens += batch.num_labels
     finally:
         model.train(was_training)
     if not num_tokens:
@@ -42,7 +42,7 @@ def perplexity(model: AnyModel, batches: Iterable[Batch]) -> Perplexity:
     return Perplexity(math.exp(mean if math.isnan(mean) else min(mean, MAX_NATS)), num_tokens, mean)
 
 
-def _batch_nll(model: AnyModel, batch: Batch) -> float:
+def _batch_nll(model: AnyModel, batch: AnyBatch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
     features = model.training_features(batch).features  # (M, D)
     sides = (torch.split(side, CHUNK_ROWS) for side in (features, batch.labels))

@@ -9,7 +9,7 @@ from ctranslate2.specs import common_spec, model_spec, transformer_spec
 from numpy.typing import NDArray
 
 from regard.attention.positions import sinusoid
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK, token_labels
@@ -35,7 +35,7 @@ def unsupported_reason(settings: Settings) -> str | None:
 
 
 def write_model(
-    model: AnyModel, settings: Settings, folder: Path, *, precision: str, positions: int
+    model: AnyGenerator, settings: Settings, folder: Path, *, precision: str, positions: int
 ) -> int | None:
     """Write the model into `folder`, its matrices in `precision`; its number of positions
     (`positions` sinusoids), or None: any. Vocabularies hold ids: our tokenizers are used.

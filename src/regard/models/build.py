@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from regard.errors import SettingsError
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.models.translation.bytenet import ByteNet, ByteNetSettings
 from regard.models.translation.convs2s import ConvS2S, ConvS2SSettings
 from regard.models.translation.deep_att import DeepAtt, DeepAttSettings
@@ -75,7 +75,7 @@ class Family(NamedTuple):
     """A kind of model."""
 
     settings: type[Settings]
-    construct: Callable[[Any, int, int], AnyModel]  # of settings and both vocabularies' sizes
+    construct: Callable[[Any, int, int], AnyGenerator]  # of settings and both vocabularies' sizes
 
 
 FAMILIES: dict[str, Family] = {
@@ -95,7 +95,7 @@ FAMILIES: dict[str, Family] = {
 
 def build_model(
     settings: ModelSettings, source_size: int, target_size: int, *, joint: bool
-) -> AnyModel:
+) -> AnyGenerator:
     """A new model, its weights drawn from torch's generator; `joint`: it has one vocabulary."""
     if joint and source_size != target_size:
         raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded
+from regard.types import AttentionHook, Batch, Features, InputsT, Padded
 
 
 class State(Protocol):
@@ -24,6 +24,7 @@ class State(Protocol):
 
 
 StateT = TypeVar("StateT", bound=State)
+MemoryT = TypeVar("MemoryT")
 
 
 class Decoder(Protocol[StateT]):
@@ -48,34 +49,53 @@ class OutputProjection(NamedTuple):
     bias: Tensor | None = None  # (V,)
 
 
-class Model(nn.Module, ABC, Generic[StateT]):
-    """An encoder, a decoder (also a `Decoder`) and an output layer, by four abstract methods.
-
-    Teacher forcing and stepping must agree: tests/models tests all registered families.
-    """
+class Model(nn.Module, ABC, Generic[InputsT]):
+    """Inputs -> features of the positions that a batch asks about -> logits, or numbers."""
 
     output: nn.Module  # the output layer, unless a family overrides `logits` and `output_layer`
     max_length: int | None = None  # the longest source or target, in tokens; None: any
     supports_packing: bool = False  # whether `training_features` computes no padding
-    static_state: bool = False  # whether steps keep all shapes and do not depend on their number
 
     @abstractmethod
-    def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
-        """What the decoder may know of `source` (B, S)."""
-
-    @abstractmethod
-    def decode(
-        self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
-        """The input of `logits` for all positions of a given target (B, T) at once."""
+    def training_features(
+        self, batch: Batch[InputsT], *, hook: AttentionHook | None = None
+    ) -> Features:
+        """The input (M, D) of `logits` for the M labels of `batch`."""
 
     def logits(self, features: Tensor) -> Tensor:
         """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
         logits: Tensor = self.output(features)
         return logits
 
+    def output_layer(self) -> OutputProjection | None:
+        """The weights of `logits`, for a loss that computes them in chunks; None: not linear."""
+        output = getattr(self, "output", None)
+        return (
+            OutputProjection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
+        )
+
+
+class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
+    """A model that writes tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
+
+    Teacher forcing and stepping must agree: tests/models tests all registered families. A memory
+    belongs to its family: others only hand it from `encode` to `decode` and `start`.
+    """
+
+    static_state: bool = False  # whether steps keep all shapes and do not depend on their number
+
     @abstractmethod
-    def start(self, memory: Memory) -> StateT:
+    def encode(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> MemoryT:
+        """What the decoder may know of `inputs`; of a language model: the prompt, prefilled."""
+
+    @abstractmethod
+    def decode(
+        self, given: Padded, memory: MemoryT, *, hook: AttentionHook | None = None
+    ) -> Features:
+        """The input of `logits` for all positions of given tokens (B, T) at once."""
+
+    @abstractmethod
+    def start(self, memory: MemoryT) -> StateT:
         """The state before the first token: a grid (B, 1)."""
 
     @abstractmethod
@@ -89,29 +109,27 @@ class Model(nn.Module, ABC, Generic[StateT]):
         return state if self.static_state else None
 
     def forward(
-        self, source: Padded, target: Padded, *, hook: AttentionHook | None = None
+        self, inputs: InputsT, given: Padded, *, hook: AttentionHook | None = None
     ) -> Tensor:
         """Logits (B, T, V) under teacher forcing."""
-        memory = self.encode(source, hook=hook)
-        return self.logits(self.decode(target, memory, hook=hook).features)
+        memory = self.encode(inputs, hook=hook)
+        return self.logits(self.decode(given, memory, hook=hook).features)
 
-    def output_layer(self) -> OutputProjection | None:
-        """The weights of `logits`, for a loss that computes them in chunks; None: not linear."""
-        output = getattr(self, "output", None)
-        return (
-            OutputProjection(output.weight, output.bias) if isinstance(output, nn.Linear) else None
-        )
-
-    def training_features(self, batch: Batch) -> DecoderOutput:
-        """The input (M, D) of `logits` for the M real target positions of `batch`, and routings."""
-        memory = self.encode(batch.source)
-        features, routings = self.decode(batch.target, memory)  # (B, T, D)
-        real = features.flatten(0, 1).index_select(0, batch.target_indices)  # (M, D)
-        return DecoderOutput(real, memory.routings + routings)
+    def training_features(
+        self, batch: Batch[InputsT], *, hook: AttentionHook | None = None
+    ) -> Features:
+        memory = self.encode(batch.inputs, hook=hook)
+        decoded = self.decode(batch.decoder_input, memory, hook=hook)  # features (B, T, D)
+        features = decoded.features.flatten(0, 1)
+        if batch.positions is not None:
+            features = features.index_select(0, batch.positions)  # (M, D)
+        return decoded._replace(features=features)
 
 
 AnyModel = Model[Any]
 """A model of whichever family."""
+AnyGenerator = Generator[Any, Any, Any]
+"""A model that writes, of whichever family."""
 
 
 def gather_parents(cells: Tensor, parents: Tensor) -> Tensor:

@@ -25,13 +25,18 @@ from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.recipes.auto_settings import SettingChoice
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
 from regard.recipes.prepared_data import Notify, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import RunFolder, count_parameters, new_model
-from regard.recipes.train_run import VALIDATION_BATCH_TOKENS, build_batches, build_loss
+from regard.recipes.train_run import (
+    VALIDATION_BATCH_TOKENS,
+    build_batches,
+    build_buckets,
+    build_loss,
+)
 from regard.text.special_tokens import UNK
 from regard.text.word_units import count_units
 from regard.training.checkpoints import list_checkpoints
@@ -279,7 +284,7 @@ def _measure_steps(
 class TimedSteps(NamedTuple):
     """Measurements of some training steps."""
 
-    model: AnyModel  # after these steps
+    model: AnyGenerator  # after these steps
     seconds: float  # of one: the median
     tokens_per_second: float  # target tokens, as the log of training counts them
 
@@ -306,10 +311,12 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
 
     def batches(start: StreamPosition) -> Iterator[PositionedBatch]:
         for item in chain([PositionedBatch(longest, start)], stream(start)):
-            tokens.append(item.batch.num_tokens)
+            tokens.append(item.batch.num_labels)
             yield item
 
-    task = TrainingTask(batches, build_loss(settings), lambda model: {})
+    task = TrainingTask(
+        batches, build_loss(settings), lambda model: {}, buckets=build_buckets(settings, model)
+    )
     fit(
         model,
         task,
@@ -324,7 +331,7 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
     return TimedSteps(model, stopwatch.step(), per_step / stopwatch.step())
 
 
-def _validation_seconds(model: AnyModel, inputs: TrainingInputs, sizes: CorpusSizes) -> float:
+def _validation_seconds(model: AnyGenerator, inputs: TrainingInputs, sizes: CorpusSizes) -> float:
     """Estimated time of a validation: the loss on all validation pairs, the search on some."""
     began = time.perf_counter()
     perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))

@@ -49,8 +49,8 @@ from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.settings import Settings
+from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
-from regard.training.loop import TrainingSettings
 
 CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
@@ -346,7 +346,7 @@ class FittingPairs(NamedTuple):
         batches = length_sorted_batches(self.source + 1, self.target + 1, budget=budget)
         return [self.rows[batch] for batch in batches]
 
-    def tokens_per_step(self, settings: TrainingSettings) -> float:
+    def tokens_per_step(self, settings: TranslationTrainingSettings) -> float:
         """Target tokens of a training step, with EOS: the mean over the first epoch."""
         source, target, budget = self.source + 1, self.target + 1, settings.batch_tokens
         batches = epoch_batches(source, target, budget=budget, seed=settings.seed, epoch=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import (
     ModelWrapValidatorHandler,
@@ -20,27 +20,25 @@ from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.auto_settings import AUTO, SettingChoice, extract_auto, set_values
-from regard.settings import Settings, expectation
+from regard.settings import expectation
+from regard.tasks.contracts import TaskRecipe
+from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TextSettings
-from regard.training.loop import TrainingSettings
 from regard.training.refinement import RefinementSettings
 
 
-class Recipe(Settings):
-    """One run, whole: what it learns from, what it is, how it learns and how it is used."""
+class Recipe(TaskRecipe):
+    """One run of a translator: what it learns from, what it is, how it learns and is used."""
 
-    name: str
-    """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
-    about: str = ""
-    """What the recipe is for, in a sentence or two."""
+    task: Literal["translation"] = "translation"
     corpus: CorpusSettings
     """What is learned from."""
     text: TextSettings = TextSettings()
     """How text becomes tokens."""
     model: ModelSettings = TransformerSettings(preset="small")
     """What learns: `family` says which model, and each family has settings of its own."""
-    training: TrainingSettings = TrainingSettings()
+    training: TranslationTrainingSettings = TranslationTrainingSettings()
     """How it learns."""
     refinement: RefinementSettings | None = None
     """How it then learns from its own translations; null leaves it as `training` made it."""

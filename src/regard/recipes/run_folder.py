@@ -24,7 +24,7 @@ from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import build_model, parameter_limit
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.auto_settings import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
@@ -222,7 +222,7 @@ class Run(NamedTuple):
 
     recipe: Recipe
     tokenizers: Tokenizers
-    model: AnyModel
+    model: AnyGenerator
     folder: RunFolder
     loaded_from: LoadedFrom | None = None  # None if it was not loaded, or was changed since
 
@@ -276,7 +276,7 @@ def load_run(
 
 def new_model(
     recipe: Recipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
-) -> AnyModel:
+) -> AnyGenerator:
     """The recipe's model, initialized by torch's generator; an error if it is too large."""
     source, target = tokenizers
     in_memory = physical_memory() // BYTES_PER_PARAMETER

@@ -19,6 +19,7 @@ from regard.batching.sampler import (
     sample_batches,
     sample_segmentations,
 )
+from regard.batching.shape_buckets import ShapeBuckets
 from regard.decoding.batch_search import SearchMember, search, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SettingsError, TrainingError
@@ -27,10 +28,11 @@ from regard.evaluation.metrics import VALIDATION_METRICS, MetricOptions, check_a
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.manifest import check_file
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
+from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import Progress, last_progress, load_weights
@@ -38,7 +40,6 @@ from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import (
     Reporter,
     StopRequested,
-    TrainingSettings,
     TrainingTask,
     Validate,
     fit,
@@ -61,7 +62,7 @@ UNLIMITED_LENGTH = 1 << 30
 class TrainingReporter(Reporter, Protocol):
     """Shows how a run goes, from the first file read."""
 
-    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None: ...
+    def prepared(self, inputs: TrainingInputs, model: AnyGenerator) -> None: ...
     def refining(self, steps: int) -> None: ...
 
 
@@ -110,18 +111,25 @@ class _Stage(NamedTuple):
     """What both stages of training share: training on references, and refinement."""
 
     inputs: TrainingInputs
-    model: AnyModel
+    model: AnyGenerator
     reporter: TrainingReporter
     stop_requested: StopRequested
 
     def fit(
         self, recipe: Recipe, loss: LossFn, folder: RunFolder, *, validate_first: bool = False
     ) -> Progress:
-        batches = build_batches(recipe, self.inputs, next(self.model.parameters()).device)
+        model, settings = self.model, recipe.training
+        task = TrainingTask(
+            build_batches(recipe, self.inputs, next(model.parameters()).device),
+            loss,
+            build_validation(recipe, self.inputs),
+            settings.validation.selection,
+            build_buckets(settings, model),
+        )
         return fit(
-            self.model,
-            TrainingTask(batches, loss, build_validation(recipe, self.inputs)),
-            recipe.training,
+            model,
+            task,
+            settings,
             folder=folder.path,
             width=recipe.model.width,
             reporter=self.reporter,
@@ -208,12 +216,17 @@ def _worker_died(status: int) -> TrainingError:
     )
 
 
-def build_loss(settings: TrainingSettings) -> LossFn:
+def build_buckets(settings: TranslationTrainingSettings, model: AnyModel) -> ShapeBuckets:
+    """The shapes to which the batches of a model are padded for CUDA graphs."""
+    return ShapeBuckets(settings.batch_tokens, model.supports_packing, model.max_length)
+
+
+def build_loss(settings: TranslationTrainingSettings) -> LossFn:
     """The loss with the label smoothing and consistency of the settings."""
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
-def warmup_warning(settings: TrainingSettings) -> str:
+def warmup_warning(settings: TranslationTrainingSettings) -> str:
     """The warning for a warm-up that is longer than training."""
     return (
         f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "
@@ -255,7 +268,10 @@ def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
 
 
 def _check_changed_stage(
-    folder: RunFolder, before: TrainingSettings, after: TrainingSettings, group: str
+    folder: RunFolder,
+    before: TranslationTrainingSettings,
+    after: TranslationTrainingSettings,
+    group: str,
 ) -> None:
     """An error if changed settings would have no effect, or fewer steps than were taken."""
     progress = last_progress(folder.path)
@@ -291,7 +307,7 @@ def _with_bleu_tokenizer(
     return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=tokenize)})
 
 
-def _check_max_positions(model: AnyModel, inputs: TrainingInputs) -> None:
+def _check_max_positions(model: AnyGenerator, inputs: TrainingInputs) -> None:
     """An error if a sentence is longer than a model with learned positions allows."""
     if model.max_length is None:
         return
@@ -325,7 +341,7 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
         warn=False,  # not at every validation
     )
 
-    def validate(model: AnyModel) -> Mapping[str, float]:
+    def validate(model: AnyGenerator) -> Mapping[str, float]:
         measured = perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
         answers = search_many([SearchMember(model, ids)], decoding, budget=VALIDATION_BATCH_TOKENS)
         texts = [target.decode(best[0].tokens) for best in answers]
@@ -337,7 +353,7 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
 
 
 def sample_translations(
-    settings: RefinementSettings, model: AnyModel, memory: Memory, lengths: Tensor
+    settings: RefinementSettings, model: AnyGenerator, memory: Memory, lengths: Tensor
 ) -> list[list[Hypothesis]]:
     """Sampled translations of each of B sources; the seed comes from torch's generator."""
     decoding = DecodingSettings(
@@ -367,8 +383,8 @@ def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
 
 
 def refinement_training_settings(
-    training: TrainingSettings, settings: RefinementSettings
-) -> TrainingSettings:
+    training: TranslationTrainingSettings, settings: RefinementSettings
+) -> TranslationTrainingSettings:
     """Settings of the training loop for refinement: those of `training`, with some replaced."""
     optimizer = training.optimizer.model_copy(update={"learning_rate": settings.learning_rate})
     validation = training.validation.model_copy(

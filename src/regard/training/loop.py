@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
@@ -18,12 +18,11 @@ from regard.batching.collate import PositionedBatch
 from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
 from regard.batching.prefetch import prefetch
 from regard.batching.sampler import StreamPosition
-from regard.batching.shape_buckets import ShapeBuckets
+from regard.batching.shape_buckets import Buckets, ExactShapes
 from regard.errors import RunError, TrainingError
-from regard.evaluation.metrics import METRICS, SelectionCriterion
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel
-from regard.settings import NumPositions, Settings
+from regard.settings import Settings
 from regard.training.checkpoints import (
     Checkpoint,
     Progress,
@@ -60,14 +59,10 @@ PREFETCH_DEPTH = 16  # batches prepared before they are needed
 
 
 class ValidationSettings(Settings):
-    """When and how the model is tried on held-out pairs."""
+    """When the model is tried on held-out data."""
 
     every: PositiveInt = 500
     """Steps between two validations."""
-    by: SelectionCriterion = "bleu"
-    """What decides which weights are best: a score of decoded text, or the loss on given text."""
-    sentences: PositiveInt = 500
-    """At most so many held-out sentences are decoded each time (the loss is taken over all)."""
     patience: PositiveInt | None = None
     """Stop after so many validations in a row without a new best; null never stops early."""
 
@@ -78,18 +73,9 @@ class TrainingSettings(Settings):
     steps: PositiveInt = 10_000
     """Updates of the weights."""
     seed: NonNegativeInt = 1
-    """Decides the first weights, the order of the pairs and what dropout drops."""
-    batch_tokens: int = Field(default=4096, ge=1, le=1 << 24)
-    """Positions in a batch: pairs times the longer side, padding included."""
+    """Decides the first weights, the order of the examples and what dropout drops."""
     accumulate: PositiveInt = 1
     """Batches whose gradients are summed into one step."""
-    max_tokens: NumPositions = 256
-    """Pairs with a side of more tokens are left out of training, and counted."""
-    label_smoothing: float = Field(default=0.1, ge=0, lt=1)
-    """Share of each label that goes to all tokens of the vocabulary alike."""
-    consistency: float = Field(default=0.0, ge=0)
-    """What it costs when two draws of dropout disagree on the same pair (Liang et al. 2021,
-    R-Drop; they use 5): doubles the work of a step and helps small corpora; 0 sees pairs once."""
     precision: PrecisionName = "auto"
     """What the products are computed in; the weights themselves stay float32. `auto`: bfloat16
     where the device has instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or
@@ -134,8 +120,16 @@ class Reporter(Protocol):
 
 
 BatchesFrom = Callable[[StreamPosition], Iterator[PositionedBatch]]
-Validate = Callable[[AnyModel], Mapping[str, float]]
+Validate = Callable[[Any], Mapping[str, float]]
+"""The scores of a model of the task."""
 StopRequested = Callable[[], bool]
+
+
+class Selection(NamedTuple):
+    """The number of a validation that decides which weights are best."""
+
+    name: str
+    lower_is_better: bool
 
 
 class TrainingTask(NamedTuple):
@@ -144,6 +138,9 @@ class TrainingTask(NamedTuple):
     batches: BatchesFrom  # streams the training batches, from a position on
     loss: LossFn
     validate: Validate  # the scores of a model in evaluation mode
+    selection: Selection = Selection("loss", lower_is_better=True)
+    buckets: Buckets[Any] = ExactShapes()  # to which shapes batches are padded for CUDA graphs
+    has_perplexity: bool = True  # whether `Loss.nll` is a likelihood, whose perplexity is logged
 
 
 def fit(
@@ -203,7 +200,7 @@ class _Training:
         self.parameters = dict(model.named_parameters())
         self.device = next(iter(self.parameters.values())).device
         self.precision = resolve_precision(settings.precision, self.device)
-        self.reporter, self.run_validation = reporter, task.validate
+        self.reporter, self.task = reporter, task
         self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.optimizer = build_optimizer(model, settings.optimizer)
         decay = settings.moving_average
@@ -212,10 +209,10 @@ class _Training:
         self.last_time, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
         self.expert_load = ExpertLoad()
-        self.step = self._build_step(task.loss)
+        self.step = self._build_step()
 
-    def _build_step(self, loss: LossFn) -> TrainingStep:
-        s, use_bf16 = self.settings, self.precision == "bfloat16"
+    def _build_step(self) -> TrainingStep:
+        loss, s, use_bf16 = self.task.loss, self.settings, self.precision == "bfloat16"
         if use_bf16 and self.device.type == "cpu":
             limit_onednn_caches()
         context = StepContext(
@@ -233,8 +230,8 @@ class _Training:
         if not capture:
             return EagerStep(context)
         require_cuda_graphs(self.device)
-        buckets = ShapeBuckets(s.batch_tokens, self.model.supports_packing, self.model.max_length)
-        return CudaGraphStep(context, buckets, CudaGraphs(self.device), self.reporter.noted)
+        capturer = CudaGraphs(self.device)
+        return CudaGraphStep(context, self.task.buckets, capturer, self.reporter.noted)
 
     # -- checkpoints ------------------------------------------------------------------------
 
@@ -317,7 +314,7 @@ class _Training:
         positioned = [next(stream) for _ in range(self.settings.accumulate)]
         batches, step = [one.batch for one in positioned], self.progress.step + 1
         self.step(batches, lr=self._learning_rate(step), step=step)
-        self.tokens += sum(batch.num_tokens for batch in batches)
+        self.tokens += sum(batch.num_labels for batch in batches)
         self.progress = replace(self.progress, step=step, position=positioned[-1].next_position)
 
     def _learning_rate(self, step: int) -> float:
@@ -340,7 +337,7 @@ class _Training:
         loss, nll = (self.totals / self.tokens).tolist()
         numbers = {
             "loss": loss,
-            "perplexity": math.exp(min(nll, 700)),
+            **({"perplexity": math.exp(min(nll, 700))} if self.task.has_perplexity else {}),
             "learning_rate": self._learning_rate(self.progress.step),
             "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
             "epoch": self.progress.position.epoch,
@@ -397,20 +394,19 @@ class _Training:
     def _scores(self) -> Mapping[str, float]:
         """The scores of the model; an error if its training has diverged."""
         self.model.eval()
-        numbers = self.run_validation(self.model)
+        numbers = self.task.validate(self.model)
         if not all(map(math.isfinite, numbers.values())):
-            raise self._divergence_error("the loss on the validation pairs is not a number")
+            raise self._divergence_error("the loss on the validation data is not a number")
         if (loss := numbers.get("loss", 0.0)) > DIVERGED_LOSS:
             raise self._divergence_error(
-                f"the loss on the validation pairs is {loss:.4g} nats a token"
+                f"the loss on the validation data is {loss:.4g} nats a token"
             )
         return numbers
 
     def _selection_score(self, numbers: Mapping[str, float]) -> float:
         """The score that decides which weights are best: the higher the better."""
-        by = self.settings.validation.by
-        lower_is_better = by == "loss" or METRICS[by].lower_is_better
-        return -numbers[by] if lower_is_better else numbers[by]
+        name, lower_is_better = self.task.selection
+        return -numbers[name] if lower_is_better else numbers[name]
 
     @contextmanager
     def _swapped_weights(self, values: Sequence[Tensor] | None) -> Iterator[None]:
@@ -440,7 +436,7 @@ class _Training:
         if progress.step < settings.steps:
             self.reporter.noted(
                 f"stopped after {progress.step:,} of {settings.steps:,} steps: "
-                f"{progress.stale} validations brought no better {settings.validation.by}"
+                f"{progress.stale} validations brought no better {self.task.selection.name}"
             )
         weights = self.folder / "weights"
         with self._swapped_weights(self.ema.shadow if self.ema else None):
@@ -462,7 +458,7 @@ class _Training:
             numbers = self._scores()
         self.metrics.add("average", self.progress.step, numbers)
         value, best = self._selection_score(numbers), self.progress.best[0][0]
-        by, helps = self.settings.validation.by, value >= best
+        by, helps = self.task.selection.name, value >= best
         chosen = "the average" if helps else "the best"
         self.reporter.noted(
             f"the best {len(self.progress.best)} weights averaged: {by} {abs(value):.2f}, "

@@ -10,7 +10,7 @@ from regard.kernels import cross_entropy
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.kernels.dispatch import use_kernel
 from regard.models.contracts import AnyModel, OutputProjection
-from regard.types import Batch, Routing
+from regard.types import AnyBatch, Routing
 
 CHUNK_LOGITS_CPU = 1 << 22  # logits of a chunk on a CPU: as many as its caches hold
 CHUNK_LOGITS_GPU = 1 << 28  # enough to keep any device busy: half a gigabyte in bfloat16
@@ -26,16 +26,16 @@ class Loss(NamedTuple):
 
 
 def batch_loss(
-    model: AnyModel, batch: Batch, smoothing: float, *, consistency: float = 0.0
+    model: AnyModel, batch: AnyBatch, smoothing: float, *, consistency: float = 0.0
 ) -> Loss:
-    """The cross-entropy of a batch, plus the balance losses of the model's expert layers.
+    """The cross-entropy of a batch, plus the model's penalty and its experts' balance losses.
 
     With `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop),
     so that a token weighs the same as without.
     """
     copies = 2 if consistency else 1
     inputs = batch.duplicated() if consistency else batch
-    features, routings = model.training_features(inputs)  # (copies * M, D)
+    features, routings, penalty = model.training_features(inputs)  # (copies * M, D)
     compiled = torch.compiler.is_compiling()  # the compiler decides which logits are kept
     output = None if consistency or compiled else model.output_layer()
     if output is not None:
@@ -46,7 +46,9 @@ def batch_loss(
         if consistency:
             first, second = logits.chunk(2)  # (M, V) each
             loss = loss + consistency * symmetric_kl(first, second, batch.labels)
-    loss = loss / copies + batch.num_tokens * sum(routing.balance_loss for routing in routings)
+    loss = loss / copies + batch.num_labels * sum(routing.balance_loss for routing in routings)
+    if penalty is not None:
+        loss = loss + batch.num_labels * penalty
     return Loss(loss, nll / copies, routings)
 
 

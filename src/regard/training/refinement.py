@@ -10,11 +10,11 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from torch import Tensor
 
 from regard.batching.collate import pad
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.settings import Settings
 from regard.text.special_tokens import BOS, EOS, PAD
 from regard.training.loss import Loss
-from regard.types import Batch, Hypothesis, Memory, Routing
+from regard.types import Batch, Hypothesis, Memory, Padded, Routing
 
 
 class RefinementSettings(Settings):
@@ -47,7 +47,7 @@ class RefinementSettings(Settings):
     """Stop after so many validations in a row without a new best; null never stops early."""
 
 
-SampleFn = Callable[[AnyModel, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
+SampleFn = Callable[[AnyGenerator, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
 """A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N samples
 for each source, drawn from all tokens but PAD and BOS."""
 RewardFn = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
@@ -71,7 +71,12 @@ class WeightedSamples(NamedTuple):
 
 
 def refinement_loss(
-    model: AnyModel, batch: Batch, *, draw: SampleFn, reward: RewardFn, likelihood: float
+    model: AnyGenerator,
+    batch: Batch[Padded],
+    *,
+    draw: SampleFn,
+    reward: RewardFn,
+    likelihood: float,
 ) -> Loss:
     """Minus the paper's mixed objective (equation 9), summed over the pairs of a batch.
 
@@ -84,21 +89,20 @@ def refinement_loss(
     was_training = model.training
     model.eval()
     try:
-        memory = model.encode(batch.source)
-        lengths = batch.target.mask.sum(1)  # (B,) BOS in the place of EOS
+        memory = model.encode(batch.inputs)
+        lengths = batch.decoder_input.mask.sum(1)  # (B,) BOS in the place of EOS
         samples_of_batch = draw(model, memory, lengths)
-        padded = zip(batch.target.ids.tolist(), lengths.tolist(), strict=True)
+        padded = zip(batch.decoder_input.ids.tolist(), lengths.tolist(), strict=True)
         references = [tuple(ids[1:length]) for ids, length in padded]
         answers, mean = weight_samples(samples_of_batch, references, reward, likelihood)
         scored = _token_log_probs(model, memory, answers)
     finally:
         model.train(was_training)
     estimate = (scored.weights * scored.log_probs).sum()
-    nll = -scored.log_probs[: batch.num_tokens].detach().sum()  # the references come first
-    routings = memory.routings + scored.routings
-    balance_loss = batch.num_tokens * sum(one.balance_loss for one in routings)
+    nll = -scored.log_probs[: batch.num_labels].detach().sum()  # the references come first
+    balance_loss = batch.num_labels * sum(one.balance_loss for one in scored.routings)
     loss = estimate.detach() - estimate + likelihood * (nll + balance_loss) - mean
-    return Loss(loss, nll, routings)
+    return Loss(loss, nll, scored.routings)
 
 
 def weight_samples(
@@ -138,7 +142,7 @@ class _TokenLogProbs(NamedTuple):
 
 
 def _token_log_probs(
-    model: AnyModel, memory: Memory, answers: Sequence[WeightedSample]
+    model: AnyGenerator, memory: Memory, answers: Sequence[WeightedSample]
 ) -> _TokenLogProbs:
     """The log-probability of each token of the answers."""
     device = memory.states.device

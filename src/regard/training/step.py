@@ -9,9 +9,9 @@ from torch import Tensor
 
 from regard.models.contracts import AnyModel
 from regard.training.loss import Loss
-from regard.types import Batch, Routing, Site
+from regard.types import AnyBatch, Routing, Site
 
-LossFn = Callable[[AnyModel, Batch], Loss]
+LossFn = Callable[[AnyModel, AnyBatch], Loss]
 TrainingPrecision = Literal["float32", "bfloat16"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 IDLE_SHARE = 0.1  # an expert that gets less than this part of a fair share counts as idle
@@ -96,7 +96,7 @@ class StepContext(NamedTuple):
 class TrainingStep(Protocol):
     """Updates the weights by some batches."""
 
-    def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
+    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
         """Step number `step`, from 1, with the learning rate `lr`."""
         ...
 
@@ -109,8 +109,8 @@ class EagerStep:
         self.parameters = list(context.model.parameters())
         self.device = self.parameters[0].device
 
-    def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
-        context, tokens = self.context, sum(batch.num_tokens for batch in batches)
+    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
+        context, tokens = self.context, sum(batch.num_labels for batch in batches)
         for batch in batches:
             with context.autocast():
                 loss = context.loss(context.model, batch.to(self.device))

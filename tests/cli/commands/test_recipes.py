@@ -51,7 +51,7 @@ def test_the_schema_knows_every_setting():
         *("name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
         *("input", "evaluation"),
     }
-    assert schema["$defs"]["TrainingSettings"]["properties"]["steps"]["description"]
+    assert schema["$defs"]["TranslationTrainingSettings"]["properties"]["steps"]["description"]
 
 
 def test_the_page_of_settings():

@@ -19,7 +19,7 @@ from regard.decoding.search import step
 from regard.decoding.search.step import SearchConfig
 from regard.decoding.settings import DecodingSettings
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from variants import V_TARGET, VARIANTS, tiny
 
 B, S, WORDS = 9, 5, 3
@@ -29,7 +29,8 @@ BEAM = DecodingSettings.model_validate(
 STEADY = [
     name
     for name in VARIANTS
-    if (model := tiny(name).model).static_state or model.to_static.__func__ is not Model.to_static
+    if (model := tiny(name).model).static_state
+    or model.to_static.__func__ is not Generator.to_static
 ]
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 

@@ -13,7 +13,7 @@ from regard.inspection.recording.recorder import (
     record_attention,
 )
 from regard.models.build import FAMILIES
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS
 from regard.text.tokenizer import Tokenizer
@@ -50,7 +50,7 @@ class Halves(Tokenizer):
     sample_segmentation = _card = _split_surfaces = encode
 
 
-class Fake(Model):
+class Fake(Generator):
     """Its attention is drawn at random, but always the same for the same place."""
 
     def __init__(self, stepwise=False):

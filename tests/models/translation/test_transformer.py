@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -205,7 +207,7 @@ def test_training_features_compile_to_one_graph():
     source = Padded(torch.randint(V, (B, S)), REAL)
     target = Padded(torch.randint(V, (B, T)), REAL[:, :T])
     places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
-    batch = Batch(source, target, places, places, cells)
+    batch = Batch(replace(source, indices=cells), target, places, places)
     compiled = torch.compile(model.training_features, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(batch).features, model.training_features(batch).features)
     torch.compiler.reset()
@@ -218,7 +220,7 @@ def test_packed_sentences_may_be_no_longer_than_learned_positions():
     source = Padded(torch.zeros(B, S).long(), REAL)
     places = REAL.flatten().nonzero().squeeze(1)
     with pytest.raises(TextError, match=f"sentence of {S} tokens is longer than the {S - 1}"):
-        model.training_features(Batch(source, source, places, places, places))
+        model.training_features(Batch(replace(source, indices=places), source, places, places))
 
 
 def settings(norm):

@@ -1,5 +1,6 @@
 import random
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -8,7 +9,7 @@ from pydantic import ValidationError
 
 from recorders import Counted, EagerReplay
 from regard.batching.collate import collate
-from regard.batching.shape_buckets import ShapeBuckets, pad_to_shape
+from regard.batching.shape_buckets import ShapeBuckets
 from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.build import build_model
@@ -206,7 +207,7 @@ def test_putting_a_batch_changes_the_values_and_not_the_place():
     place = one[0].labels.data_ptr()
     copy_batch(other[0], one[0])
     assert torch.equal(one[0].labels, other[0].labels)
-    assert torch.equal(one[0].source.ids, other[0].source.ids)
+    assert torch.equal(one[0].inputs.ids, other[0].inputs.ids)
     assert one[0].labels.data_ptr() == place
 
 
@@ -245,10 +246,12 @@ def test_what_is_compiled_is_not_captured():
 def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype, budget):
     model, source, target = tiny(name, dtype=dtype)
     places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
-    batch = Batch(source, target, places, torch.randint(V_TARGET, places.shape), cells)
+    batch = Batch(
+        replace(source, indices=cells), target, places, torch.randint(V_TARGET, places.shape)
+    )
     buckets = ShapeBuckets(budget, model.supports_packing, model.max_length)
-    filled = pad_to_shape(batch, buckets.shape(batch), packed=model.supports_packing)
-    assert filled.num_tokens > batch.num_tokens
+    filled = buckets.pad(batch, buckets.shape(batch))
+    assert filled.num_labels > batch.num_labels
     assert (source.ids.numel() > budget) == (budget == 10)
     weights, found = list(model.parameters()), []
     for one in (batch, filled):
@@ -287,7 +290,7 @@ def test_a_captured_step_learns_what_a_plain_one_learns(name, where, budget):
     for captured in (False, True):
         model, source, target = tiny(name, dtype=torch.float32)
         places, cells = (x.mask.flatten().nonzero().squeeze(1) for x in (target, source))
-        batch = Batch(source, target, places, target.ids.flatten()[places], cells)
+        batch = Batch(replace(source, indices=cells), target, places, target.ids.flatten()[places])
         there = torch.device(where)
         capturer = (CudaGraphs(there) if where == "cuda" else EagerReplay()) if captured else None
         seen, notes = four_steps(model.to(there), batch, budget, capturer=capturer)

@@ -35,7 +35,7 @@ from regard.decoding.search.step import SearchConfig, SearchState, advance, trun
 from regard.decoding.settings import DecodingSettings
 from regard.kernels.beam_update import NBest
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.types import Padded
 
 MAX_CAPTURED_HYPOTHESES = 1280
@@ -83,7 +83,7 @@ class StaticInputs(NamedTuple):
         """All tensors that differ from batch to batch."""
         rules, penalties = self.config.rules, self.config.penalties
         by_sentence = rules.prefixes, penalties.lengths, penalties.min_factors
-        return *(x for source in self.sources for x in source), self.limits, *by_sentence
+        return *(x for source in self.sources for x in source.tensors()), self.limits, *by_sentence
 
 
 class CapturedSearch:
@@ -91,7 +91,7 @@ class CapturedSearch:
 
     def __init__(
         self,
-        models: Sequence[AnyModel],
+        models: Sequence[AnyGenerator],
         vocabulary: int,
         capturer: CudaGraphs,
         shape: SearchShape,
@@ -171,7 +171,7 @@ class CudaGraphCache:
     """
 
     def __init__(
-        self, models: Sequence[AnyModel], vocabulary: int, capturer: CudaGraphs, max_bytes: int
+        self, models: Sequence[AnyGenerator], vocabulary: int, capturer: CudaGraphs, max_bytes: int
     ) -> None:
         self.failed: str | None = None
         self._models, self._vocabulary = models, vocabulary

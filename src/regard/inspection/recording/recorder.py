@@ -15,7 +15,7 @@ from regard.inspection.recording.attention_map import (
     build_attention_maps,
     build_axis,
 )
-from regard.models.contracts import AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.text.special_tokens import BOS, EOS
 from regard.text.tokenizer import Tokenizer
 from regard.types import AttentionHook, Padded, Site
@@ -86,7 +86,7 @@ def compose_hooks(*hooks: AttentionHook) -> AttentionHook:
 
 @torch.inference_mode()
 def record_attention(
-    model: AnyModel,
+    model: AnyGenerator,
     source: Padded,
     target: Padded,
     *,
@@ -110,7 +110,7 @@ def record_attention(
     return AttentionRecording(source.to(cpu), target.to(cpu), recorder.weights())
 
 
-def count_heads(model: AnyModel) -> dict[Part, dict[int, int]]:
+def count_heads(model: AnyGenerator) -> dict[Part, dict[int, int]]:
     """The number of heads of each layer, by part; parts without attention are left out.
 
     Models do not list their attention layers, so this runs the model on an empty sentence.

@@ -13,11 +13,11 @@ from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import RecurrentState
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.text.special_tokens import PAD
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded
+from regard.types import AttentionHook, Features, Memory, Padded
 
 
 class ByteNetSettings(Settings):
@@ -109,7 +109,7 @@ class CausalBlock(ResidualBlock):
         return self._after_convolution(x, inner), window
 
 
-class ByteNet(Model[ByteNetState]):
+class ByteNet(Generator[Padded, Memory, ByteNetState]):
     """A decoder stacked on the encoder, column upon column, without attention.
 
         z = norm(encoder(E_s s_1, …, E_s s_|s|, E_s pad, …))   over |t̂| = a|s| + b columns
@@ -158,10 +158,10 @@ class ByteNet(Model[ByteNetState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         missing = target.ids.shape[1] - memory.states.shape[1]
         columns = F.pad(memory.states, (0, 0, 0, missing))  # (B, T, D): what is too much is cut
-        return DecoderOutput(self._run_decoder(columns, target.ids)[0])
+        return Features(self._run_decoder(columns, target.ids)[0])
 
     def start(self, memory: Memory) -> ByteNetState:
         sentences = len(memory.states)

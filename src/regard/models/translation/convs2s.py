@@ -21,10 +21,10 @@ from regard.attention.positions import (
 from regard.attention.score_functions import DotScore
 from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, NumPositions, Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 SQRT_HALF = math.sqrt(0.5)
 """A sum of two times this has their variance, where they are independent and alike."""
@@ -151,7 +151,7 @@ class ConvDecoderLayer(nn.Module):
         return SQRT_HALF * (self.past(x) + h), window
 
 
-class ConvS2S(Model[AttentionDecoderState]):
+class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
     """Gated convolutions on both sides, and an attention in every layer of the decoder.
 
     With e and g the vectors of source and target tokens, their positions added, and z what the
@@ -204,9 +204,9 @@ class ConvS2S(Model[AttentionDecoderState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         features, _ = self._run_decoder(target.ids, self.start(memory), None, hook)
-        return DecoderOutput(features)
+        return Features(features)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         windows = tuple(layer.convolution.zero_state(len(memory.mask)) for layer in self.decoder)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.deep_lstm import AttentionLstm
 from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Routing, Site
+from regard.types import AttentionHook, Features, Memory, Padded, Routing, Site
 
 
 class BottomOutput(NamedTuple):
@@ -31,7 +31,7 @@ class UpperOutput(NamedTuple):
     routings: tuple[Routing, ...] = ()
 
 
-class DeepLstmModel(Model[AttentionDecoderState]):
+class DeepLstmModel(Generator[Padded, Memory, AttentionDecoderState]):
     """A decoder of which, under teacher forcing, only the bottom layer goes step by step.
 
     The others then run over the whole target in one call. The first state is zeros.
@@ -53,14 +53,14 @@ class DeepLstmModel(Model[AttentionDecoderState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         x = self.dropout(self.target(target.ids))  # (B, T, E)
         kv = self.bottom.prepare(memory.states)
         contexts, outputs = self.bottom(x, kv, memory.mask, hook=hook)  # (B, T, ·)
         features, _, routings = self.run_upper(
             BottomOutput(x, contexts, outputs), target.mask, None
         )
-        return DecoderOutput(features, routings)
+        return Features(features, memory.routings + routings)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         rows = len(memory.mask)

@@ -19,7 +19,7 @@ from regard.attention.multihead import (
 from regard.layers.initialization import xavier_linears
 from regard.models.translation.transformer import TransformerBase, TransformerState
 from regard.models.translation.transformer_settings import StackSettings, TransformerSettings
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 
 class FeedbackSettings(StackSettings):
@@ -89,14 +89,14 @@ class Feedback(TransformerBase[MemoryAttention]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length, state, columns = x.shape[1], self.start(memory), []
         padded_hook = None if hook is None else _padded_hook(hook, length)
         for column in self.add_positions(x, self.target_positions, 0, length).unbind(1):
             features, state = self._advance(column[:, None], state, padded_hook)  # (B, 1, D)
             columns.append(features)
-        return DecoderOutput(torch.cat(columns, 1))  # (B, T, D)
+        return Features(torch.cat(columns, 1))  # (B, T, D)
 
     def start(self, memory: Memory) -> TransformerState:
         rows, _, width = memory.states.shape

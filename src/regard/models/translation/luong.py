@@ -14,10 +14,10 @@ from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import NumLayers, NumPositions, Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 PAPER_SCORES: dict[str, ScoreName] = {
     "dot": "dot",
@@ -69,7 +69,7 @@ class LuongSettings(Settings):
         return self
 
 
-class Luong(Model[AttentionDecoderState]):
+class Luong(Generator[Padded, Memory, AttentionDecoderState]):
     """A decoder with attention from its new state, whose output is computed from both.
 
         h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
@@ -105,7 +105,7 @@ class Luong(Model[AttentionDecoderState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         x, state = self.dropout(self.target(target.ids)), self.start(memory)  # (B, T, E)
         if not self.input_feeding:
             hidden = self.decoder(x, memory.extras)  # (B, T, D)
@@ -117,7 +117,7 @@ class Luong(Model[AttentionDecoderState]):
                 feature, state = self._advance(column, state, hook)
                 columns.append(feature)
             features = torch.cat(columns, 1)  # (B, T, D)
-        return DecoderOutput(self.dropout(features))
+        return Features(self.dropout(features))
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         hidden_states = tuple(h[:, None] for h in memory.extras)  # each (B, 1, D)

@@ -15,10 +15,10 @@ from regard.layers.recurrent import (
     RecurrentEncoder,
     check_reading,
 )
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import RecurrentState
 from regard.settings import NumLayers, Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded
+from regard.types import AttentionHook, Features, Memory, Padded
 
 
 class RnnSettings(Settings):
@@ -45,7 +45,7 @@ class RnnSettings(Settings):
         return self
 
 
-class RnnEncoderDecoder(Model[RecurrentState]):
+class RnnEncoderDecoder(Generator[Padded, Memory, RecurrentState]):
     """p(y | x) where all that the decoder learns of x is the encoder's last state."""
 
     static_state = True
@@ -72,9 +72,9 @@ class RnnEncoderDecoder(Model[RecurrentState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         x = self.dropout(self.target(target.ids))  # (B, T, D)
-        return DecoderOutput(self.dropout(self.decoder(x, memory.extras)))
+        return Features(self.dropout(self.decoder(x, memory.extras)))
 
     def start(self, memory: Memory) -> RecurrentState:
         return RecurrentState(tuple(h[:, None] for h in memory.extras))  # each (B, 1, D)

@@ -13,10 +13,10 @@ from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
-from regard.models.contracts import Model
+from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.settings import Settings, Width
-from regard.types import AttentionHook, DecoderOutput, Memory, Padded, Site
+from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 
 class RnnSearchSettings(Settings):
@@ -36,7 +36,7 @@ class RnnSearchSettings(Settings):
     """On token vectors and before the output layer (the paper has none)."""
 
 
-class RnnSearch(Model[AttentionDecoderState]):
+class RnnSearch(Generator[Padded, Memory, AttentionDecoderState]):
     """Attention from the last state of the decoder, with the context as input of the next.
 
     Appendix A.2, with h_j the annotations (both directions side by side):
@@ -73,7 +73,7 @@ class RnnSearch(Model[AttentionDecoderState]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         embedded = self.dropout(self.target(target.ids))  # (B, T, E)
         state = self.start(memory)
         before, contexts = [], []
@@ -81,7 +81,7 @@ class RnnSearch(Model[AttentionDecoderState]):
             before.append(state.hidden_states[0])
             context, state = self._attend(column, state, hook)
             contexts.append(context)
-        return DecoderOutput(self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1)))
+        return Features(self._read_out(torch.cat(before, 1), embedded, torch.cat(contexts, 1)))
 
     def start(self, memory: Memory) -> AttentionDecoderState:
         keys = self.score.prepare(memory.states)  # (B, S, A)

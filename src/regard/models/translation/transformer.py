@@ -25,9 +25,9 @@ from regard.attention.varlen import PackedLayout
 from regard.kernels.dropout import Dropout
 from regard.layers.experts import Experts
 from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
-from regard.models.contracts import Model, OutputProjection
+from regard.models.contracts import Generator, OutputProjection
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.types import AttentionHook, Batch, DecoderOutput, Memory, Padded, Routing, Site
+from regard.types import AttentionHook, Batch, Features, Memory, Padded, Routing, Site
 
 ENCODER_CHUNK_TOKENS = 1024
 """Source positions encoded at a time on a CPU, to stay in its caches and need less padding."""
@@ -96,7 +96,7 @@ class TransformerLayer(nn.Module, Generic[OwnT]):
         return LayerOutput(self.around_feed.post(x, self.feed(normed), self.feed.outer), ())
 
 
-class TransformerBase(Model[TransformerState], Generic[OwnT]):
+class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]):
     """A Transformer's encoder, and a decoder whose self-attention is `own`."""
 
     def __init__(
@@ -137,7 +137,7 @@ class TransformerBase(Model[TransformerState], Generic[OwnT]):
         states = self.embeddings.source.new_zeros(sentences, length, self.embeddings.width)
         size = max(1, ENCODER_CHUNK_TOKENS // max(1, length))
         for first in range(0, sentences, size):
-            ids, mask = (x[first : first + size] for x in source)
+            ids, mask = (x[first : first + size] for x in (source.ids, source.mask))
             longest = max(1, int(mask.sum(1).max()))
             chunk = self._encode(Padded(ids[:, :longest], mask[:, :longest]), None)
             states[first : first + size, :longest] = chunk.states
@@ -209,7 +209,7 @@ class Transformer(TransformerBase[SelfAttention]):
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
-    ) -> DecoderOutput:
+    ) -> Features:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length = x.shape[1]
         x = self.add_positions(x, self.target_positions, 0, length)
@@ -219,23 +219,27 @@ class Transformer(TransformerBase[SelfAttention]):
             mask = torch.ones(1, 1, 1, length, dtype=torch.bool, device=x.device)
         attention = PaddedAttention("decoder", target.mask, mask, hook, memory)
         x, routings = _run_layers(self.decoder, x, attention)
-        return DecoderOutput(self.decoder_norm(x), routings)
+        return Features(self.decoder_norm(x), memory.routings + routings)
 
-    def training_features(self, batch: Batch) -> DecoderOutput:
+    def training_features(
+        self, batch: Batch[Padded], *, hook: AttentionHook | None = None
+    ) -> Features:
         """Without padding, if the settings and the precision allow it."""
-        if not self.supports_packing or self.embeddings.source.dtype == torch.float64:
-            return super().training_features(batch)
-        source_layout = PackedLayout.of(batch.source.mask, batch.source_indices)
-        target_layout = PackedLayout.of(batch.target.mask, batch.target_indices)
-        x = self.embeddings.of_source(source_layout.pack(batch.source.ids))  # (N, D)
+        source, target, places = batch.inputs, batch.decoder_input, batch.positions
+        packs = self.supports_packing and self.embeddings.source.dtype != torch.float64
+        if hook is not None or not packs or source.indices is None or places is None:
+            return super().training_features(batch, hook=hook)
+        source_layout = PackedLayout.of(source.mask, source.indices)
+        target_layout = PackedLayout.of(target.mask, places)
+        x = self.embeddings.of_source(source_layout.pack(source.ids))  # (N, D)
         x = self._add_packed_positions(x, self.source_positions, source_layout)
         x, routings = _run_layers(self.encoder, x, PackedAttention("encoder", source_layout))
         memory = self.encoder_norm(x)
-        x = self.embeddings.of_target(target_layout.pack(batch.target.ids))  # (M, D)
+        x = self.embeddings.of_target(target_layout.pack(target.ids))  # (M, D)
         x = self._add_packed_positions(x, self.target_positions, target_layout)
         attention = PackedAttention("decoder", target_layout, (memory, source_layout))
         x, more = _run_layers(self.decoder, x, attention)
-        return DecoderOutput(self.decoder_norm(x), routings + more)
+        return Features(self.decoder_norm(x), routings + more)
 
     def _add_packed_positions(
         self, x: Tensor, positions: Positions | None, layout: PackedLayout

@@ -7,7 +7,7 @@ one more updates the weights. The first batch of each shape is run without a gra
 and loads all kernels, and the second is captured. Replays draw new random numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from regard.batching.shape_buckets import BatchShape, ShapeBuckets, pad_to_shape
+from regard.batching.shape_buckets import Buckets
 from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
 from regard.models.contracts import AnyModel
 from regard.training.loss import Loss
 from regard.training.step import EagerStep, LossFn, StepContext
-from regard.types import Batch
+from regard.types import AnyBatch
 
 MAX_SHAPES = 96  # shapes to capture; batches of others are run without a graph
 
@@ -44,14 +44,14 @@ class CudaGraphStep:
     def __init__(
         self,
         context: StepContext,
-        buckets: ShapeBuckets,
+        buckets: Buckets[Any],
         capturer: CudaGraphs,
         note: Callable[[str], None],
     ) -> None:
         self.context, self.buckets, self.capturer, self.note = context, buckets, capturer, note
         model = context.model
         # Models that do not pack may use their weights otherwise than in matrix products.
-        self.loss: Callable[[Batch], Loss] = (
+        self.loss: Callable[[AnyBatch], Loss] = (
             Bf16Loss(context.loss, model)
             if model.supports_packing
             else partial(context.loss, model)
@@ -63,16 +63,16 @@ class CudaGraphStep:
             torch.zeros((), device=self.device) for _ in range(3)
         )
         self.totals_before = torch.zeros_like(context.totals)
-        self.static_batches: dict[BatchShape, Batch] = {}
-        self.warmed_up: set[BatchShape | None] = set()
-        self.replays: dict[BatchShape | None, Replay] = {}
+        self.static_batches: dict[Hashable, AnyBatch] = {}
+        self.warmed_up: set[Hashable] = set()
+        self.replays: dict[Hashable, Replay] = {}
         """The graph of each shape; for None, the update by the gradients of several batches."""
         self.fallback: EagerStep | None = None
         for group in context.optimizer.param_groups:
             group["lr"] = self.lr
             group["capturable"] = self.device.type == "cuda"
 
-    def __call__(self, batches: Sequence[Batch], *, lr: float, step: int) -> None:
+    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
         if self.fallback is None:
             try:
                 self._step(batches, lr, step)
@@ -82,8 +82,8 @@ class CudaGraphStep:
                 self.fallback = self._fall_back()
         self.fallback(batches, lr=lr, step=step)
 
-    def _step(self, batches: Sequence[Batch], lr: float, step: int) -> None:
-        ema, tokens = self.context.ema, sum(batch.num_tokens for batch in batches)
+    def _step(self, batches: Sequence[AnyBatch], lr: float, step: int) -> None:
+        ema, tokens = self.context.ema, sum(batch.num_labels for batch in batches)
         with self.capturer.side_stream():
             self.totals_before.copy_(self.context.totals)
             self.inverse_tokens.fill_(1 / tokens)
@@ -110,13 +110,13 @@ class CudaGraphStep:
             group["capturable"] = False
         return EagerStep(context)
 
-    def _train_on(self, batch: Batch, work: Callable[[Batch], None]) -> None:
+    def _train_on(self, batch: AnyBatch, work: Callable[[AnyBatch], None]) -> None:
         """Run, capture or replay `work` with a batch."""
         shape = self.buckets.shape(batch)
         if shape not in self.static_batches and len(self.static_batches) >= MAX_SHAPES:
             work(batch.to(self.device))
             return
-        filled = pad_to_shape(batch, shape, packed=self.buckets.packed)
+        filled = self.buckets.pad(batch, shape)
         if shape in self.static_batches:
             copy_batch(filled, self.static_batches[shape])
         elif shape in self.warmed_up:
@@ -125,7 +125,7 @@ class CudaGraphStep:
             filled = filled.to(self.device)
         self._warm_up_or_replay(shape, partial(work, self.static_batches.get(shape, filled)))
 
-    def _warm_up_or_replay(self, key: BatchShape | None, work: Replay) -> None:
+    def _warm_up_or_replay(self, key: Hashable, work: Replay) -> None:
         """Run `work` the first time, capture it the second time, and replay it from then on."""
         if key not in self.warmed_up:
             work()
@@ -135,7 +135,7 @@ class CudaGraphStep:
             self.replays[key] = self.capturer.capture(work)
         self.replays[key]()
 
-    def _whole_step(self, batch: Batch) -> None:
+    def _whole_step(self, batch: AnyBatch) -> None:
         """A step of one batch; its gradients are freed."""
         self._accumulate_grads(batch)
         self._update_weights()
@@ -146,7 +146,7 @@ class CudaGraphStep:
         self._update_weights()
         self.context.optimizer.zero_grad(set_to_none=False)
 
-    def _accumulate_grads(self, batch: Batch) -> None:
+    def _accumulate_grads(self, batch: AnyBatch) -> None:
         context = self.context
         with context.autocast():
             loss = self.loss(batch)
@@ -164,13 +164,9 @@ class CudaGraphStep:
             context.ema.update_by_device_weight(self.parameters, self.ema_weight)
 
 
-def copy_batch(batch: Batch, static: Batch) -> None:
+def copy_batch(batch: AnyBatch, static: AnyBatch) -> None:
     """Copy a batch to a static one of the same shape, without waiting for the device."""
-    copy_to_static(_batch_tensors(batch), _batch_tensors(static))
-
-
-def _batch_tensors(batch: Batch) -> tuple[Tensor, ...]:
-    return *batch.source, *batch.target, batch.target_indices, batch.labels, batch.source_indices
+    copy_to_static(batch.tensors(), static.tensors())
 
 
 class Bf16Loss:
@@ -189,7 +185,7 @@ class Bf16Loss:
             for kind, weight in layer.named_parameters(recurse=False)
         }
 
-    def __call__(self, batch: Batch) -> Loss:
+    def __call__(self, batch: AnyBatch) -> Loss:
         device_type = batch.labels.device.type
         if not torch.is_autocast_enabled(device_type):
             return self.loss_module.forward(batch)
@@ -207,7 +203,7 @@ class _LossModule(nn.Module):
         super().__init__()
         self.loss, self.model = loss, model
 
-    def forward(self, batch: Batch) -> Loss:
+    def forward(self, batch: AnyBatch) -> Loss:
         return self.loss(self.model, batch)
 
 

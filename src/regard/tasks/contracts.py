@@ -1,0 +1,79 @@
+"""The interface of all tasks but translation, by which runs are trained, evaluated and loaded."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+
+from regard.models.contracts import AnyModel
+from regard.settings import Settings
+from regard.training.loop import TrainingSettings, TrainingTask
+
+SplitName = Literal["train", "valid", "test"]
+Notify = Callable[[str], None]  # shows a message about progress
+
+
+class TaskRecipe(Settings):
+    """What every recipe says, whatever is learned."""
+
+    task: str
+    """What is learned."""
+    name: str
+    """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
+    about: str = ""
+    """What the recipe is for, in a sentence or two."""
+    model: Any
+    """What learns: `family` says which model."""
+    training: TrainingSettings
+    """How it learns."""
+
+
+RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
+ModelT = TypeVar("ModelT", bound=AnyModel)
+
+
+class Evaluation(NamedTuple):
+    """What `regard evaluate` prints of a run."""
+
+    numbers: Mapping[str, float]  # by name, in the order in which they are shown
+    notes: tuple[str, ...] = ()  # how they were counted
+
+
+class Task(ABC, Generic[RecipeT, ModelT]):
+    """Data and vocabularies of a run, and what its model learns from them.
+
+    `prepare` makes the files of a run's data folder, unless they exist, and `load` reads what a
+    trained model needs of them. What they write is checked by the run's manifest.
+    """
+
+    recipe_class: ClassVar[type[TaskRecipe]]
+
+    def __init__(self, recipe: RecipeT, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
+
+    @abstractmethod
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        """Read the corpus into the run's folder; a run that is `resumed` keeps what it read."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Read what `prepare` wrote, as far as `new_model` and inference need it."""
+
+    @abstractmethod
+    def new_model(self) -> ModelT:
+        """A model of the recipe, its weights drawn from torch's generator."""
+
+    @abstractmethod
+    def training(self, model: ModelT) -> TrainingTask:
+        """What the training loop needs."""
+
+    @abstractmethod
+    def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:
+        """The numbers of a trained model on a split."""
+
+    @abstractmethod
+    def summary(self) -> dict[str, str]:
+        """What was read, as training shows it before it begins: name -> text."""
+
+
+AnyTask = Task[Any, Any]
