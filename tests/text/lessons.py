@@ -6,7 +6,7 @@ from regard.text.build import train_tokenizer
 from regard.text.ragged import flatten
 from regard.text.settings import TokenizerSettings
 
-KINDS = ("bpe", "characters", "unigram", "words")
+KINDS = ("bpe", "characters", "unigram", "whitespace", "words")
 SUBWORDS = ("bpe", "unigram")
 
 TEXTS = (

@@ -160,7 +160,17 @@ def test_special_ids_are_shown_but_not_spelled(kind):
     assert tokenizer.decode(framed) == "Jane visits"
     assert tokenizer.word_ids(framed) == [None, *tokenizer.word_ids(ids), None, None, None]
     assert tokenizer.pieces(range(4)) == list(SPECIAL_PIECES)
-    assert tokenizer.decode([*ids, UNK]) == "Jane visits⁇"
+    space = " " if kind == "whitespace" else ""  # an unknown word has its space with it
+    assert tokenizer.decode([*ids, UNK]) == f"Jane visits{space}⁇"
+
+
+@every_kind
+def test_a_text_cut_behind_line_ends_has_the_same_ids(kind):
+    tokenizer = learned(kind)
+    first, *others = lines = ["Jane\n", "  visits\n", "\n", "Africa in  September.\n", " !"]
+    parts = tokenizer.encode([first]) + tokenizer.encode_continued(others)
+    [ids] = tokenizer.encode(["".join(lines)])
+    assert [i for part in parts for i in part] == ids
 
 
 @every_kind
@@ -204,9 +214,9 @@ def test_text_that_is_no_unicode_is_refused(kind):
 @every_kind
 def test_text_is_normalised_before_it_is_cut(kind):
     tokenizer = learned(kind, lowercase=True, form="nfkc")
-    [ids] = tokenizer.encode(["ＪＡＮＥ visite l'e\u0301te\u0301"])
+    [ids] = tokenizer.encode(["ＪＡＮＥ visite l'e\u0301te\u0301."])
     assert UNK not in ids
-    assert tokenizer.decode(ids) == "jane visite l'été"
+    assert tokenizer.decode(ids) == "jane visite l'été."
 
 
 @every_kind
@@ -256,7 +266,7 @@ def test_fingerprints_tell_tokenizers_apart(kind):
     if kind in SUBWORDS:
         changes += [{"sampling": 0.1}, {"sampling": 0.2}, {"size": 350}, {"byte_fallback": False}]
     else:
-        changes += [{"min_count": 6}, {"size": 12}]
+        changes += [{"min_count": 6}, {"size": 11}]
     prints = [learned(kind, **change).fingerprint() for change in changes]
     prints += [learned(other).fingerprint() for other in KINDS if other != kind]
     assert len({*prints}) == len(prints)

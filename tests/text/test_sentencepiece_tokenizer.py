@@ -12,12 +12,13 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from regard.errors import TextError
 from regard.text import sentencepiece_tokenizer
-from regard.text.build import train_tokenizer
+from regard.text.build import load_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
-from regard.text.special_tokens import UNK
+from regard.text.special_tokens import SPECIAL_PIECES, UNK
 from text.lessons import SUBWORDS, TEXTS, learned, sampled
 
 every_kind = pytest.mark.parametrize("kind", SUBWORDS)
@@ -249,3 +250,36 @@ def test_another_process_learns_and_samples_the_same(kind):
     )
     assert json.loads(done.stdout) == [tokenizer.fingerprint(), sampled(tokenizer, TEXTS, 5)]
     assert done.stderr == ""  # SentencePiece keeps quiet
+
+
+def byte_level():
+    return train_tokenizer(TEXTS, TokenizerSettings(size=400, byte_level=True))
+
+
+@pytest.mark.parametrize(
+    "text", ["Jane  visits\n\n Africa — ▁▅\0\t\x85 été 😀 <s>\ufdd0", "", " ", *{*TEXTS}]
+)
+def test_byte_level_subwords_give_back_any_text(text):
+    tokenizer = byte_level()
+    [ids] = tokenizer.encode([text])
+    assert UNK not in ids
+    assert tokenizer.decode(ids) == text
+    assert "".join(tokenizer.surfaces(text)) == text
+
+
+def test_byte_level_pieces_may_be_parts_of_characters(tmp_path):
+    tokenizer = byte_level()
+    spelled = {tokenizer._id_bytes[i] for i in range(len(SPECIAL_PIECES), tokenizer.size)}
+    assert {bytes([n]) for n in range(256)} <= spelled
+    assert "हि".encode()[:2] in spelled
+    assert not any(len(piece) > 1 and b"\n" in piece for piece in spelled)
+    tokenizer.save(tmp_path, "both")
+    assert load_tokenizer(tmp_path, "both").encode(TEXTS) == tokenizer.encode(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"kind": "unigram"}, {"kind": "words"}, {"sampling": 0.1}, {"byte_fallback": False}]
+)
+def test_byte_level_is_refused_where_it_does_nothing(wrong):
+    with pytest.raises(ValidationError, match="byte_level"):
+        TokenizerSettings(**{"byte_level": True, **wrong})

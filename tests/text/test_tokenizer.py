@@ -242,3 +242,16 @@ def test_too_high_a_min_count_is_an_error():
     )
     with pytest.raises(TextError, match=expected):
         CharacterTokenizer.train(["aab", "a"], TokenizerSettings(kind="characters", min_count=4))
+
+
+def test_white_space_separates_words_that_were_tokenised_before():
+    tokenizer = train_tokenizer(
+        ["it was n't <unk> , N %", "it was"], TokenizerSettings(kind="whitespace", size=0)
+    )
+    assert tokenizer.size == 4 + 6
+    [ids] = tokenizer.encode(["it <unk> n't mars ,"])
+    assert tokenizer.pieces(ids) == ["▁it", "<unk>", "▁n't", "<unk>", "▁,"]
+    assert tokenizer.decode(ids) == "it ⁇ n't ⁇ ,"
+    assert tokenizer.decode(ids, tokenizer.surfaces("it <unk> n't mars ,")[1::2]) == (
+        "it <unk> n't mars ,"
+    )

@@ -2,7 +2,9 @@
 
 import gzip
 import hashlib
+import lzma
 import os
+import tarfile
 import time
 import zlib
 from http.client import HTTPException
@@ -25,6 +27,8 @@ class KnownFile(NamedTuple):
     sha256: str  # of its unzipped contents: the same text may have been zipped in many ways
     url: str | None = None  # where it can be fetched, gzipped or not; None if nowhere
     advice: str = ""  # what else to do where it is missing and cannot be fetched
+    archive: str | None = None  # a tar archive under a data folder that may hold it instead
+    member: str = ""  # its path inside the archive
 
 
 def data_folder() -> Path | None:
@@ -54,13 +58,39 @@ def get_file(file: KnownFile) -> Path:
         return path
     if cached.is_file() and _checksum(cached) == file.sha256:
         return cached
+    if folder is not None and file.archive and (folder / file.archive).is_file():
+        return _extract(folder / file.archive, file, cached)
     if file.url is None:
         raise CorpusError(
-            f"{file.path}: found neither in $REGARD_DATA ({folder or 'not set'}) nor in the cache "
-            f"({cache_folder()}), and no address serves it; put it there: the sha256 of its "
-            f"contents, unzipped, is {file.sha256}{file.advice and '. '}{file.advice}"
+            f"{file.archive or file.path}: found neither in $REGARD_DATA ({folder or 'not set'}) "
+            f"nor in the cache ({cache_folder()}), and no address serves it; put it there: the "
+            f"sha256 of its {_contents(file)} is {file.sha256}{file.advice and '. '}{file.advice}"
         )
     write_atomic(cached, gzip.compress(_fetch(file, cached), mtime=0))
+    return cached
+
+
+def _contents(file: KnownFile) -> str:
+    return f"file {file.member} in it" if file.archive else "contents, unzipped,"
+
+
+def _extract(archive: Path, file: KnownFile, cached: Path) -> Path:
+    """The file out of an archive, checked and kept in the cache."""
+    try:
+        with tarfile.open(archive) as opened:
+            member = opened.extractfile(file.member)
+            content = member.read() if member is not None else b""
+    except (OSError, EOFError, KeyError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
+        raise CorpusError(
+            f"{archive}: {file.member} cannot be read from it ({error}); copy the archive again"
+        ) from None
+    found = hashlib.sha256(content).hexdigest()
+    if found != file.sha256:
+        raise CorpusError(
+            f"{archive}: its {file.member} is not the file that is known by this name: the sha256 "
+            f"should be {file.sha256} and is {found}; replace the archive, or remove it"
+        )
+    write_atomic(cached, gzip.compress(content, mtime=0))
     return cached
 
 

@@ -16,6 +16,7 @@ from regard.text.tokenizer import (
     CharacterTokenizer,
     Tokenizer,
     VocabTokenizer,
+    WhitespaceTokenizer,
     WordTokenizer,
     load_card,
     normalize,
@@ -26,6 +27,7 @@ Texts = Callable[[], Iterable[str]]  # a call starts reading at the first text
 
 VOCAB_TOKENIZERS: dict[str, type[VocabTokenizer]] = {
     "words": WordTokenizer,
+    "whitespace": WhitespaceTokenizer,
     "characters": CharacterTokenizer,
 }
 

@@ -1,7 +1,8 @@
 """Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
 
 A `▁` (U+2581) of the text, which would be decoded as a space, is escaped by a Unicode noncharacter,
-as is that one itself; with byte fallback every text round-trips.
+as is that one itself; with byte fallback every text round-trips. With `byte_level`, SentencePiece
+gets a character for each byte of the text in UTF-8 instead.
 """
 
 import codecs
@@ -29,9 +30,13 @@ _ESCAPE, _UNDERSCORE = "\ufdd0", "\ufdd1"
 _TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([{_ESCAPE}{_UNDERSCORE}])|{_UNDERSCORE}")
 
+_BYTE_CHARACTERS = [chr(n if 0x20 <= n < 0x7F else 0x100 + n) for n in range(0x100)]
+"""What stands for each byte with `byte_level`: printable ASCII for itself, else a Latin letter."""
+
 # No piece may contain white space other than U+0020, or `word_ids` would be ambiguous. The trainer
 # makes no piece across a special one, so a special piece is put on both sides of such white space.
 _OTHER_SPACE = re.compile(r"[^\S ]")
+_SPLIT_SPACE = re.compile(r"([^\S ])")
 _BOUNDARY = SPECIAL_PIECES[EOS]
 # Reserved by the trainer, which would drop words that contain these.
 _RESERVED = re.compile("[\0\t\u2585]")
@@ -57,10 +62,10 @@ class SentencePieceTokenizer(Tokenizer):
         """`model` is the content of a SentencePiece `.model` file."""
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
-        super().__init__(settings, [_piece_bytes(self._processor, i) for i in ids], model)
-        self._byte_ids = [i for i in ids if self._processor.is_byte(i)]
-        letters = (i for i in ids if not self._processor.is_byte(i))
-        self._ids = {self._id_bytes[i].decode(): i for i in letters}
+        spell = _spell_bytes if settings.byte_level else _piece_bytes
+        super().__init__(settings, [spell(self._processor, i) for i in ids], model)
+        self._escape = to_byte_characters if settings.byte_level else _escape
+        self._unescape = str if settings.byte_level else _unescape
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._content, self.settings)  # the rest is derived
@@ -68,14 +73,14 @@ class SentencePieceTokenizer(Tokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> "SentencePieceTokenizer":
         """A vocabulary of `texts`, which are normalised already; training is deterministic."""
-        counts = _count_words(texts)
+        counts = (_count_byte_words if settings.byte_level else _count_words)(texts)
         if not counts:
             raise TextError("the training text holds nothing to learn from; add text")
         lines = _bpe_lines(counts) if settings.kind == "bpe" else _unigram_lines(counts)
         return cls(_train(lines, settings), settings)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        escaped = [_escape(self._normalize(text)) for text in texts]
+        escaped = [self._escape(self._normalize(text)) for text in texts]
         if len(escaped) < _MIN_BATCHED_TEXTS:
             return [self._processor.encode(text, out_type=int) for text in escaped]
         threads = -1 if len(escaped) >= _MIN_THREADED_TEXTS else 1
@@ -86,7 +91,17 @@ class SentencePieceTokenizer(Tokenizer):
         return self._sampler.sample(texts, seed) if self.settings.sampling else texts
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        return _unescape(super().decode(ids, unknown))
+        return self._unescape(super().decode(ids, unknown))
+
+    @cached_property
+    def _byte_ids(self) -> list[int]:
+        known = range(len(SPECIAL_PIECES), self.size)
+        return [i for i in known if self._processor.is_byte(i)]
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        known = set(range(len(SPECIAL_PIECES), self.size)).difference(self._byte_ids)
+        return {self._id_bytes[i].decode(): i for i in sorted(known)}
 
     @cached_property
     def _sampler(self) -> "BpeDropout | UnigramSampler":
@@ -99,14 +114,18 @@ class SentencePieceTokenizer(Tokenizer):
         return UnigramSampler(scores, self.settings.sampling, *tables)
 
     def _split_surfaces(self, text: str) -> list[str]:
-        escaped = _escape(text)
+        escaped = self._escape(text)
         ids: list[int] = self._processor.encode(escaped, out_type=int)
         pieces: list[str] = self._processor.encode(escaped, out_type=str)
         unknown = [piece for i, piece in zip(ids, pieces, strict=True) if i == UNK]
         decoder = codecs.getincrementaldecoder("utf-8")()
-        return [_unescape(decoder.decode(spelling)) for spelling in self._bytes_of(ids, unknown)]
+        return [
+            self._unescape(decoder.decode(spelling)) for spelling in self._bytes_of(ids, unknown)
+        ]
 
     def _display(self, spelling: bytes) -> str:
+        if self.settings.byte_level:
+            return super()._display(spelling)
         return super()._display(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))
 
 
@@ -115,6 +134,19 @@ def _piece_bytes(processor: sentencepiece.SentencePieceProcessor, i: int) -> byt
     if processor.is_byte(i):
         return bytes([int(piece[3:5], 16)])  # <0xE2>
     return piece.replace("▁", " ").encode()
+
+
+def _spell_bytes(processor: sentencepiece.SentencePieceProcessor, i: int) -> bytes:
+    """The bytes of a piece of a byte-level vocabulary."""
+    piece: str = processor.id_to_piece(i)
+    return bytes(ord(char) % 0x100 for char in piece.replace("▁", " "))
+
+
+def to_byte_characters(text: str) -> str:
+    """A character for each byte of the text in UTF-8."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_BYTE_CHARACTERS.__getitem__, text.encode()))
 
 
 def _escape(text: str) -> str:
@@ -136,6 +168,26 @@ def _count_words(texts: Iterable[str]) -> Counter[str]:
             part = _RESERVED.sub(_BOUNDARY, word[first : first + _MAX_WORD_CHARACTERS])
             if part.replace(_BOUNDARY, ""):
                 trainable[_OTHER_SPACE.sub(rf"{_BOUNDARY}\g<0>{_BOUNDARY}", part)] += count
+    return trainable
+
+
+def _count_byte_words(texts: Iterable[str]) -> Counter[str]:
+    """`_count_words` of a character for each byte."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text.split(" "))
+    trainable: Counter[str] = Counter()
+    for word, count in counts.items():
+        for first in range(0, len(word), _MAX_WORD_CHARACTERS):
+            part = word[first : first + _MAX_WORD_CHARACTERS]
+            # White space at odd places, what it separates at even ones.
+            split = [to_byte_characters(one) for one in _SPLIT_SPACE.split(part)]
+            split[1::2] = [f"{_BOUNDARY}{space}{_BOUNDARY}" for space in split[1::2]]
+            if part:
+                trainable["".join(split)] += count
+    if trainable:  # every byte gets a piece; as often as any word, so that no limit drops it
+        every_byte = (f"{_BOUNDARY}{char}" for char in _BYTE_CHARACTERS if char != " ")
+        trainable["".join(every_byte)] = max(trainable.values())
     return trainable
 
 
@@ -181,6 +233,8 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
         "num_threads": 4,  # fixed: the order of sums depends on it
         "minloglevel": 2,
     }
+    if settings.byte_level:
+        options |= {"character_coverage": 1.0, "byte_fallback": False}
     for name, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS)):
         options |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
     try:

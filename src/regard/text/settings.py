@@ -10,19 +10,21 @@ from regard.text.special_tokens import SPECIAL_PIECES
 Form = Literal["none", "nfc", "nfkc"]
 
 SUBWORD_KINDS = ("bpe", "unigram")
-SUBWORD_ONLY = ("byte_fallback", "character_coverage", "sampling")
+SUBWORD_ONLY = ("byte_fallback", "byte_level", "character_coverage", "sampling")
 VOCAB_ONLY = ("min_count",)
 
 
 class TokenizerSettings(Settings):
     """One tokenizer: what its pieces are and how they are learned."""
 
-    kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
+    kind: Literal["bpe", "unigram", "words", "whitespace", "characters"] = "bpe"
     """What a piece is: `bpe` and `unigram` cut words into learned subwords and can spell any text;
-    `words` (for scripts with spaces) and `characters` know what the training text held."""
+    `words` (for scripts with spaces) and `characters` know what the training text held, and so does
+    `whitespace`, for text that is tokenised already: each stretch without white space is a piece,
+    and `<unk>` the unknown one."""
     size: int = Field(default=8000, ge=0, le=1_000_000)
     """Pieces in the vocabulary, the four special ones included. A small corpus may give fewer. For
-    `words` and `characters` the most frequent are kept, and 0 keeps all."""
+    `words`, `whitespace` and `characters` the most frequent are kept, and 0 keeps all."""
     form: Form = "nfc"
     """Unicode form of the text: `nfc` gives é one spelling; `nfkc` also turns ﬁ into fi, ² into 2
     and full-width letters into plain ones; `none` leaves the text alone."""
@@ -31,6 +33,10 @@ class TokenizerSettings(Settings):
     byte_fallback: bool = True
     """Spell characters that the vocabulary lacks as UTF-8 bytes, with 256 pieces of its size,
     rather than as unknown. For `bpe` and `unigram`."""
+    byte_level: bool = False
+    """Learn the subwords of the bytes of the text in UTF-8, as GPT-2 does (Radford et al. 2019),
+    instead of its characters: a piece may be a part of a character, and no text is unknown. For
+    `bpe`."""
     character_coverage: Annotated[float, Field(ge=0.98, le=1.0)] = 0.9999
     """Share of the training text whose characters get a piece each; the rarest, beyond it, are
     spelled as bytes, or are unknown without `byte_fallback`. For `bpe` and `unigram`."""
@@ -40,7 +46,7 @@ class TokenizerSettings(Settings):
     the power to which the probabilities of the cuts are raised (0.1 or 0.2 are usual, *less* is
     wilder)."""
     min_count: PositiveInt = 1
-    """How often a piece must occur to be known. For `words` and `characters`."""
+    """How often a piece must occur to be known. For `words`, `whitespace` and `characters`."""
     max_training_texts: PositiveInt = 500_000
     """At most so many texts, picked evenly from all, teach the vocabulary."""
 
@@ -53,6 +59,8 @@ class TokenizerSettings(Settings):
                 raise ValueError(
                     f"{name}: {value} has no effect on kind: {self.kind}; leave it out"
                 )
+        if self.byte_level:
+            self._refuse_beside_byte_level()
         if subwords and self.size == 0:
             raise ValueError(f"size: 0 keeps all pieces, but {self.kind} needs a size to aim at")
         if 0 < self.size <= len(SPECIAL_PIECES):
@@ -60,6 +68,18 @@ class TokenizerSettings(Settings):
                 f"size: {self.size} holds no more than the {len(SPECIAL_PIECES)} special pieces"
             )
         return self
+
+    def _refuse_beside_byte_level(self) -> None:
+        if self.kind != "bpe":
+            raise ValueError(f"byte_level: true has no effect on kind: {self.kind}; leave it out")
+        if self.sampling:
+            raise ValueError(
+                f"sampling: {self.sampling} is not for byte_level: true; set one of them alone"
+            )
+        fields = type(self).model_fields
+        for name in ("byte_fallback", "character_coverage"):
+            if getattr(self, name) != fields[name].default:
+                raise ValueError(f"{name} has no effect with byte_level: true; leave it out")
 
 
 class TextSettings(Settings):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # only training needs arrays: translation must not import Num
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # `\w` excludes combining marks, which would split words.
 _PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
+_SPACED_PIECE = re.compile(r" ?\S+|\s")
 
 
 def normalize(text: str, form: Form, *, lowercase: bool) -> str:
@@ -78,6 +79,16 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, which is normalised as the settings say."""
+
+    def encode_continued(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts that each continue another one behind its end: no space is put before.
+
+        A text that is cut behind line ends has the same ids in parts as in one piece.
+        """
+        if not self.leading_space:
+            return self.encode(texts)
+        first = len(self.encode(["\n"])[0])  # no piece goes on behind a line end
+        return [ids[first:] for ids in self.encode([f"\n{text}" for text in texts])]
 
     @abstractmethod
     def _split_surfaces(self, text: str) -> list[str]:
@@ -200,6 +211,7 @@ class VocabTokenizer(Tokenizer):
     """The most frequent pieces of the training text; all others are unknown."""
 
     required_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are always in the vocabulary
+    unknown_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that never are
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
         """`pieces` exclude the special ones."""
@@ -214,7 +226,7 @@ class VocabTokenizer(Tokenizer):
         learned = [
             piece
             for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-            if count >= settings.min_count and piece not in cls.required_pieces
+            if count >= settings.min_count and piece not in cls.required_pieces + cls.unknown_pieces
         ]
         if not learned:
             most = max(counts.values(), default=0)
@@ -262,6 +274,26 @@ class WordTokenizer(VocabTokenizer):
             else:
                 pieces += [" ", piece[1:]]
         return pieces
+
+
+class WhitespaceTokenizer(VocabTokenizer):
+    """What white space separates, each with the space before it; other white space is pieces.
+
+    For text that is tokenised already. An unknown word is one UNK, and so is `<unk>`.
+    """
+
+    unknown_pieces = (f" {SPECIAL_PIECES[UNK]}", SPECIAL_PIECES[UNK])
+    leading_space = True
+
+    def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
+        super().__init__(pieces, settings)
+        spelled = list(self._id_bytes)
+        spelled[UNK] = f" {UNK_SURFACE}".encode()
+        self._id_bytes = tuple(spelled)
+
+    @staticmethod
+    def split_pieces(text: str) -> list[str]:
+        return _SPACED_PIECE.findall(f" {text}") if text else []
 
 
 class CharacterTokenizer(VocabTokenizer):

