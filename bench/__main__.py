@@ -17,6 +17,7 @@ COMMANDS = {
     "growth": "how time and memory grow with lengths, batches, beams, vocabularies and corpora",
     "alignments": "alignment error rates of every way to read links out of two runs",
     "doctor": "what regard doctor finds in corpora that are damaged on purpose",
+    "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
     "files_entered": "how many files a training step, a translation and a request go through",
     "serve": "how many requests a server answers in a second, and whether rightly",
     "tags": "how many tags of a document come to stand at the words they belong to",
