@@ -33,6 +33,7 @@ from regard.corpora.series import (
     split_targets,
 )
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
+from regard.types import Series
 
 KINDS = {"plain": "none", "linear attention": "linear", "softmax attention": "softmax"}
 SCALINGS: tuple[Scaling, ...] = ("minmax", "window-maxabs")
@@ -91,8 +92,8 @@ def measure(
     mask = torch.ones(train.values.shape[1], dtype=torch.bool)  # (S,)
 
     def forecast(weights: Any, values: Tensor) -> Tensor:
-        rows = mask.expand(len(values), -1)
-        answer: Tensor = functional_call(models[0], (weights, buffers), (values, rows))
+        inputs = Series(values, mask.expand(len(values), -1))
+        answer: Tensor = functional_call(models[0], (weights, buffers), (inputs,))
         return answer
 
     optimizer = torch.optim.Adam(parameters.values(), LEARNING_RATE, eps=1e-7)  # as Keras has it

@@ -108,7 +108,7 @@ class Regions(TensorFields):
 
 @dataclass(frozen=True)
 class Series(TensorFields):
-    """Numbers measured at time steps, padded on the right."""
+    """Numbers measured at time steps, padded on the left: the newest are in the last column."""
 
     values: Tensor  # (B, S, F) F numbers at each step
     mask: Tensor  # (B, S) True where a time step is real

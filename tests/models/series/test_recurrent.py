@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
+from regard.types import Series
 
 B, S, F, D, STEPS = 3, 5, 2, 4, 7
 KINDS = ("none", "linear", "softmax")
@@ -20,9 +21,8 @@ def build(kind, *, features=F, width=D, steps=STEPS):
 
 
 def series(*lengths):
-    """Values (B, S, F) padded on the left, and their mask."""
     mask = torch.arange(S, 0, -1) <= torch.tensor(lengths)[:, None]
-    return torch.randn(len(lengths), S, F, dtype=torch.float64), mask
+    return Series(torch.randn(len(lengths), S, F, dtype=torch.float64), mask)
 
 
 @pytest.mark.parametrize(("kind", "count"), [("none", 11), ("linear", 33), ("softmax", 33)])
@@ -33,12 +33,12 @@ def test_the_lectures_parameters(kind, count):
 
 @every_kind
 def test_it_is_the_formula(kind):
-    model, (values, mask) = build(kind), series(S, 3, 1)
-    found = model(values, mask).detach().numpy()
+    model, inputs = build(kind), series(S, 3, 1)
+    found = model(inputs).detach().numpy()
     p = {name: x.detach().numpy() for name, x in model.named_parameters()}
     for row in range(B):
         h, states = np.zeros(D), []
-        for x in values[row][mask[row]].numpy():
+        for x in inputs.values[row][inputs.mask[row]].numpy():
             h = np.tanh(p["input.weight"] @ x + p["recurrent.weight"] @ h + p["input.bias"])
             states.append(h)
         n = len(states)
@@ -56,28 +56,27 @@ def test_it_is_the_formula(kind):
 
 @every_kind
 def test_padding_changes_nothing(kind):
-    model, (values, mask) = build(kind), series(S, 3, 1)
-    noise = torch.where(mask[..., None], values, 1e3)
-    torch.testing.assert_close(model(noise, mask), model(values, mask), rtol=0, atol=0)
-    shorter = model(values[1:, 2:], mask[1:, 2:])
-    torch.testing.assert_close(shorter, model(values, mask)[1:])
+    model, inputs = build(kind), series(S, 3, 1)
+    values, mask = inputs.tensors()
+    noise = Series(torch.where(mask[..., None], values, 1e3), mask)
+    torch.testing.assert_close(model(noise), model(inputs), rtol=0, atol=0)
+    shorter = Series(values[1:, 2:], mask[1:, 2:])
+    torch.testing.assert_close(model(shorter), model(inputs)[1:])
 
 
 @pytest.mark.parametrize(("kind", "normalized"), [("linear", False), ("softmax", True)])
 def test_a_hook_sees_the_weights_and_whether_they_are_normalized(kind, normalized):
-    model, (values, mask), seen = build(kind), series(S, 3, 1), []
+    model, inputs, seen = build(kind), series(S, 3, 1), []
 
     def record(site, weights, /):
         seen.append((site, weights))
         return weights
 
-    torch.testing.assert_close(
-        model(values, mask, hook=record), model(values, mask), rtol=0, atol=0
-    )
+    torch.testing.assert_close(model(inputs, hook=record), model(inputs), rtol=0, atol=0)
     [(site, weights)] = seen
     assert site.normalized is normalized
     assert weights.shape == (B, 1, 1, S)
-    assert not weights[:, 0, 0][~mask].any()
+    assert not weights[:, 0, 0][~inputs.mask].any()
     if normalized:
         torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, 1).double())
     else:
@@ -86,4 +85,4 @@ def test_a_hook_sees_the_weights_and_whether_they_are_normalized(kind, normalize
 
 def test_a_series_longer_than_its_weights_is_an_error():
     with pytest.raises(ValueError, match="weights for 3 positions, got 5 keys"):
-        build("linear", steps=3)(*series(5))
+        build("linear", steps=3)(series(5))

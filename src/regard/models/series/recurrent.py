@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.score_functions import PositionScore, ScoreFunction, TanhPositionScore
 from regard.layers.initialization import xavier_linears
+from regard.models.contracts import Model
 from regard.settings import NumPositions, Settings, Width
-from regard.types import AttentionHook, Site
+from regard.types import AttentionHook, Batch, Features, Series, Site
 
 
 class SimpleRnnSettings(Settings):
@@ -28,7 +29,7 @@ class SimpleRnnSettings(Settings):
     """The most time steps that attention has weights for; without attention, there is no limit."""
 
 
-class SimpleRnn(nn.Module):
+class SimpleRnn(Model[Series]):
     """h_t = tanh(W x_t + U h_{t-1} + b), h_0 = 0; the forecast is a linear layer of c.
 
     c is the last state, c = Σ_t α_t h_t + b_α (`linear`) or c = Σ_t α_t h_t, where α is the softmax
@@ -53,17 +54,18 @@ class SimpleRnn(nn.Module):
         nn.init.orthogonal_(self.recurrent.weight)
         self.max_length = steps if self.score else None
 
-    def forward(self, values: Tensor, mask: Tensor, *, hook: AttentionHook | None = None) -> Tensor:
-        """The forecast (B, F) after `values` (B, S, F)."""
-        forecast: Tensor = self.output(self.context(values, mask, hook=hook))
-        return forecast
+    def training_features(
+        self, batch: Batch[Series], *, hook: AttentionHook | None = None
+    ) -> Features:
+        return Features(self.context(batch.inputs, hook=hook))
 
-    def context(self, values: Tensor, mask: Tensor, *, hook: AttentionHook | None = None) -> Tensor:
-        """c (B, D) of `values` (B, S, F), of which those with a `mask` (B, S) of True are real.
+    def forward(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
+        """The forecast (B, F) after a series (B, S, F)."""
+        return self.logits(self.context(inputs, hook=hook))
 
-        Padding comes first: attention has its weights by the distance from the last column.
-        """
-        states = self._states(values, mask)  # (B, S, D)
+    def context(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
+        """c (B, D) of a series (B, S, F); attention counts time steps from the last."""
+        states = self._states(inputs)  # (B, S, D)
         if self.score is None:
             return states[:, -1]
         heads = states[:, None]  # (B, 1, S, D)
@@ -71,19 +73,20 @@ class SimpleRnn(nn.Module):
             self.score,
             heads[:, :, -1:],
             KeyValues(self.score.prepare(heads), heads),
-            padding_mask(mask),
+            padding_mask(inputs.mask),
             site=Site("cross", 0),
             hook=hook,
         )[:, 0, 0]  # (B, D)
         return mixed if self.context_bias is None else mixed + self.context_bias
 
-    def _states(self, values: Tensor, mask: Tensor) -> Tensor:
+    def _states(self, series: Series) -> Tensor:
         """The states (B, S, D); padding leaves them as they are."""
+        values, mask = series.values.to(self.input.weight.dtype), series.mask[..., None]
         # Autocast is off: the state would lose small updates.
         with torch.autocast(values.device.type, enabled=False):
-            inputs = self.input(values.to(self.input.weight.dtype))  # (B, S, D)
-            state, states = inputs.new_zeros(inputs[:, 0].shape), []
-            for x, real in zip(inputs.unbind(1), mask[..., None].unbind(1), strict=True):
+            inputs = self.input(values)  # (B, S, D)
+            state, states = torch.zeros_like(inputs[:, 0]), []
+            for x, real in zip(inputs.unbind(1), mask.unbind(1), strict=True):
                 new = torch.tanh(x + F.linear(state, self.recurrent.weight))
                 state = torch.where(real, new, state)  # (B, D)
                 states.append(state)
