@@ -11,7 +11,7 @@ ORDER = [
     {"manifest"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
-    {"text", "attention"},
+    {"text", "images", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},
     {"evaluation"},

@@ -17,6 +17,10 @@ class BadLineError(CorpusError):
     """A line, row or unit of a file cannot be read, while the next one may be."""
 
 
+class PictureError(RegardError):
+    """A file is no picture, or one that cannot be read."""
+
+
 class TextError(RegardError):
     """Text cannot become tokens, or a tokenizer cannot be made or read."""
 

@@ -1,0 +1,168 @@
+"""Picture files of any origin -> red, green and blue bytes, or an error that says what is wrong."""
+
+import io
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from regard.atomic_io import read_limited
+from regard.errors import PictureError
+from regard.settings import abbreviate
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
+"""By Pillow's names. Others are left out, such as EPS, which would start another program."""
+ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".avif")
+"""How the names of pictures end, by which those of a folder are found."""
+MAX_FILE_BYTES = 256 << 20
+MAX_PIXELS = 64_000_000
+"""A few kilobytes can spell a picture that fills the memory: larger ones are not decoded."""
+SMALL_SIDE = 32  # pixels of a shorter side below which a picture hardly shows anything
+EXIF_ORIENTATION = 0x0112
+WHITE = (255, 255, 255)
+MODES_WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
+WIDE_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N", "F")  # more than eight bits a pixel, grey
+
+Bytes = NDArray[np.uint8]
+
+
+class Picture(NamedTuple):
+    """The pixels of a picture, upright, and what a person should know of how they were read."""
+
+    pixels: Bytes  # (height, width, 3) red, green, blue
+    notes: tuple[str, ...] = ()
+
+
+def read_picture(path: str | os.PathLike[str]) -> Picture:
+    """The picture in a file; a `PictureError` for what is none."""
+    file = Path(path)
+    try:
+        content = read_limited(file, max_bytes=MAX_FILE_BYTES)
+    except OSError as error:
+        raise PictureError(f"{file}: cannot be read: {error.strerror or error}") from None
+    return decode_picture(content, str(file))
+
+
+def decode_picture(content: bytes, name: str) -> Picture:
+    """The picture that the bytes of a file spell; errors call it `name`."""
+    if not content:
+        raise PictureError(f"{name}: empty, so that it is no picture")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is wrong is found below, or does not matter
+        try:
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                check_size(image.width, image.height, name)
+                return _decoded(image)
+        except PictureError:
+            raise
+        except Image.DecompressionBombError:
+            raise PictureError(
+                f"{name}: too large: more than {MAX_PIXELS // 1_000_000} megapixels; make it "
+                "smaller first"
+            ) from None
+        except UnidentifiedImageError:
+            raise PictureError(
+                f"{name}: not a picture, or of a kind that is not read; known are "
+                f"{', '.join(FORMATS)}"
+            ) from None
+        except MemoryError:
+            raise PictureError(f"{name}: too large for the memory of this machine") from None
+        except Exception as error:  # each format's decoder raises errors of its own
+            raise PictureError(
+                f"{name}: damaged or cut off: {abbreviate(str(error) or type(error).__name__)}; "
+                "copy or save it again"
+            ) from None
+
+
+def check_size(width: int, height: int, name: str) -> None:
+    """Raise a `PictureError` for a picture of too many pixels, before they are decoded."""
+    if width * height > MAX_PIXELS:
+        raise PictureError(
+            f"{name}: {width:,} × {height:,} pixels are {width * height / 1e6:.0f} megapixels, and "
+            f"at most {MAX_PIXELS // 1_000_000} are read; make it smaller first"
+        )
+
+
+def _decoded(image: Image.Image) -> Picture:
+    """The first frame of an image whose header was read."""
+    notes = []
+    if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
+        notes.append(f"the first of its {getattr(image, 'n_frames', 1)} frames")
+    image.load()
+    if min(image.size) < SMALL_SIDE:
+        notes.append(f"of only {image.width} × {image.height} pixels, enlarged")
+    upright = _upright(image)
+    if upright is not image:
+        notes.append("turned as its EXIF data say")
+    if image.mode == "CMYK":
+        notes.append("converted from CMYK, without a colour profile")
+    if upright.mode in WIDE_MODES:
+        grey, scaled = _to_bytes(np.asarray(upright))
+        notes += [scaled] if scaled else []
+        return Picture(np.repeat(grey[:, :, None], 3, axis=2), tuple(notes))
+    if upright.mode in MODES_WITH_ALPHA or "transparency" in upright.info:
+        upright = upright.convert("RGBA")
+        if np.asarray(upright)[..., 3].min() < 255:
+            notes.append("transparent parts shown on white")
+        behind = Image.new("RGBA", upright.size, (*WHITE, 255))
+        upright = Image.alpha_composite(behind, upright)
+    return Picture(np.array(upright.convert("RGB")), tuple(notes))
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The image turned as a camera noted in its EXIF data; itself where nothing is to be done."""
+    try:
+        if image.getexif().get(EXIF_ORIENTATION, 1) in range(2, 9):
+            return ImageOps.exif_transpose(image)
+    except Exception:  # damaged EXIF data, which are no part of the picture, raise anything
+        return image
+    return image
+
+
+def _to_bytes(grey: NDArray[np.generic]) -> tuple[Bytes, str]:
+    """Grey levels of more than eight bits as bytes, and a note if their scale had to be guessed."""
+    if grey.dtype == np.uint16:
+        return (grey / 257).round().astype(np.uint8), "16 bits a pixel, reduced to 8"
+    values = np.nan_to_num(grey.astype(np.float64))
+    low, high = float(values.min()), float(values.max())
+    if low >= 0 and high <= 1 and grey.dtype.kind == "f":
+        low, high = 0.0, 1.0
+    elif low >= 0 and high <= 65_535 and grey.dtype.kind == "i":
+        low, high = 0.0, 65_535.0
+    scaled = (values - low) / (high - low or 1.0) * 255
+    bits = 8 * grey.dtype.itemsize
+    return scaled.round().astype(np.uint8), f"{bits} bits a pixel, scaled from {low:g} to {high:g}"
+
+
+def crop_square(pixels: Bytes, size: int) -> Bytes:
+    """The square in the middle of a picture (height, width, 3), as (size, size, 3).
+
+    As wide as the shorter side: the whole picture resized, then cropped, would be the same.
+    """
+    height, width = pixels.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    square = pixels[top : top + side, left : left + side]
+    if side == size:
+        return square.copy()
+    image = Image.fromarray(np.ascontiguousarray(square))
+    return np.array(image.resize((size, size), Image.Resampling.BICUBIC))
+
+
+def find_pictures(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
+    """The files named; of a folder all pictures in it and below, sorted by name."""
+    for path in map(Path, paths):
+        if path.is_dir():
+            found = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS]
+            if not found:
+                raise PictureError(
+                    f"{path}: a folder without pictures: no name in it ends in {', '.join(ENDINGS)}"
+                )
+            yield from found
+        else:
+            yield path
