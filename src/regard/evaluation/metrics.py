@@ -4,10 +4,12 @@ selections of lines (bootstrap, comparisons, by length) are cheap.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +22,18 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from regard.errors import CorpusError, SettingsError
 from regard.evaluation.bleu_tokenizer import PACKAGES, BleuTokenizer
+from regard.evaluation.cider import cider_scores
+from regard.text.caption_words import caption_words
 from regard.text.preprocess import require_texts
 
 SPACED_TOKENIZERS: tuple[BleuTokenizer, ...] = ("13a", "none", "intl")
 """Tokenizers for text whose words have spaces between them."""
 MAX_NGRAM = 4
 Counts = NDArray[np.float64]
+Reference = str | tuple[str, ...]  # of a line: one text, or several that are all right
 LineScore = Callable[[str, str], float]  # a hypothesis and its reference -> a number from 0 to 1
+LineScores = Callable[[Sequence[str], Sequence[tuple[str, ...]]], Iterable[float]]
+"""Hypotheses and the references of each -> a number for each."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,13 @@ class MetricOptions:
 
 
 class Metric(ABC):
-    """A number from 0 to 100 (TER may exceed it) for lines and their references."""
+    """A number from 0 to 100 (TER and CIDEr may exceed it) for lines and their references."""
 
     name: str
     lower_is_better = False
 
     @abstractmethod
-    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+    def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
         """The statistics of each of N lines: (N, C)."""
 
     @abstractmethod
@@ -70,12 +77,15 @@ class SacreBleuMetric(Metric):
         metric.num_refs = 1  # for the signature, which sacrebleu has only after the first count
         self._words = _word_tokenizer(MetricOptions(pretokenize)) if pretokenize else None
 
-    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+    def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
+        texts = reference_texts(references)
         if self._words is not None:
-            hypotheses = [" ".join(self._words(line)) for line in hypotheses]
-            references = [" ".join(self._words(line)) for line in references]
-        counts = self._metric._extract_corpus_statistics(hypotheses, [references])
+            cut = self._words
+            hypotheses = [" ".join(cut(line)) for line in hypotheses]
+            texts = [tuple(" ".join(cut(text)) for text in some) for some in texts]
+        streams = list(zip_longest(*texts))  # the first reference of each line, the second, ...
+        counts = self._metric._extract_corpus_statistics(hypotheses, streams)
         return np.array(counts, dtype=np.float64)
 
     def value(self, total: Counts) -> float:
@@ -91,40 +101,70 @@ class SacreBleuMetric(Metric):
 
 
 class LineMean(Metric):
-    """The mean, in percent, of a number from 0 to 1 for each line."""
+    """The mean, in percent, of a number for each line, from 0 to 1 or more."""
 
-    def __init__(self, name: str, score_line: LineScore, lowercase: bool, details: str) -> None:
-        self.name, self._score_line = name, score_line
+    def __init__(self, name: str, score_lines: LineScores, lowercase: bool, details: str) -> None:
+        self.name, self._score_lines, self._num_references = name, score_lines, "1"
         self._details = f"case:{'lc' if lowercase else 'mixed'}|{details}"
 
-    def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
+    def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
-        values = list(map(self._score_line, hypotheses, references))
-        return np.stack([np.array(values), np.ones(len(values))], axis=1)  # (N, 2)
+        texts = reference_texts(references)
+        numbers = {len(some) for some in texts}
+        self._num_references = str(numbers.pop()) if len(numbers) == 1 else "var"
+        values = np.fromiter(self._score_lines(hypotheses, texts), np.float64, len(texts))
+        return np.stack([values, np.ones(len(values))], axis=1)  # (N, 2)
 
     def value(self, total: Counts) -> float:
         return 100 * float(total[0] / total[1])
 
     def signature(self, resamples: int, seed: int) -> str:
         resampling = f"bs:{resamples}|seed:{seed}|" if resamples else ""
-        return f"nrefs:1|{resampling}{self._details}"
+        return f"nrefs:{self._num_references}|{resampling}{self._details}"
+
+
+def best_reference(score_line: LineScore) -> LineScores:
+    """Scores of lines against that of their references which agrees most."""
+    return lambda hypotheses, references: (
+        max(score_line(hypothesis, text) for text in texts)
+        for hypothesis, texts in zip(hypotheses, references, strict=True)
+    )
 
 
 def exact_match(options: MetricOptions) -> Metric:
-    """The percentage of lines equal to their reference, up to white space."""
+    """The percentage of lines equal to their reference, or to one of them, up to white space."""
     fold = str.lower if options.lowercase else str
-    return LineMean(
-        "exact",
-        lambda hypothesis, reference: float(fold(hypothesis).split() == fold(reference).split()),
-        options.lowercase,
-        "space:collapsed",
-    )
+
+    def score_line(hypothesis: str, reference: str) -> float:
+        return float(fold(hypothesis).split() == fold(reference).split())
+
+    return LineMean("exact", best_reference(score_line), options.lowercase, "space:collapsed")
 
 
 def mean_gleu(options: MetricOptions) -> Metric:
     """The mean of the GLEU of sentences (Wu et al. 2016), all of one weight."""
     details = f"tok:{options.tokenize}|ngrams:1-4|mean:sentences"
-    return LineMean("GLEU", line_gleu(options), options.lowercase, details)
+    return LineMean("GLEU", best_reference(line_gleu(options)), options.lowercase, details)
+
+
+def cider_d(options: MetricOptions) -> Metric:
+    """100 times CIDEr-D, as papers give it; see `cider.py`."""
+    words = _word_tokenizer(options)
+
+    def score_lines(
+        hypotheses: Sequence[str], references: Sequence[tuple[str, ...]]
+    ) -> list[float]:
+        cut = [[words(text) for text in texts] for texts in references]
+        return cider_scores([words(line) for line in hypotheses], cut)
+
+    details = f"tok:{options.tokenize}|ngrams:1-4|sigma:6|idf:references"
+    return LineMean("CIDEr-D", score_lines, options.lowercase, details)
+
+
+def bleu_up_to(order: int, options: MetricOptions) -> Metric:
+    """BLEU of n-grams up to an order, not smoothed: on `coco` words, that of COCO captions."""
+    bleu = _bleu(options, max_ngram_order=order, smooth_method="none")
+    return SacreBleuMetric(f"BLEU-{order}", bleu, _own_tokenizer(options))
 
 
 def line_gleu(options: MetricOptions) -> LineScore:
@@ -160,7 +200,9 @@ class MetricSpec:
 
 METRICS: dict[str, MetricSpec] = {
     "bleu": MetricSpec(
-        lambda options: SacreBleuMetric("BLEU", _bleu(options)), validates=True, reported=True
+        lambda options: SacreBleuMetric("BLEU", _bleu(options), _own_tokenizer(options)),
+        validates=True,
+        reported=True,
     ),
     "chrf": MetricSpec(
         lambda options: SacreBleuMetric("chrF2", CHRF(lowercase=options.lowercase)),
@@ -179,6 +221,11 @@ METRICS: dict[str, MetricSpec] = {
     ),
     "gleu": MetricSpec(mean_gleu, validates=True),
     "exact": MetricSpec(exact_match, digits=1, validates=True, reported=True),
+    **{
+        f"bleu-{order}": MetricSpec(partial(bleu_up_to, order), digits=1)
+        for order in range(1, MAX_NGRAM + 1)
+    },
+    "cider": MetricSpec(cider_d, digits=1),
 }
 """Every metric by its name: settings, validation, progress and reports read this table."""
 VALIDATION_METRICS = tuple(name for name, spec in METRICS.items() if spec.validates)
@@ -217,15 +264,31 @@ def check_lines(**lists: Sequence[object]) -> None:
         raise CorpusError(f"there is nothing to measure: no {' and no '.join(lengths)}")
 
 
+def reference_texts(references: Sequence[Reference]) -> list[tuple[str, ...]]:
+    """The references of each line; a `CorpusError` if a line has none."""
+    texts = [(one,) if isinstance(one, str) else one for one in references]
+    if () in texts:
+        raise CorpusError(f"line {texts.index(()) + 1} of {len(texts)} has no reference at all")
+    return texts
+
+
+def _own_tokenizer(options: MetricOptions) -> BleuTokenizer | None:
+    """The tokenizer, if it is none of sacreBLEU's."""
+    return "coco" if options.tokenize == "coco" else None
+
+
 def _word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
     """Cuts a line into the words that BLEU counts."""
+    if options.tokenize == "coco":
+        return caption_words
     tokenizer = _bleu(MetricOptions(options.tokenize, options.lowercase, warn=False)).tokenizer
     fold = str.lower if options.lowercase else str
     return lambda line: tokenizer(fold(line).rstrip()).split()
 
 
-def _bleu(options: MetricOptions) -> BLEU:
-    tokenize = options.tokenize
+def _bleu(options: MetricOptions, **more: Any) -> BLEU:
+    """sacreBLEU's, with `more` options of its own."""
+    tokenize = "none" if options.tokenize == "coco" else options.tokenize  # words, then spaces
     if tokenize in SPM_MODELS:
         url = SPM_MODELS[tokenize]["url"]
         model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]
@@ -237,7 +300,7 @@ def _bleu(options: MetricOptions) -> BLEU:
     # `force` silences the warning that lines look tokenized, which is intended with "none".
     force = tokenize == "none" or not options.warn
     try:
-        return BLEU(tokenize=tokenize, lowercase=options.lowercase, force=force)
+        return BLEU(tokenize=tokenize, lowercase=options.lowercase, force=force, **more)
     except RuntimeError as error:  # raised by sacrebleu if MeCab is not installed
         language = tokenize.partition("-")[0]
         raise SettingsError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -16,8 +17,10 @@ from regard.evaluation.metrics import (
     Metric,
     MetricName,
     MetricOptions,
+    Reference,
     build_metric,
     check_lines,
+    reference_texts,
 )
 from regard.settings import Settings
 from regard.text.word_units import count_units
@@ -32,8 +35,9 @@ class ScoreSettings(Settings):
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("bleu", "chrf", "ter")
     """The metrics, in the order in which they are reported."""
     tokenize: TokenizerChoice = "auto"
-    """How BLEU, GLEU and TER cut lines into words, by sacrebleu's names; `none`: at spaces. `auto`:
-    by the language, or where that is unknown by the script of the references."""
+    """How BLEU, GLEU, TER and CIDEr cut lines into words, by sacrebleu's names; `none`: at spaces;
+    `coco`: as captions of COCO are cut. `auto`: by the language, or where that is unknown by the
+    script of the references."""
     language: str = UNDETERMINED
     """The language of the references."""
     lowercase: bool = False
@@ -70,9 +74,11 @@ class BootstrapScores(NamedTuple):
 
 
 def score(
-    hypotheses: Sequence[str], references: Sequence[str], settings: ScoreSettings | None = None
+    hypotheses: Sequence[str],
+    references: Sequence[Reference],
+    settings: ScoreSettings | None = None,
 ) -> list[Score]:
-    """The scores of `hypotheses` against one reference each, in the order of the settings."""
+    """The scores of `hypotheses` by their references, in the order of the settings."""
     settings = settings or ScoreSettings()
     return [
         score_counts(metric, metric.count(hypotheses, references), settings)
@@ -80,11 +86,13 @@ def score(
     ]
 
 
-def build_metrics(settings: ScoreSettings, references: Sequence[str]) -> list[Metric]:
+def build_metrics(settings: ScoreSettings, references: Sequence[Reference]) -> list[Metric]:
     """The metrics that the settings name, for text such as `references`."""
     tokenize = settings.tokenize
     if tokenize == "auto":
-        tokenize = choose_tokenizer(settings.language, references).name
+        tokenize = choose_tokenizer(
+            settings.language, list(chain.from_iterable(reference_texts(references)))
+        ).name
     options = MetricOptions(tokenize, settings.lowercase, settings.warn)
     return [build_metric(name, options) for name in settings.metrics]
 
@@ -136,7 +144,7 @@ class LengthGroup:
 def score_by_length(
     sources: Sequence[str],
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: Sequence[Reference],
     settings: ScoreSettings,
     num_groups: int = 5,
 ) -> list[LengthGroup]:
@@ -179,7 +187,10 @@ class Comparison:
 
 
 def compare(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], settings: ScoreSettings
+    first: Sequence[str],
+    second: Sequence[str],
+    references: Sequence[Reference],
+    settings: ScoreSettings,
 ) -> list[Comparison]:
     """Compare two systems on the same lines by paired bootstrap resampling (Koehn 2004)."""
     if settings.resamples < MIN_COMPARED_RESAMPLES:
