@@ -1,0 +1,71 @@
+"""Settings -> a corpus of captioned pictures."""
+
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from regard.corpora.captions.caption_files import CaptionFilesSettings, read_caption_files
+from regard.corpora.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
+from regard.corpora.captions.flickr8k import flickr8k
+from regard.corpora.captions.squares import squares
+from regard.corpora.corpus import UNDETERMINED
+from regard.corpora.generated.generator import GeneratedSettings
+from regard.settings import Settings
+
+
+class CaptionCorpusSettings(Settings):
+    """What is learned from: captioned pictures that are known by `name`, or of one's own."""
+
+    name: Literal["flickr8k", "squares"] | None = None
+    """`flickr8k`: 8,000 photographs with five captions each. `squares`: drawn here."""
+    generated: GeneratedSettings | None = None
+    """How many pictures of `squares` are drawn."""
+    train: CaptionFilesSettings | None = None
+    """Pictures and captions of one's own to train on."""
+    valid: CaptionFilesSettings | None = None
+    """Those to validate with; without them, some of `train` are held out."""
+    test: CaptionFilesSettings | None = None
+    """Those to test with; without them, some of `train` are held out."""
+    language: str = UNDETERMINED
+    """The ISO 639 code of the captions' language, where they are one's own."""
+    split: CaptionSplitSettings = CaptionSplitSettings()
+    """How many pictures of one's own are held out."""
+
+    @property
+    def label(self) -> str:
+        """What messages call the corpus."""
+        return self.name or (self.train.captions if self.train else "")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.name is None) == (self.train is None):
+            raise ValueError(
+                "give either train, pictures of your own, or name: flickr8k or squares"
+            )
+        unused = {
+            "generated": self.generated is not None and self.name != "squares",
+            "valid": self.valid is not None and self.name is not None,
+            "test": self.test is not None and self.name is not None,
+            "language": self.language != UNDETERMINED and self.name is not None,
+            "split": self.split != CaptionSplitSettings() and self.name is not None,
+        }
+        if any(unused.values()):
+            names = ", ".join(name for name, is_unused in unused.items() if is_unused)
+            raise ValueError(f"{names} would have no effect on {self.label}")
+        return self
+
+
+def build_caption_corpus(settings: CaptionCorpusSettings) -> CaptionCorpus:
+    """The corpus in three splits."""
+    if settings.name == "flickr8k":
+        return flickr8k()
+    if settings.name == "squares":
+        return squares(settings.generated or GeneratedSettings())
+    given = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    corpus = CaptionCorpus(
+        settings.label,
+        {split: read_caption_files(files) for split, files in given.items() if files is not None},
+        settings.language,
+        f"pictures of the user's own: {settings.label}",
+    )
+    return split_captions(corpus, settings.split)
