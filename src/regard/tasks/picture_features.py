@@ -1,0 +1,97 @@
+"""What a model is given of a picture: regions by a frozen CNN, or its pixels; computed once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
+from regard.corpora.captions.corpus import CaptionedPicture
+from regard.exchange.pretrained_cnn import PretrainedCnn
+from regard.images.picture_files import Picture, crop_square
+from regard.iterate import chunked
+from regard.layers.efficientnet import PICTURE_SIZE, region_shape
+from regard.manifest import sha256
+
+PREPROCESSING = "middle square, bicubic, bytes"
+"""Part of a fingerprint: to be changed with `crop_square`."""
+PICTURES_AT_ONCE = 25
+
+CPU = torch.device("cpu")
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class RegionFeatures:
+    """The states of a frozen CNN after a block, for each region of a picture: (S, D)."""
+
+    pretrained: PretrainedCnn
+    block: int
+    device: torch.device = CPU
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the same picture would give other numbers."""
+        said = f"{self.pretrained.sha256} {self.block} {PREPROCESSING} {PICTURE_SIZE} float16"
+        return sha256(said.encode())
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of regions."""
+        shape = region_shape(self.block)
+        return shape.rows, shape.columns
+
+    @torch.inference_mode()
+    def compute(self, pictures: Sequence[Picture]) -> Array:
+        """(N, S, D), in float16."""
+        cnn = self.pretrained.cnn.to(self.device, memory_format=torch.channels_last)
+        regions = []
+        for some in chunked(pictures, PICTURES_AT_ONCE):
+            pixels = stack_pixels(some, PICTURE_SIZE).to(self.device)  # (B, 3, 224, 224)
+            regions.append(cnn.regions(pixels, self.block).half().cpu().numpy())
+        return np.concatenate(regions)
+
+
+@dataclass(frozen=True)
+class PixelFeatures:
+    """The bytes of a picture's middle: (3, size, size)."""
+
+    size: int
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the same picture would give other numbers."""
+        return sha256(f"pixels {PREPROCESSING} {self.size}".encode())
+
+    def compute(self, pictures: Sequence[Picture]) -> Array:
+        """(N, 3, size, size)"""
+        return stack_pixels(pictures, self.size).contiguous().numpy()
+
+
+PictureFeatures = RegionFeatures | PixelFeatures
+
+
+def stack_pixels(pictures: Sequence[Picture], size: int) -> Tensor:
+    """The middles of pictures, as bytes (B, 3, size, size), channels last in memory."""
+    squares = np.stack([crop_square(picture.pixels, size) for picture in pictures])
+    return torch.from_numpy(squares).permute(0, 3, 1, 2)
+
+
+def prepare_features(
+    features: PictureFeatures,
+    pictures: Sequence[CaptionedPicture],
+    cache: Path,
+    progress: Progress = lambda done: None,
+) -> ArrayStore:
+    """The features of each picture, computed unless they are in the folder `cache` already."""
+    marks = "\n".join(picture.mark for picture in pictures)
+    folder = cache / "pictures" / sha256(f"{features.fingerprint}\n{marks}".encode())[:32]
+
+    def compute(rows: range) -> Array:
+        return features.compute([pictures[row].read() for row in rows])
+
+    return prepare_array_store(folder, len(pictures), compute, progress)
