@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +124,7 @@ def _upright(image: Image.Image) -> Image.Image:
     return image
 
 
-def _to_bytes(grey: NDArray[np.generic]) -> tuple[Bytes, str]:
+def _to_bytes(grey: NDArray[Any]) -> tuple[Bytes, str]:
     """Grey levels of more than eight bits as bytes, and a note if their scale had to be guessed."""
     if grey.dtype == np.uint16:
         return (grey / 257).round().astype(np.uint8), "16 bits a pixel, reduced to 8"

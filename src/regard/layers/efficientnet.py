@@ -108,8 +108,8 @@ class InvertedResidual(nn.Module):
         """(B, inputs, height, width) -> (B, outputs, height / stride, width / stride)"""
         y = F.relu6(self.bn0(self.expand_conv(x)), inplace=True) if self.expands else x
         y = F.relu6(self.bn1(self.depthwise_conv(y)), inplace=True)
-        y = self.bn2(self.project_conv(y))
-        return x + y if self.adds_input else y
+        narrow: Tensor = self.bn2(self.project_conv(y))
+        return x + narrow if self.adds_input else narrow
 
 
 class EfficientNetLite0(nn.Module):

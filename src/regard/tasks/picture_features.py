@@ -48,7 +48,7 @@ class RegionFeatures:
     @torch.inference_mode()
     def compute(self, pictures: Sequence[Picture]) -> Array:
         """(N, S, D), in float16."""
-        cnn = self.pretrained.cnn.to(self.device, memory_format=torch.channels_last)
+        cnn = self.pretrained.cnn.to(self.device)
         regions = []
         for some in chunked(pictures, PICTURES_AT_ONCE):
             pixels = stack_pixels(some, PICTURE_SIZE).to(self.device)  # (B, 3, 224, 224)

@@ -8,7 +8,7 @@ from regard.corpora.captions.caption_files import CaptionFilesSettings, read_cap
 from regard.corpora.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
 from regard.corpora.captions.flickr8k import flickr8k
 from regard.corpora.captions.squares import squares
-from regard.corpora.corpus import UNDETERMINED
+from regard.corpora.corpus import UNDETERMINED, SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.settings import Settings
 
@@ -61,7 +61,11 @@ def build_caption_corpus(settings: CaptionCorpusSettings) -> CaptionCorpus:
         return flickr8k()
     if settings.name == "squares":
         return squares(settings.generated or GeneratedSettings())
-    given = {"train": settings.train, "valid": settings.valid, "test": settings.test}
+    given: dict[SplitName, CaptionFilesSettings | None] = {
+        "train": settings.train,
+        "valid": settings.valid,
+        "test": settings.test,
+    }
     corpus = CaptionCorpus(
         settings.label,
         {split: read_caption_files(files) for split, files in given.items() if files is not None},
