@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from regard.inspection.interventions import ForcedWords as ForcedWords
     from regard.inspection.interventions import Silenced as Silenced
     from regard.pipelines.answer import Answer as Answer
+    from regard.pipelines.load import load as load
     from regard.pipelines.translator import Translator as Translator
-    from regard.pipelines.translator import load as load
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -26,7 +26,7 @@ _HOMES = {
     "RegardError": "regard.errors",
     "Silenced": "regard.inspection.interventions",
     "Translator": "regard.pipelines.translator",
-    "load": "regard.pipelines.translator",
+    "load": "regard.pipelines.load",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -105,8 +105,8 @@ def test_a_file_is_found_by_its_path(tmp_path):
         (
             {"zzz": 1},
             "zzz",
-            "known keys here: name, about, corpus, text, model, training, refinement, decoding, "
-            "evaluation, input",
+            "known keys here: task, name, about, corpus, text, model, training, refinement, "
+            "decoding, evaluation, input",
         ),
     ],
 )

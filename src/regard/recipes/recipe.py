@@ -32,6 +32,7 @@ class Recipe(TaskRecipe):
     """One run of a translator: what it learns from, what it is, how it learns and is used."""
 
     task: Literal["translation"] = "translation"
+    """What is learned; recipes of other tasks have other settings."""
     corpus: CorpusSettings
     """What is learned from."""
     text: TextSettings = TextSettings()

@@ -28,8 +28,11 @@ from regard.recipes.auto_settings import (
     get_path,
     set_values,
 )
+from regard.recipes.paths import TRANSLATION
 from regard.recipes.recipe import Recipe
+from regard.recipes.task_table import recipe_class
 from regard.settings import abbreviate, expectation
+from regard.tasks.contracts import TaskRecipe
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
 MAX_ERRORS_SHOWN = 10  # errors of one recipe that a message lists
@@ -54,9 +57,21 @@ shows what would be chosen.
 
 
 def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The translation recipe in the file `name`, or of that name on the shelf, with overrides."""
+    return require_translation(load_any_recipe(name, overrides), str(name))
+
+
+def load_any_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskRecipe:
     """The recipe in the file `name`, or of that name on the shelf, with `a.b=c` overrides."""
     file = find_recipe(str(name))
-    return make_recipe(read_raw(file, where=file.name), overrides, where=file.name)
+    return make_any_recipe(read_raw(file, where=file.name), overrides, where=file.name)
+
+
+def require_translation(recipe: TaskRecipe, where: str) -> Recipe:
+    """The recipe, if it is one of translation."""
+    if not isinstance(recipe, Recipe):
+        raise SettingsError(f"{where}: its task is {recipe.task}, and this needs translation")
+    return recipe
 
 
 def read_raw(file: Traversable, *, where: str) -> Raw:
@@ -76,14 +91,20 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
 
 
 def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
-    """The recipe of plain values, with `a.b=c` overrides."""
+    """The translation recipe of plain values, with `a.b=c` overrides."""
+    return require_translation(make_any_recipe(raw, overrides, where=where), where)
+
+
+def make_any_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TaskRecipe:
+    """The recipe of plain values, with `a.b=c` overrides; its `task` says of which class."""
     raw = rename_old_settings(raw)
     for override in overrides:
         raw = _override(raw, override)
+    kind = recipe_class(raw.get("task", TRANSLATION), where)
     try:
-        return Recipe.model_validate(raw)
+        return kind.model_validate(raw)
     except ValidationError as error:
-        lines = list(islice(_describe_errors(error, raw, where), MAX_ERRORS_SHOWN))
+        lines = list(islice(_describe_errors(error, raw, where, kind), MAX_ERRORS_SHOWN))
         more = error.error_count() - len(lines)
         rest = [f"{where}: and {more:,} more mistakes"] if more else []
         raise SettingsError("\n".join(lines + rest)) from None
@@ -117,7 +138,7 @@ def _group_of(raw: Raw, setting: str) -> tuple[Raw | None, str]:
     return group if isinstance(group, dict) else None, name
 
 
-def dump_recipe(recipe: Recipe) -> str:
+def dump_recipe(recipe: TaskRecipe) -> str:
     """The recipe as YAML, every default written out."""
     plain = json.loads(recipe.model_dump_json())
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
@@ -165,14 +186,16 @@ def _suggest(wrong: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
-def _describe_errors(error: ValidationError, raw: Raw, where: str) -> Iterator[str]:
+def _describe_errors(
+    error: ValidationError, raw: Raw, where: str, kind: type[TaskRecipe]
+) -> Iterator[str]:
     """A line for each mistake: its key, what was expected and what was given."""
     for mistake in error.errors(include_url=False):
         key = abbreviate(".".join(map(str, _keys(mistake["loc"], raw))))
         value = mistake["input"]
         match mistake["type"]:
             case "extra_forbidden":
-                message = f"unknown key; {_suggest_key(mistake['loc'])}"
+                message = f"unknown key; {_suggest_key(mistake['loc'], kind)}"
             case "missing":
                 message = "missing"
             case "union_tag_not_found" | "union_tag_invalid":
@@ -200,10 +223,10 @@ def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
         yield last
 
 
-def _suggest_key(location: Sequence[int | str]) -> str:
+def _suggest_key(location: Sequence[int | str], kind: type[TaskRecipe]) -> str:
     """The known key closest to an unknown one, or all keys of its group."""
     *outer, last = location
-    wrong, schema = str(last), Recipe.model_json_schema()
+    wrong, schema = str(last), kind.model_json_schema()
     groups = groups_at(schema, schema, outer)
     known = list(dict.fromkeys(key for group in groups for key in group["properties"]))
     nested = (_find_nested_key(schema, group, wrong) for group in groups)

@@ -29,8 +29,15 @@ from regard.recipes.auto_settings import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import dump_recipe, fill_old_defaults, make_recipe, read_raw
+from regard.recipes.recipe_files import (
+    dump_recipe,
+    fill_old_defaults,
+    make_any_recipe,
+    read_raw,
+    require_translation,
+)
 from regard.settings import abbreviate
+from regard.tasks.contracts import TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
@@ -81,13 +88,17 @@ class RunFolder:
         remove_file(self.card)
         remove_file(self.scores)
 
-    def save_recipe(self, recipe: Recipe) -> None:
+    def save_recipe(self, recipe: TaskRecipe) -> None:
         """Write the recipe of the run."""
         self.create()
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
     def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+        """The recipe of a translator's run, with `a.b=c` overrides."""
+        return require_translation(self.load_any_recipe(overrides), str(self.path))
+
+    def load_any_recipe(self, overrides: Sequence[str] = ()) -> TaskRecipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""
         if not self.path.exists():
             raise RunError(f"{self.path}: no such folder")
@@ -102,7 +113,7 @@ class RunFolder:
             changed = manifest.damaged_parts(self.path, RECIPE_FILE, _digest_parts(raw))
             if not changed:
                 break
-        recipe = make_recipe(fill_old_defaults(raw), overrides, where=where)
+        recipe = make_any_recipe(fill_old_defaults(raw), overrides, where=where)
         if wrong := [WEIGHT_SETTINGS[part] for part in changed if part in WEIGHT_SETTINGS]:
             raise DamagedError(
                 f"{self.recipe}: {' and '.join(wrong)}: not what "
@@ -246,16 +257,7 @@ def load_run(
     """The run in a folder, ready to translate on `device`, with its matrices in a `precision`."""
     folder = RunFolder(Path(path))
     recipe = folder.load_recipe()
-    file = folder.weights(weights)
-    if not file.is_file():
-        if weights not in ("model", *NAMED_WEIGHTS):
-            there = ", ".join(NAMED_WEIGHTS)
-            raise RunError(f"{weights}: no such file of weights; there are model, {there}")
-        reached = "a validation" if weights == "model" else "its end"
-        raise RunError(
-            f"{folder.path}: holds no weights {file.name} yet: its training has not "
-            f"reached {reached}; go on with: regard train --resume --out {folder.path}"
-        )
+    file = find_weights(folder, weights)
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_weights(file)
@@ -272,6 +274,21 @@ def load_run(
     quantize(model.to(device).eval(), precision)
     loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
     return Run(recipe, tokenizers, model, folder, loaded_from)
+
+
+def find_weights(folder: RunFolder, weights: str) -> Path:
+    """The file of a run's weights called `weights`, or an error that says what there is."""
+    file = folder.weights(weights)
+    if not file.is_file():
+        if weights not in ("model", *NAMED_WEIGHTS):
+            there = ", ".join(NAMED_WEIGHTS)
+            raise RunError(f"{weights}: no such file of weights; there are model, {there}")
+        reached = "a validation" if weights == "model" else "its end"
+        raise RunError(
+            f"{folder.path}: holds no weights {file.name} yet: its training has not "
+            f"reached {reached}; go on with: regard train --resume --out {folder.path}"
+        )
+    return file
 
 
 def new_model(

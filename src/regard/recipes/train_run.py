@@ -40,6 +40,7 @@ from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import (
     Reporter,
     StopRequested,
+    TrainingSettings,
     TrainingTask,
     Validate,
     fit,
@@ -226,7 +227,7 @@ def build_loss(settings: TranslationTrainingSettings) -> LossFn:
     return partial(batch_loss, smoothing=settings.label_smoothing, consistency=settings.consistency)
 
 
-def warmup_warning(settings: TranslationTrainingSettings) -> str:
+def warmup_warning(settings: TrainingSettings) -> str:
     """The warning for a warm-up that is longer than training."""
     return (
         f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "
@@ -252,12 +253,12 @@ def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
             f"and training cannot change any more; delete {folder.refined.path} to train on"
         )
     if saved.training != recipe.training:
-        _check_changed_stage(folder, saved.training, recipe.training, "training")
+        check_changed_stage(folder, saved.training, recipe.training, "training")
     old, new = saved.refinement, recipe.refinement
     if old is not None and new is not None and old != new:
         before = refinement_training_settings(saved.training, old)
         after = refinement_training_settings(recipe.training, new)
-        _check_changed_stage(folder.refined, before, after, "refinement")
+        check_changed_stage(folder.refined, before, after, "refinement")
     chosen, given = saved.evaluation.tokenize, recipe.evaluation.tokenize
     if "auto" not in (chosen, given) and chosen != given:
         raise SettingsError(
@@ -267,10 +268,10 @@ def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
     return saved
 
 
-def _check_changed_stage(
+def check_changed_stage(
     folder: RunFolder,
-    before: TranslationTrainingSettings,
-    after: TranslationTrainingSettings,
+    before: TrainingSettings,
+    after: TrainingSettings,
     group: str,
 ) -> None:
     """An error if changed settings would have no effect, or fewer steps than were taken."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
@@ -22,10 +22,9 @@ class TaskRecipe(Settings):
     """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
     about: str = ""
     """What the recipe is for, in a sentence or two."""
-    model: Any
-    """What learns: `family` says which model."""
-    training: TrainingSettings
-    """How it learns."""
+    if TYPE_CHECKING:  # every recipe has both, behind its corpus
+        model: Any
+        training: TrainingSettings
 
 
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
@@ -35,8 +34,12 @@ ModelT = TypeVar("ModelT", bound=AnyModel)
 class Evaluation(NamedTuple):
     """What `regard evaluate` prints of a run."""
 
+    split: str  # what was measured: the name of a split, or of a file
     numbers: Mapping[str, float]  # by name, in the order in which they are shown
     notes: tuple[str, ...] = ()  # how they were counted
+
+    def to_json(self) -> dict[str, Any]:
+        return {"split": self.split, **self.numbers, "notes": list(self.notes)}
 
 
 class Task(ABC, Generic[RecipeT, ModelT]):
@@ -66,6 +69,10 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def training(self, model: ModelT) -> TrainingTask:
         """What the training loop needs."""
+
+    @abstractmethod
+    def held_out(self) -> SplitName:
+        """The split to evaluate on: test, or valid where there is no test."""
 
     @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:

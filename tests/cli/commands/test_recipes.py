@@ -48,7 +48,7 @@ def test_a_file_of_ones_own(tmp_path):
 def test_the_schema_knows_every_setting():
     schema = json.loads(run("schema").stdout)
     assert set(schema["properties"]) == {
-        *("name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
+        *("task", "name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
         *("input", "evaluation"),
     }
     assert schema["$defs"]["TranslationTrainingSettings"]["properties"]["steps"]["description"]

@@ -1,5 +1,6 @@
 """`regard evaluate`: scores of a model's translations, alone or against another model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from regard.evaluation.scores import (
 from regard.pipelines.answer import Answer
 from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
 from regard.pipelines.translator import Translator, load
+from regard.recipes.paths import TRANSLATION, run_task_name
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
 
 
 def command(
@@ -61,6 +65,9 @@ def command(
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
     """
+    if (task := run_task_name(Path(model))) != TRANSLATION:
+        _evaluate_task(model, task, weights, device, as_json=json)
+        return
     sources, references = read_eval_data(model, source, reference)
     settings = ScoreSettings(
         metrics=REPORTED_METRICS,
@@ -97,9 +104,7 @@ def command(
     if json:
         print_json(_to_json(cut, scores, perplexity, groups, comparisons))
         return
-    name = " + ".join((model, *(ensemble or ())))
-    if weights != "model":  # the columns of `--against` need different names
-        name = f"{name} ({Path(weights).stem})"
+    name = _column_name(model, ensemble or (), weights)
     out.print(tables.scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
     if perplexity is not None:
         counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
@@ -109,6 +114,22 @@ def command(
         note(f"{truncation_note}{where}")
     _print_groups(groups)
     _print_comparisons(comparisons, name, against or "")
+
+
+def _column_name(model: str, ensemble: Sequence[str], weights: str) -> str:
+    """What scores are headed with; the columns of `--against` need different names."""
+    name = " + ".join((model, *ensemble))
+    return name if weights == "model" else f"{name} ({Path(weights).stem})"
+
+
+def _evaluate_task(model: str, task: str, weights: str, device: str, *, as_json: bool) -> None:
+    """Evaluate a run of another task on its own held-out data."""
+    run = load_task_run(model, task, device=pick_device(device), weights=weights)
+    found = run.task.evaluate(run.model, run.task.held_out())
+    if as_json:
+        print_json(found.to_json())
+    else:
+        tables.print_evaluation(found, model)
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:

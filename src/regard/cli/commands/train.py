@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
 from typer import Argument
 
 from regard.cli.display.console import note, out, print_json
-from regard.cli.display.tables import scores_table
+from regard.cli.display.tables import print_evaluation, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
 from regard.cli.options.shared_options import flag
@@ -15,10 +16,12 @@ from regard.errors import RunError, SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.pipelines.run_evaluation import finish_run
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import load_recipe
+from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.task_run import finish_task_run, train_task
 from regard.recipes.train_run import train
-from regard.training.checkpoints import last_progress
+from regard.tasks.contracts import Evaluation, TaskRecipe
+from regard.training.checkpoints import Progress, last_progress
 from regard.training.signals import StopRequests
 
 
@@ -62,7 +65,7 @@ def command(
         if corpus is not None:
             raise SettingsError("--resume goes on with the run's own data: drop the files")
         folder = _resumed_folder(recipe, out_folder)
-        recipe_to_train = folder.load_recipe(settings or [])
+        recipe_to_train = folder.load_any_recipe(settings or [])
     else:
         recipe_to_train = _load_new(recipe, corpus, settings or [])
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
@@ -75,17 +78,18 @@ def command(
     with StopRequests() as stop:
         try:
             with TerminalReporter(recipe_to_train.training.steps) as reporter:
-                progress = train(
-                    recipe_to_train, folder, device=where, reporter=reporter, stop_requested=stop
-                )
+                progress = _train(recipe_to_train, folder, where, reporter, stop)
         except InterruptedBySignal as signal:
             note(f"stopped at once; what was finished is kept. Go on with: {again}")
             sys.exit(128 + signal.number)
-        refined = last_progress(folder.refined.path) if recipe_to_train.refinement else None
+        refined = last_progress(folder.refined.path)
         if stop.received is not None:
             where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
             note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
             sys.exit(128 + stop.received)
+    if not isinstance(recipe_to_train, Recipe):
+        _report_task(folder, progress, finish_task_run(folder, progress, where), as_json=json)
+        return
     scores = finish_run(folder, progress, where)
     if json:
         steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
@@ -98,12 +102,38 @@ def command(
     note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
 
 
-def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> Recipe:
+def _train(
+    recipe: TaskRecipe,
+    folder: RunFolder,
+    device: torch.device,
+    reporter: TerminalReporter,
+    stop: StopRequests,
+) -> Progress:
+    """Train the recipe's model, of whatever task."""
+    if isinstance(recipe, Recipe):
+        return train(recipe, folder, device=device, reporter=reporter, stop_requested=stop)
+    return train_task(recipe, folder, device=device, reporter=reporter, stop_requested=stop)
+
+
+def _report_task(
+    folder: RunFolder, progress: Progress, found: Evaluation, *, as_json: bool
+) -> None:
+    if as_json:
+        run = {"run": str(folder.path), "step": progress.step}
+        print_json({**run, "scores": found.to_json()})
+        return
+    print_evaluation(found, str(folder.path))
+    note(f"the model is in {folder.path}; its card: {folder.card}")
+
+
+def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> TaskRecipe:
     if name is None and corpus is None:
         raise SettingsError(
             "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
             "--source FILE and --target FILE"
         )
+    if corpus is None and name is not None:
+        return load_any_recipe(name, overrides)
     return corpus_options.recipe_with_corpus(name or corpus_options.OWN_RECIPE, corpus, overrides)
 
 
@@ -114,4 +144,4 @@ def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
     if name is None:
         raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
     is_file = name.endswith((".yaml", ".yml"))
-    return RunFolder(Path("runs") / (load_recipe(name).name if is_file else name))
+    return RunFolder(Path("runs") / (load_any_recipe(name).name if is_file else name))

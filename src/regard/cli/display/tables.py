@@ -6,8 +6,10 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from regard.cli.display.console import note, out
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL, Score
+from regard.tasks.contracts import Evaluation
 
 SIGNIFICANCE_NOTE = f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
 
@@ -52,6 +54,15 @@ def scores_table(scores: list[Score], *, title: str) -> Table:
         rows.append((one.name, f"{one.value:.2f}", span, f"[dim]{escape(one.signature)}[/dim]"))
     columns = ("score", "value", "95% interval", "signature")
     return plain_table(*columns, title=title, right=("value",), rows=rows)
+
+
+def print_evaluation(found: Evaluation, title: str) -> None:
+    """Print the numbers of a run."""
+    rows = [(name, f"{value:,.6g}") for name, value in found.numbers.items()]
+    heading = f"{escape(title)} on {escape(found.split)}"
+    out.print(plain_table("score", "value", title=heading, right=("value",), rows=rows))
+    for line in found.notes:
+        note(line)
 
 
 def cleaning_table(report: CleaningReport) -> Table:

@@ -78,6 +78,11 @@ class TerminalReporter(LiveProgress):
             self._warn(truncated)
         self._begin(prepared.recipe.training.steps)
 
+    def described(self, summary: dict[str, str], model: AnyModel) -> None:
+        for name, text in summary.items():
+            self._say(f"{name:<11} {escape(text)}")
+        self._say(f"parameters  {count_parameters(model):,}")
+
     def refining(self, steps: int) -> None:
         self._say(f"refinement  {steps:,} steps; step 0 is what training ended with")
         self.reset(self._task, total=steps, description="refining", visible=False)
@@ -107,8 +112,9 @@ class TerminalReporter(LiveProgress):
         return (now - then) / max(1, step - first) * (self._steps - step)
 
     def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
-        values = "  ".join(
-            f"{name} {numbers[name]:.{digits}f}" for name, digits in VALIDATION_DIGITS.items()
-        )
+        digits = {name: digits for name, digits in VALIDATION_DIGITS.items() if name in numbers}
+        values = "  ".join(f"{name} {numbers[name]:.{digits[name]}f}" for name in digits)
+        others = (f"{name} {numbers[name]:.4g}" for name in numbers if name not in digits)
+        values = "  ".join((values, *others)).strip()
         mark = " [green]best so far[/green]" if best else ""
         self._say(f"step {step:>7,}  {values}{mark}")

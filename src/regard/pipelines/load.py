@@ -1,0 +1,27 @@
+"""A saved run of any task as a function."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from regard.errors import SettingsError
+from regard.pipelines.translator import load as load_translator
+from regard.recipes.paths import TRANSLATION, run_task_name
+
+PIPELINES: dict[str, str] = {}
+"""Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
+imported when it is needed: a translator that runs in CTranslate2 does without torch."""
+
+
+def load(path: str | Path, *others: str | Path, **options: Any) -> Any:
+    """The pipeline of the run in a folder: a `Translator`, or that of the run's task.
+
+    Of a translator, `others` are further runs of an ensemble, and `options` those of
+    `regard.pipelines.translator.load`; other tasks take `device` and `weights`.
+    """
+    task = run_task_name(Path(path))
+    if task == TRANSLATION or task not in PIPELINES:
+        return load_translator(path, *others, **options)
+    if others:
+        raise SettingsError(f"{path}: its task is {task}, of which there are no ensembles")
+    return import_module(PIPELINES[task]).load(path, **options)

@@ -1,0 +1,163 @@
+"""A recipe of any task but translation -> a trained, evaluated run; and loading it."""
+
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from regard import __version__
+from regard.atomic_io import write_atomic
+from regard.errors import RunError, SettingsError
+from regard.json_files import dump_json
+from regard.models.build import parameter_limit
+from regard.models.contracts import AnyModel
+from regard.recipes.memory import physical_memory
+from regard.recipes.run_folder import (
+    BYTES_PER_PARAMETER,
+    MAX_SHARED_MODULES,
+    PREPARED_FILE,
+    RunFolder,
+    count_parameters,
+    find_weights,
+)
+from regard.recipes.task_table import TASKS
+from regard.recipes.train_run import check_changed_stage, warmup_warning
+from regard.settings import abbreviate
+from regard.tasks.contracts import AnyTask, Evaluation, TaskRecipe
+from regard.training.checkpoints import Progress, check_finite, load_weights
+from regard.training.gpu.cuda_graph_step import require_cuda_graphs
+from regard.training.loop import Reporter, StopRequested, fit
+
+CHANGEABLE_GROUPS = ("name", "about", "training", "decoding")  # of a run that has checkpoints
+
+
+class TaskReporter(Reporter, Protocol):
+    """Shows how a run goes, from the first file read."""
+
+    def described(self, summary: dict[str, str], model: AnyModel) -> None: ...
+
+
+class TaskRun(NamedTuple):
+    """A trained model with its recipe and task."""
+
+    recipe: Any
+    task: AnyTask
+    model: Any
+    folder: RunFolder
+
+
+def train_task(
+    recipe: TaskRecipe,
+    folder: RunFolder,
+    *,
+    device: torch.device,
+    reporter: TaskReporter,
+    stop_requested: StopRequested,
+) -> Progress:
+    """Train the recipe's model in `folder`, from its last checkpoint if there is one."""
+    if recipe.training.capture is True:
+        require_cuda_graphs(device)
+    with folder.locked():
+        resumed = folder.has_checkpoints()
+        if resumed:
+            _check_resumable(recipe, folder)
+        folder.mark_unfinished()
+        folder.save_recipe(recipe)
+        task: AnyTask = TASKS[recipe.task](recipe, folder.path)
+        task.prepare(reporter.noted, resumed=resumed)
+        summary = task.summary()
+        write_atomic(
+            folder.data / PREPARED_FILE, dump_json({"task": recipe.task, **summary}).encode()
+        )
+        settings = recipe.training
+        torch.manual_seed(settings.seed)
+        with parameter_limit(physical_memory() // BYTES_PER_PARAMETER):
+            model = task.new_model().to(device)
+        reporter.described(summary, model)
+        if settings.schedule.warmup > settings.steps:
+            reporter.noted(warmup_warning(settings))
+        return fit(
+            model,
+            task.training(model),
+            settings,
+            folder=folder.path,
+            width=recipe.model.width,
+            reporter=reporter,
+            stop_requested=stop_requested,
+        )
+
+
+def _check_resumable(recipe: TaskRecipe, folder: RunFolder) -> None:
+    """An error unless the new recipe can resume the run in `folder`."""
+    saved = folder.load_any_recipe()
+    for group in type(recipe).model_fields:
+        old, new = getattr(saved, group, None), getattr(recipe, group)
+        if group not in CHANGEABLE_GROUPS and old != new:
+            raise SettingsError(
+                f"{folder.path}: its run was begun with another {group}, which cannot change any "
+                "more; train a new run in another folder with --out"
+            )
+    if saved.training != recipe.training:
+        check_changed_stage(folder, saved.training, recipe.training, "training")
+
+
+def load_task_run(
+    path: Path | str, task: str, *, device: torch.device, weights: str = "model"
+) -> TaskRun:
+    """The run of a `task` in a folder, ready to be used on `device`."""
+    folder = RunFolder(Path(path))
+    recipe = folder.load_any_recipe()
+    if recipe.task != task:
+        raise RunError(
+            f"{folder.path}: its task is {recipe.task}, not {task}; `regard --help` lists the "
+            "commands"
+        )
+    file = find_weights(folder, weights)
+    loaded = load_weights(file)
+    check_finite(file, loaded)
+    room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
+    run_task = TASKS[task](recipe, folder.path)
+    run_task.load()
+    try:
+        with parameter_limit(min(room, physical_memory() // BYTES_PER_PARAMETER)):
+            model = run_task.new_model()
+        model.load_state_dict(loaded)
+    except (SettingsError, RuntimeError) as error:
+        reason = abbreviate(str(error))
+        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
+    return TaskRun(recipe, run_task, model.to(device).eval(), folder)
+
+
+def finish_task_run(folder: RunFolder, progress: Progress, device: torch.device) -> Evaluation:
+    """Measure the run on its test data, or its validation data without any, and write its card."""
+    run = load_task_run(folder.path, folder.load_any_recipe().task, device=device)
+    found = run.task.evaluate(run.model, run.task.held_out())
+    write_atomic(folder.scores, dump_json(found.to_json(), indent=1).encode())
+    write_atomic(folder.card, "\n".join(_card(run, progress, found)).encode())
+    return found
+
+
+def _card(run: TaskRun, progress: Progress, found: Evaluation) -> Iterator[str]:
+    recipe, training = run.recipe, run.recipe.training
+    yield f"# {recipe.name}: {recipe.task}\n"
+    if recipe.about:
+        yield f"{recipe.about}\n"
+    yield f"| on {found.split} | value |\n|---|---:|"
+    for name, value in found.numbers.items():
+        yield f"| {name} | {value:.6g} |"
+    yield "".join(f"\n{note}\n" for note in found.notes)
+    yield "## Data\n"
+    yield from (f"- {name}: {text}" for name, text in run.task.summary().items())
+    yield "\n## Model\n"
+    count = count_parameters(run.model)
+    yield f"{recipe.model.family}, {count:,} parameters; `recipe.yaml` has every setting.\n"
+    yield "## Training\n"
+    yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
+    yield f"- weights: those of step {_best_steps(progress.best)}, best in validation"
+    yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}\n"
+
+
+def _best_steps(best: Sequence[tuple[float, int]]) -> str:
+    return " and ".join(f"{step:,}" for _, step in best)

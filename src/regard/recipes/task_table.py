@@ -1,0 +1,19 @@
+"""Every task but translation, by the name that a recipe's `task` has: the one table of them."""
+
+from regard.errors import SettingsError
+from regard.recipes.paths import TRANSLATION
+from regard.recipes.recipe import Recipe
+from regard.settings import abbreviate
+from regard.tasks.contracts import AnyTask, TaskRecipe
+
+TASKS: dict[str, type[AnyTask]] = {}
+
+
+def recipe_class(task: object, where: str) -> type[TaskRecipe]:
+    """The class of recipes for a task, which messages find in the file `where`."""
+    if task == TRANSLATION:
+        return Recipe
+    if isinstance(task, str) and task in TASKS:
+        return TASKS[task].recipe_class
+    known = ", ".join((TRANSLATION, *TASKS))
+    raise SettingsError(f"{where}: task: unknown, got {abbreviate(repr(task))}; there are {known}")
