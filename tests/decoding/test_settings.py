@@ -35,6 +35,9 @@ def test_options_change_what_they_name_alone():
 def test_a_beam_holds_at_least_the_n_best():
     assert search_settings(RECIPE, n_best=9).beam.size == 9
     assert search_settings(RECIPE, n_best=2).beam.size == 4
+    several = DecodingSettings(n_best=4, beam=BeamSettings(size=4))
+    assert search_settings(several).n_best == search_settings(several, beam=9).n_best == 4
+    assert search_settings(several, beam=2).n_best == 2
     with pytest.raises(SettingsError, match="n_best: must be at least 1"):
         search_settings(RECIPE, n_best=0)
 

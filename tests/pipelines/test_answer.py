@@ -1,5 +1,8 @@
 from dataclasses import replace
 
+import torch
+
+from regard.inspection.recording.attention_map import AttentionMaps, Axis
 from regard.pipelines.answer import Answer, Candidate, build_answer
 from regard.text.build import train_tokenizer
 from regard.text.preprocess import TokenizedLine
@@ -41,6 +44,28 @@ def test_the_n_th_best_of_a_line_is_made_of_those_of_its_parts():
     )
     assert answer.notes == ()
     assert (answer.text, answer.score, str(answer)) == ("Jane Africa", -1.5, "Jane Africa")
+
+
+class Capture:
+    """Stands for the attention of a part between words of so many letters on each side."""
+
+    def __init__(self, source, target):
+        self.axes = Axis((), ("x",) * len(source), (), source), Axis((), ("x",), (), target)
+
+    def attention(self, *, words):
+        return AttentionMaps("cross", torch.zeros(()), self.axes[1], self.axes[0])
+
+    def alignment(self, settings):
+        return frozenset([(0, 0)])
+
+
+def test_each_candidate_has_the_links_of_its_own_parts_counted_over_the_line():
+    parts = [[filled("Jane"), filled("visits")], [filled("Africa")]]
+    looks = [[Capture((2, 1), (3,)), Capture((2, 1), (1,))], [Capture((1,), (1,))]]
+    answer = build_answer("x", line(2), parts, TARGET, looks)
+    assert answer.attention is looks[0][0]
+    assert answer.alignment() == {(0, 0), (3, 3)}
+    assert answer.alignment(rank=1) == {(0, 0), (3, 1)}
 
 
 def test_unknown_words_and_white_space():

@@ -11,6 +11,7 @@ from regard.recipes.auto_choices import (
     resolve_text,
     resolve_tokens,
 )
+from regard.recipes.auto_settings import format_choices
 from regard.recipes.recipe_files import load_recipe
 
 CORES, GPU = Hardware(gpu=False, cores=2), Hardware(gpu=True, cores=8)
@@ -59,6 +60,24 @@ def test_what_is_given_decides_what_is_chosen_after_it():
     assert (recipe.training.steps, recipe.model.width, recipe.model.dropout) == (300, 64, 0)
     assert recipe.training.schedule.warmup <= 30
     assert recipe.training.validation.every <= 30
+
+
+@pytest.mark.parametrize(
+    ("overrides", "patience", "lines"),
+    [
+        (("training.steps=20",), None, ["training.validation.patience null: all 20 steps are"]),
+        (("training.steps=20", "training.validation.patience=3"), 3, ["every 1: stop after 3 st"]),
+        (("training.validation.patience=null",), None, ["every 1,000: 20 validations"]),
+        ((), 8, ["every 1,000, patience 8: stop after 8,000 steps", "or fewer if it stops"]),
+    ],
+)
+def test_steps_that_are_set_are_ended_by_no_patience_that_is_chosen(overrides, patience, lines):
+    given, recipe = facts(300_000), load_recipe("own", overrides)
+    chosen, choices = resolve_tokens(resolve_text(recipe, given.text)[0], given)
+    assert chosen.training.validation.patience == patience
+    shown = "\n".join(format_choices(choices))
+    assert all(line in shown for line in lines)
+    assert ("or fewer if it stops learning" in shown) == (patience is not None)
 
 
 def test_a_closed_language_is_searched_greedily():

@@ -4,7 +4,7 @@ import pytest
 
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, TruncationReport
 from regard.recipes.dry_run import DryRun, PerSide, RunSeconds, StepStats, TextStats
-from regard.recipes.dry_run_findings import diagnose_dry_run
+from regard.recipes.dry_run_findings import busy_clause, diagnose_dry_run
 from regard.recipes.recipe_files import make_recipe
 
 GB = 10**9
@@ -78,7 +78,13 @@ def test_a_good_trial_says_so():
         ({"times": RunSeconds(0, 60, 40)}, (), "Validations take 40% of that", "note"),
         ({"epochs": 0.3}, (), "steps see 30% of the corpus", "note"),
         ({"epochs": 500.0}, (), "steps see each pair 500 times", "note"),
-        ({"load": 1e6}, (), "This machine is busy", "note"),
+        ({"epochs": 4000.0}, (), "4,000 times, where it may be learned by heart", "note"),
+        (
+            {"load": 99.0},
+            (),
+            "18 minutes, less when this machine is not busy: the load was 99",
+            "ok",
+        ),
         ({}, ("training.compile=true",), "without training.compile", "note"),
         ({}, ("refinement.steps=70",), "The 70 steps of refinement come on top", "note"),
         ({}, ("training.validation.patience=3",), "if it does not stop early,", "ok"),
@@ -110,3 +116,15 @@ def test_room_for_a_larger_batch_on_a_gpu():
     assert level_of(diagnose_dry_run(GPU, recipe()), "training.batch_tokens=32,768") == "note"
     busy = changed(GPU, memory=10 * GB)
     assert not any("There is room" in one.text for one in diagnose_dry_run(busy, recipe()))
+
+
+def test_a_patience_is_not_advised_where_there_is_one():
+    findings = diagnose_dry_run(
+        changed(GOOD, epochs=500.0), recipe("training.validation.patience=3")
+    )
+    assert not any("patience" in one.text for one in findings)
+
+
+def test_how_busy_the_cores_are_does_not_matter_to_a_gpu():
+    assert busy_clause(replace(GOOD, load=99.0))
+    assert busy_clause(GOOD) == busy_clause(replace(GPU, load=99.0)) == ""

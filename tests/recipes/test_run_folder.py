@@ -48,8 +48,8 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
         with (
             pytest.raises(
                 RunError,
-                match=rf"{path}: in use by another process \(number {holder.pid}\); wait for it, "
-                "stop it, or use another folder with --out",
+                match=rf"{path}: in use by another process \(number {holder.pid}\): a training "
+                "or a comparison is running there; wait for it, stop it, or use another folder",
             ),
             RunFolder(path).locked(),
         ):

@@ -155,11 +155,14 @@ def search_settings(
     sampling: Mapping[str, Any] | None = None,
     unknown: bool = False,
 ) -> DecodingSettings:
-    """The recipe's settings with the given options; the beam is at least as wide as `n_best`.
+    """The recipe's settings with the given options: if one of `beam` and `n_best` is given, the
+    recipe's other one is adapted, so that the beam is as wide as `n_best`.
 
     With `unknown` a translation may contain unknown words, whatever the recipe says.
     """
-    changed = recipe.model_dump() | {"n_best": recipe.n_best if n_best is None else n_best}
+    if n_best is None:
+        n_best = recipe.n_best if beam is None else max(1, min(recipe.n_best, beam))
+    changed = recipe.model_dump() | {"n_best": n_best}
     changed["rules"]["allow_unknown"] |= unknown
     beams = {"size": beam, "length_penalty": length_penalty}
     beams = {name: value for name, value in beams.items() if value is not None}

@@ -31,4 +31,4 @@ class EngineResult(NamedTuple):
     """The translation of a line."""
 
     parts: list[list[Hypothesis]]  # the n best of each part; empty if there is nothing to translate
-    looks: "Sequence[AttentionCapture]" = ()  # the attention of each part, if asked for
+    looks: "Sequence[Sequence[AttentionCapture]]" = ()  # the attention of each, if asked for

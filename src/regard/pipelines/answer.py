@@ -10,6 +10,7 @@ from regard.inspection.word_diff import diff_words, separator
 from regard.text.preprocess import TokenizedLine
 from regard.text.segmentation import Segments
 from regard.text.tokenizer import Tokenizer
+from regard.text.word_units import count_units
 from regard.types import Hypothesis, Link
 
 if TYPE_CHECKING:  # these import torch
@@ -43,7 +44,8 @@ class Answer:
     candidates: tuple[Candidate, ...]  # the n best, the best first
     notes: tuple[str, ...] = ()  # warnings about the line
     attention: "AttentionCapture | None" = None  # if requested; of the first of several parts
-    attentions: "tuple[AttentionCapture | str, ...]" = ()  # of all parts, and copied text
+    ranked_attentions: "tuple[tuple[AttentionCapture | str, ...], ...]" = ()
+    """Of each candidate, that of all parts, and copied text."""
     changes: "tuple[InterventionRequest, ...]" = ()  # the interventions, words by number
     before: "Answer | None" = None  # the answer without interventions
 
@@ -62,21 +64,28 @@ class Answer:
         """Whether it reached the limit on its length."""
         return TRUNCATED_NOTE in self.notes
 
-    def alignment(self, settings: "AlignmentSettings | None" = None) -> frozenset[Link]:
-        """The word links (source, target) of the line, from 0, over all its parts; none without
-        attention. Copied words are aligned with themselves.
+    @property
+    def attentions(self) -> "tuple[AttentionCapture | str, ...]":
+        """The attention of all parts of the best translation, and copied text between them."""
+        return self.ranked_attentions[0] if self.ranked_attentions else ()
+
+    def alignment(
+        self, settings: "AlignmentSettings | None" = None, *, rank: int = 0
+    ) -> frozenset[Link]:
+        """The word links (source, target) of the line with a candidate, by default the best, from
+        0, over all its parts; none without attention. Copied words are aligned with themselves.
         """
         links: set[Link] = set()
         source = target = 0
-        for capture in self.attentions:
+        for capture in self.ranked_attentions[rank] if self.ranked_attentions else ():
             if isinstance(capture, str):
-                num_source_words = num_target_words = len(capture.split())
-                part_links = frozenset((word, word) for word in range(num_source_words))
+                source_size = target_size = count_units(capture)
+                part_links = frozenset((word, word) for word in range(source_size))
             else:
                 part_links, cross = capture.alignment(settings), capture.attention(words=False)
-                num_source_words, num_target_words = len(cross.columns.words), len(cross.rows.words)
+                source_size, target_size = sum(cross.columns.sizes), sum(cross.rows.sizes)
             links |= {(source + first, target + second) for first, second in part_links}
-            source, target = source + num_source_words, target + num_target_words
+            source, target = source + source_size, target + target_size
         return frozenset(links)
 
     def __repr__(self) -> str:
@@ -100,17 +109,19 @@ def build_answer(
     line: TokenizedLine,
     parts: Sequence[Sequence[Hypothesis]],
     target: Tokenizer,
-    looks: "Sequence[AttentionCapture]" = (),
+    looks: "Sequence[Sequence[AttentionCapture]]" = (),
 ) -> Answer:
-    """The answer to a line from the n best of each part: the n-th best joins the n-th best of the
-    parts, or the last of a part with fewer.
+    """The answer to a line from the n best of each part, with their attention if requested: the
+    n-th best joins the n-th best of the parts, or the last of a part with fewer.
     """
     notes = list(line.notes)
     if not all(best[0].finished for best in parts):
         notes.append(TRUNCATED_NOTE)
     candidates = tuple(_join_candidate(line, chosen, target) for chosen in _by_rank(parts))
-    captures = tuple(_captures_and_copied_text(line, looks)) if looks else ()
-    return Answer(text, candidates, tuple(notes), looks[0] if looks else None, captures)
+    if not looks:
+        return Answer(text, candidates, tuple(notes))
+    ranked = (tuple(_captures_and_copied_text(line, chosen)) for chosen in _by_rank(looks))
+    return Answer(text, candidates, tuple(notes), looks[0][0], tuple(ranked))
 
 
 def join_answers(text: str, segments: Segments, answers: Sequence[Answer]) -> Answer:

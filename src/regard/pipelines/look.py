@@ -45,5 +45,6 @@ def look_at(
     if not tree or answer.attention is None:
         return answer
     first = answer.attention.with_search_tree(observer.trees[part_id(0, 0)], translator.target)
-    captures = [first if one is answer.attention else one for one in answer.attentions]
-    return replace(answer, attention=first, attentions=tuple(captures))
+    best, *others = answer.ranked_attentions
+    best = tuple(first if one is answer.attention else one for one in best)
+    return replace(answer, attention=first, ranked_attentions=(best, *others))

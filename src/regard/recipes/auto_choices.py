@@ -16,7 +16,14 @@ from regard.corpora.segmentation_statistics import SegmentationStatistics
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
 from regard.iterate import chunked
-from regard.recipes.auto_settings import AUTO_INPUT, WARMUP_SETTING, ModelSize, SettingChoice
+from regard.recipes.auto_settings import (
+    AUTO_INPUT,
+    PATIENCE_SETTING,
+    WARMUP_SETTING,
+    ModelSize,
+    SettingChoice,
+)
+from regard.recipes.memory import format_times
 from regard.recipes.recipe import Recipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
@@ -177,11 +184,13 @@ def _choose_steps(recipe: Recipe, facts: TokenFacts) -> Chosen:
     max_steps = MAX_CPU_STEPS * (2 if facts.machine.gpu else 1)
     epochs = CLOSED_EPOCHS if facts.text.closed else EPOCHS
     steps = _round_to_two_digits(min(max_steps, max(MIN_STEPS, epochs * steps_per_epoch)))
+    stops_early = PATIENCE_SETTING in recipe.auto or settings.validation.patience is not None
     if "training.steps" not in recipe.auto:
-        steps = settings.steps
-    passes = f"{steps / steps_per_epoch:,.0f} passes over {facts.text.pairs:,} pairs"
+        steps, stops_early = settings.steps, settings.validation.patience is not None
+        yield {PATIENCE_SETTING: None}, f"all {steps:,} steps are taken: training.steps is set"
+    passes = f"{format_times(steps / steps_per_epoch)} passes over {facts.text.pairs:,} pairs"
     values = {"training.steps": steps, "training.batch_tokens": batch}
-    yield values, f"{passes}, or fewer if it stops learning"
+    yield values, f"{passes}, or fewer if it stops learning" if stops_early else passes
 
 
 def _choose_schedule(recipe: Recipe, facts: TokenFacts) -> Chosen:
@@ -199,8 +208,13 @@ def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Chosen:
     every = _round_to_two_digits(max(1.0, min(1000.0, recipe.training.steps / 20)))
     if "training.validation.every" not in recipe.auto:
         every = recipe.training.validation.every
-    values = {"training.validation.every": every, "training.validation.patience": PATIENCE}
-    yield values, f"stop after {PATIENCE * every:,} steps without a better score"
+    patience = recipe.training.validation.patience
+    if PATIENCE_SETTING in recipe.auto:
+        patience = PATIENCE
+    reason = f"{math.ceil(recipe.training.steps / every):,} validations"
+    if patience is not None:
+        reason = f"stop after {patience * every:,} steps without a better score"
+    yield {"training.validation.every": every, PATIENCE_SETTING: patience}, reason
     yield {"training.save_every": min(500, every)}, ""
 
 

@@ -38,6 +38,7 @@ AUTO_MODEL = (*(f"model.{name}" for name in ModelSize._fields), "model.dropout")
 RESIZABLE_FAMILIES = ("transformer", "feedback")  # model families that have these sizes
 AUTO_PLACEHOLDERS = {"model.heads": 1}  # held until others are chosen: one head fits any width
 WARMUP_SETTING = "training.schedule.warmup"
+PATIENCE_SETTING = "training.validation.patience"
 AUTO_LIMITS = (
     "decoding.rules.max_length",
     "decoding.rules.max_length_ratio",
@@ -54,7 +55,7 @@ AUTO_SETTINGS = (
     "training.optimizer.learning_rate",
     WARMUP_SETTING,
     "training.validation.every",
-    "training.validation.patience",
+    PATIENCE_SETTING,
     "training.save_every",
     "decoding.beam.size",
     *AUTO_LIMITS,
@@ -88,6 +89,8 @@ def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
 
 
 def _format_value(value: Any) -> str:
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

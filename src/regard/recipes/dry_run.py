@@ -108,7 +108,7 @@ class DryRun:
     choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
     truncation: TruncationReport  # of targets that exceed the limits on the length of translations
     device: str
-    load: float  # the machine's load average before the dry run
+    load: float  # the machine's load average, without the threads of the dry run but one
     pairs: int  # of the sample
     all_pairs: int  # of the whole training
     text: TextStats
@@ -157,6 +157,7 @@ def dry_run_training(
         text = _measure_text(inputs)
         text_bytes = sum(file.stat().st_size for file in inputs.data.folder.iterdir())
         steps = _measure_largest_batch(inputs, folder, device, sizes)
+    load = max(load, os.getloadavg()[0] - torch.get_num_threads() + 1)
     settings, fitting = inputs.recipe.training, inputs.fitting
     scale = max(1.0, sizes.train / len(sample))
     validations = math.ceil(settings.steps / settings.validation.every)

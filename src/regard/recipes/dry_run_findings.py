@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from regard.corpora.diagnostics.findings import Finding
 from regard.recipes.dry_run import DryRun
-from regard.recipes.memory import format_bytes, format_seconds
+from regard.recipes.memory import format_bytes, format_seconds, format_times
 from regard.recipes.recipe import Recipe
 from regard.recipes.train_run import warmup_warning
 
@@ -72,7 +72,7 @@ def _disk(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
 def _time(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
     settings, times = recipe.training, result.times
     early = ", if it does not stop early," if settings.validation.patience else ""
-    sentence = f"Training{early} takes about {format_seconds(times.total)}."
+    sentence = f"Training{early} takes about {format_seconds(times.total)}{busy_clause(result)}."
     if times.total > LONG_RUN_SECONDS:
         yield Finding(
             "warning",
@@ -87,14 +87,20 @@ def _time(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
     yield from (Finding("note", text) for text in _time_notes(result, recipe))
 
 
+def busy_clause(result: DryRun) -> str:
+    """What an estimate of the time adds where others used the machine while it was measured."""
+    cores = os.cpu_count() or 1
+    if not result.device.startswith("cpu") or result.load - 1 < BUSY_SHARE * cores:
+        return ""
+    on_cores = f"{cores} core{'s' if cores > 1 else ''}"
+    return (
+        f", less when this machine is not busy: the load was {result.load:.1f} on {on_cores} when "
+        "this was measured"
+    )
+
+
 def _time_notes(result: DryRun, recipe: Recipe) -> Iterator[str]:
     settings, times = recipe.training, result.times
-    cores = os.cpu_count() or 1
-    if result.device.startswith("cpu") and result.load - 1 >= BUSY_SHARE * cores:
-        yield (
-            f"This machine is busy (a load of {result.load:.1f} on {cores} cores): training may be "
-            "faster when it is not."
-        )
     if times.validating > VALIDATION_SHARE * times.total:
         yield (
             f"Validations take {times.validating / times.total:.0%} of that: raise "
@@ -106,10 +112,10 @@ def _time_notes(result: DryRun, recipe: Recipe) -> Iterator[str]:
             f"{settings.steps:,} steps see {result.epochs:.0%} of the corpus: more training.steps "
             "would learn from all of it."
         )
-    elif result.epochs > MANY_EPOCHS:
+    elif result.epochs > MANY_EPOCHS and settings.validation.patience is None:
         yield (
-            f"{settings.steps:,} steps see each pair {result.epochs:,.0f} times, where it may be "
-            "learned by heart: fewer training.steps, or a training.validation.patience."
+            f"{settings.steps:,} steps see each pair {format_times(result.epochs)} times, where it "
+            "may be learned by heart: fewer training.steps, or a training.validation.patience."
         )
     if settings.compile:
         yield "The trial ran without training.compile, which makes a GPU faster than said."

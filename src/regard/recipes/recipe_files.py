@@ -52,7 +52,7 @@ Where a setting may say `auto`, training chooses its value from the training pai
 says what it chose and why, and keeps it: the run's `recipe.yaml` holds the value, and `--resume`
 never chooses anew. What is given is kept as it is, and the rest is chosen to go with it. The recipe
 `own`, which files of one's own are trained with, leaves sizes and steps to this; `regard doctor`
-shows what would be chosen.
+shows what would be chosen. Steps that are given are all taken: `patience: auto` is then null.
 """
 
 

@@ -174,12 +174,9 @@ class RunFolder:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            owner = os.read(handle, 20).decode() or "unknown"
+            in_use = self._in_use_error(_lock_owner(handle))
             os.close(handle)
-            raise RunError(
-                f"{self.path}: in use by another process (number {owner}); wait for it, stop it, "
-                "or use another folder with --out"
-            ) from None
+            raise in_use from None
         try:
             check_no_linked_folders(self.path)
             os.ftruncate(handle, 0)
@@ -195,17 +192,37 @@ class RunFolder:
 
     def in_use(self) -> bool:
         """Whether a process is training here now."""
+        return self._owner() is not None
+
+    def check_not_in_use(self) -> None:
+        """Raise an error if a process is training here now."""
+        if (owner := self._owner()) is not None:
+            raise self._in_use_error(owner)
+
+    def _owner(self) -> str | None:
+        """The number of the process that holds the lock; None if none does."""
         try:
             handle = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:  # there is no lock, or it may not be read
-            return False
+            return None
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
+            return _lock_owner(handle)
         finally:
             os.close(handle)
-        return False
+        return None
+
+    def _in_use_error(self, owner: str) -> RunError:
+        return RunError(
+            f"{self.path}: in use by another process (number {owner}): a training or a comparison "
+            "is running there; wait for it, stop it, or use another folder with --out"
+        )
+
+
+def _lock_owner(handle: int) -> str:
+    """The number of the process that holds a lock file, which has written it there."""
+    return os.pread(handle, 20, 0).decode() or "unknown"
 
 
 def _digest_parts(raw: Raw) -> dict[str, str]:

@@ -242,6 +242,7 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
         (("--without", "0.9"), "head: cross attention of .* has 4, counted from 0; got 9"),
         (("--layer", "5"), "layer: cross attention has 2, counted from 0; got 5"),
         (("--head", "5"), "head: cross attention has 4, counted from 0; got 5"),
+        (("--n-best", "3", "--beam", "2"), "--n-best 3 asks for more translations than --beam 2"),
         (("--png", "a.svg"), r"--png a\.svg: the file's name should end in \.png"),
         (("--svg", "a.png"), r"--svg a\.png: the file's name should end in \.svg"),
     ],
@@ -249,6 +250,14 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
 def test_mistakes(run, args, message):
     with pytest.raises(SettingsError, match=message):
         run(*args)
+
+
+@pytest.mark.parametrize("form", [(), ("--json", "--svg", "a.svg")])
+def test_a_layer_that_is_not_there_is_refused_before_anything_is_shown(tiny_run, form):
+    args = (str(tiny_run), SENTENCE, "--device", "cpu", "--layer", "7", *form)
+    shown = CliRunner().invoke(app, args)
+    assert isinstance(shown.exception, SettingsError)
+    assert shown.stdout == ""
 
 
 def test_a_blank_sentence(run):

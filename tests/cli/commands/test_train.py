@@ -93,6 +93,11 @@ def test_a_run_is_not_overwritten(begun):
         run("mine.yaml", *FEW, "--out", "begun")
 
 
+def test_a_training_that_is_running_is_told_of(begun):
+    with begun.locked(), pytest.raises(RunError, match=r"begun: in use by .* a training or a comp"):
+        run("mine.yaml", *FEW, "--out", "begun")
+
+
 def test_a_finished_run_can_go_on(begun):
     shown = run("--resume", "--out", "begun", "--set", "training.steps=5", "--json")
     assert json.loads(shown.stdout)["step"] == 5

@@ -138,13 +138,29 @@ def test_alignments_come_last_and_are_those_of_regard_align(run, translator):
     assert [links for _, links in rows[:3]] == list(map(format_links, wanted))
 
 
+def test_each_of_the_n_best_has_its_own_alignment(run, translator):
+    shown = run("--n-best", "3", "--align").stdout
+    rows = [line.split("\t") for line in shown.splitlines()]
+    assert [len(row) for row in rows] == [4] * 9
+    [model] = translator.runs
+    pairs = [Pair(SENTENCES[int(line) - 1], text) for line, _, text, _ in rows]
+    wanted = align_pairs(model, pairs, best_alignment(model))
+    assert [links for *_, links in rows] == list(map(format_links, wanted))
+    assert len({tuple(row[2:]) for row in rows[:3]}) == 3
+    documents = map(json.loads, run("--n-best", "3", "--align", "--json").stdout.splitlines())
+    links = [[one["alignment"] for one in document["translations"]] for document in documents]
+    assert [format_links(map(tuple, one)) for line in links for one in line] == [
+        row[3] for row in rows
+    ]
+
+
 def test_json(run):
     shown = run("--json", "--n-best", "2", "--align", given="Elle danse.\n\x00\n")
     first, second = map(json.loads, shown.stdout.splitlines())
     assert first["line"] == 1
     assert first["source"] == "Elle danse."
     assert [found.keys() for found in first["translations"]] == [
-        {"text", "score", "log_probability"}
+        {"text", "score", "log_probability", "alignment"}
     ] * 2
     assert all(len(link) == 2 for link in first["alignment"])
     assert second["translations"][0]["text"] == "\0"  # it comes back as it is
@@ -187,7 +203,10 @@ def test_other_weights(run):
         (("--top-k", "2"), "--top-k goes with --sample"),
         (("--seed", "2"), "--seed goes with --sample"),
         (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
-        (("--beam", "2", "--n-best", "3"), "n_best 3 asks for more answers than a beam of size 2"),
+        (
+            ("--beam", "2", "--n-best", "3"),
+            "--n-best 3 asks for more translations than --beam 2 keeps: raise --beam or lower --n",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(run, args, message):
@@ -387,6 +406,25 @@ def test_engines(run, exported, tmp_path):
     assert native.stderr == ""
     with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
         run("--align", model=exported, engine="ctranslate2")
+
+
+@pytest.mark.parametrize("given", [b"PK\x03\x04" + bytes(40), None])
+def test_nothing_is_exported_for_input_that_cannot_be_read(run, tiny_run, tmp_path, given):
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    file = "-" if given else tmp_path / "none.txt"
+    with pytest.raises(CorpusError, match=r"not a text file but a zip archive|no such file"):
+        run(file, given=given, model=copied, engine="auto")
+    assert not (copied / "ctranslate2").exists()
+
+
+def test_the_first_line_is_translated_also_where_an_export_is_made(run, tiny_run, tmp_path):
+    pytest.importorskip("ctranslate2")
+    copied = shutil.copytree(tiny_run, tmp_path / "run")
+    shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
+    shown = run("--precision", "float32", model=copied, engine="auto")
+    assert shown.stdout == run().stdout
+    assert (copied / "ctranslate2").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
+import io
 import json
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from regard.cli.display import run_measurements
 from regard.cli.main import command_app
 from regard.errors import SettingsError
 
@@ -45,6 +48,19 @@ def test_the_table_of_head_costs(run, files):
     assert lines[5] == "* differs from chance at p < 0.05"
     assert "dearest: cross " in lines[6]
     assert " of 8 heads" in lines[7]
+
+
+def test_a_pipe_is_told_how_far_it_is_before_the_table(monkeypatch):
+    pipe, clock = io.StringIO(), iter([0.0, 0.0, 3.0, 6.0, 31.0, 40.0])
+    monkeypatch.setattr(run_measurements.time, "monotonic", lambda: next(clock))
+    with run_measurements.AblationProgress(Console(file=pipe)) as progress:
+        for done in (0, 1, 2, 9, 10):
+            progress.report(done, 10)
+    assert pipe.getvalue().splitlines() == [
+        "removing heads: 0 of 10 translations",
+        "removing heads: 1 of 10 translations, about 27 seconds left",
+        "removing heads: 9 of 10 translations, about 3.4 seconds left",
+    ]
 
 
 def test_head_costs_as_json_and_as_a_figure(run, files, tmp_path):

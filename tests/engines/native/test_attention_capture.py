@@ -159,11 +159,11 @@ def test_a_look_is_what_the_model_does_when_told_its_answer(translator):
     path = [tree.nodes[node].token for node in tree.path(tree.answers[0])]
     tokens = tuple(token for token in path if token not in (BOS, EOS))
     said = [Hypothesis(tokens, 0.0, 0.0, True)]
-    [look] = capture_attention(run, line, [said], None)
+    [[look]] = capture_attention(run, line, [said], None)
     assert set(look.parts) == {"encoder", "decoder", "cross"}
     for part, attention in look.parts.items():
         torch.testing.assert_close(attention.weights, answer.attention.parts[part].weights)
-    [silent] = capture_attention(run, line, [said], Silenced("cross", 0))
+    [[silent]] = capture_attention(run, line, [said], Silenced("cross", 0))
     assert not silent.parts["cross"].weights[0].any()
     assert silent.parts["cross"].weights[1].any()
 

@@ -25,8 +25,8 @@ from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.auto_settings import SettingChoice, format_choices
 from regard.recipes.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
-from regard.recipes.dry_run_findings import diagnose_dry_run
-from regard.recipes.memory import format_bytes, format_seconds
+from regard.recipes.dry_run_findings import busy_clause, diagnose_dry_run
+from regard.recipes.memory import format_bytes, format_seconds, format_times
 from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, shelf_recipes
@@ -287,8 +287,8 @@ def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
         f"{steps.batch_tokens * settings.accumulate:,}",
         "time": f"{format_seconds(times.total)}: preparing {format_seconds(times.preparing)}, "
         f"{settings.steps:,} steps {format_seconds(times.training)}, validating "
-        f"{format_seconds(times.validating)}",
-        "passes": f"each pair is seen {trial_result.epochs:.1f} times",
+        f"{format_seconds(times.validating)}{busy_clause(trial_result)}",
+        "passes": f"each pair is seen {format_times(trial_result.epochs)} times",
         "memory": f"{format_bytes(steps.memory)} of {format_bytes(trial_result.memory_available)}",
         "disk": f"{format_bytes(trial_result.disk)} of {format_bytes(trial_result.disk_free)} "
         f"free; a checkpoint {format_bytes(steps.checkpoint)}",

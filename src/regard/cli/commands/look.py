@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.text import Text
 from typer import Argument, Context
@@ -17,7 +18,7 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
-from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
 from regard.decoding.settings import DecodingSettings, search_settings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
@@ -163,6 +164,7 @@ def command(
         regard look runs/travel --positions --png positions.png
     """
     check_options(context, OPTION_RULES)
+    check_n_best(n_best, beam)
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
     if part == "all" and not heads:
@@ -191,14 +193,9 @@ def command(
         importance = head_importance.HeadImportanceSettings(
             parts=parts, tolerance=tolerance, tokenize=tokenize
         )
-        with progress_bar() as progress:
-            task = progress.add_task("removing heads")
+        with run_measurements.AblationProgress() as progress:
             found = head_importance.measure_head_importance(
-                translator,
-                *texts,
-                importance,
-                search=settings,
-                progress=lambda done, total: progress.update(task, completed=done, total=total),
+                translator, *texts, importance, search=settings, progress=progress.report
             )
         measured = run_measurements.show_head_importance(model, found)
     elif distances:
@@ -238,11 +235,16 @@ class SentenceLook(NamedTuple):
         capture = answer.attention
         if capture is None:
             raise SettingsError("the sentence is blank: there is nothing to look at")
+        # first: it refuses a layer or head that is not there
+        maps = self._render_maps(capture, required=not needs_tree)
         if json:
             print_json(self._document(answer))
         else:
             _print_texts(answer, self.interventions)
-            _print_maps(capture, selection, every=self.every, required=not needs_tree)
+            for shown in maps:
+                out.print(shown)
+            if not maps:
+                note("this model does not attend: there is no map to show")
             if tree and capture.tree is not None:
                 out.print(render_tree(capture.tree, capture.tree_pieces))
         save_figures(files, lambda: capture.plot(**selection._asdict()))
@@ -251,6 +253,25 @@ class SentenceLook(NamedTuple):
             ablations = [] if requests else self._ablate_each_head(answer)
             write_page(html, self._document(answer, ablations))
             note(f"wrote {html}")
+
+    def _render_maps(self, capture: AttentionCapture, *, required: bool) -> list[RenderableType]:
+        """The maps to print, with their titles; unless `required`, a model may have none."""
+        if not capture.parts and not required:
+            return []
+        part, words = self.selection.part, self.selection.words
+        attention = capture.attention(part, words=words)
+        if not self.every:
+            layer, head = self.selection.layer, self.selection.head
+            shown = capture.show(part, layer=layer, head=head, words=words)
+            return [f"[dim]{describe_head(attention, layer, head)}[/dim]", shown]
+        return [
+            line
+            for layer, head in product(*map(range, attention.weights.shape[:2]))
+            for line in (
+                f"[dim]layer {layer}, head {head}[/dim]",
+                capture.show(part, layer=layer, head=head, words=words),
+            )
+        ]
 
     def _document(self, answer: Answer, without: Sequence[HeadAblation] = ()) -> ViewerDocument:
         name = self.translator.runs[0].folder.path.resolve().name
@@ -295,23 +316,3 @@ def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
     if len(answer.candidates) > 1:
         rows = [(f"{one.score:.3f}", escape(one.text)) for one in answer.candidates]
         out.print(plain_table("score", "of the n best", right=("score",), rows=rows))
-
-
-def _print_maps(
-    capture: AttentionCapture, selection: MapSelection, *, every: bool, required: bool
-) -> None:
-    """Print the maps; unless `required`, a model may have none."""
-    if not capture.parts and not required:
-        note("this model does not attend: there is no map to show")
-        return
-    part, words = selection.part, selection.words
-    attention = capture.attention(part, words=words)
-    if not every:
-        layer, head = selection.layer, selection.head
-        shown = capture.show(part, layer=layer, head=head, words=words)
-        out.print(f"[dim]{describe_head(attention, layer, head)}[/dim]")
-        out.print(shown)
-        return
-    for layer, head in product(*map(range, attention.weights.shape[:2])):
-        out.print(f"[dim]layer {layer}, head {head}[/dim]")
-        out.print(capture.show(part, layer=layer, head=head, words=words))

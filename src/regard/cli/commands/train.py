@@ -69,6 +69,7 @@ def command(
     else:
         recipe_to_train = _load_new(recipe, corpus, settings or [])
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
+        folder.check_not_in_use()
         if folder.exists():
             raise RunError(
                 f"{folder.path}: holds a run already; go on with it by --resume, "

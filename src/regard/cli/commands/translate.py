@@ -12,13 +12,13 @@ from typer import Argument, Context
 from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
 from regard.corpora.readers.pair_files import read_bytes, read_lines
 from regard.decoding.settings import search_settings
 from regard.engines.ctranslate2.export_artifact import is_export
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
-from regard.iterate import chunked
+from regard.iterate import chunked, peek
 from regard.pipelines.answer import Answer
 from regard.pipelines.documents import document_formats
 from regard.pipelines.translator import Translator, load
@@ -101,6 +101,7 @@ def command(
     """
     document_format = _document_format(kind, file)
     check_options(context, OPTION_RULES)
+    check_n_best(n_best, beam)
     if document_format is not None:
         _check_document_options(document_format, file, context.params)
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
@@ -111,6 +112,12 @@ def command(
         document = document_formats.read_document(
             document_formats.decode_document(read_bytes(file), file), document_format, file
         )
+    lines = _InputLines(file, is_document=document is not None)
+
+    def before_export(message: str) -> None:
+        lines.check()
+        note(message)
+
     needs_native = sample or (prefix and beam != 1) or align or dictionary is not None
     if engine == "auto" and needs_native and not is_export(Path(model)):
         engine = "native"  # an export has no other engine, and reports what it cannot do
@@ -121,7 +128,7 @@ def command(
         weights=weights,
         engine=engine,
         precision=precision,
-        tell=note,
+        tell=before_export,
     )
     for remark in translator.remarks:
         note(remark)
@@ -140,11 +147,11 @@ def command(
             translator, settings, split=split, forbidden=forbid or (), unknown=dictionary
         )
 
-        def translate_texts(lines: list[str], first: int) -> Sequence["MarkupAnswer"]:
-            return markup_translator.translate_texts(lines)
+        def translate_texts(texts: list[str], first: int) -> Sequence["MarkupAnswer"]:
+            return markup_translator.translate_texts(texts)
 
         if document is None:
-            _translate_lines(file, translate_texts)
+            _translate_lines(lines, CHUNK, translate_texts)
             return
         chunks = chunked(document.lines, DOCUMENT_CHUNK if _shows_progress() else CHUNK)
         with closing(_with_progress(chunks, len(document.lines))) as counted:
@@ -153,9 +160,9 @@ def command(
         return
     _note_prefix(translator, prefix)
 
-    def translate(lines: list[str], first: int) -> list[Answer]:
+    def translate(texts: list[str], first: int) -> list[Answer]:
         return translator.translate(
-            lines,
+            texts,
             settings,
             prefix=prefix,
             forbidden=forbid or (),
@@ -166,7 +173,8 @@ def command(
         )
 
     columns = partial(_format_columns, ranked=settings.n_best > 1, scores=scores, align=align)
-    _translate_lines(file, translate, _format_json if json else columns)
+    chunk = max(1, CHUNK // settings.n_best) if align else CHUNK  # each candidate has its maps
+    _translate_lines(lines, chunk, translate, _format_json if json else columns)
 
 
 def _document_format(kind: str | None, file: str) -> document_formats.DocumentFormat | None:
@@ -254,17 +262,38 @@ def _translate_chunks(
         sys.stdout.flush()
 
 
+class _InputLines:
+    """The lines of a file or of the standard input, which may be typed one by one."""
+
+    def __init__(self, file: str, *, is_document: bool) -> None:
+        self.file, self.typed = file, file == "-" and sys.stdin.isatty()
+        self._checked = is_document or self.typed  # a document has been read by now
+        self._lines = read_lines(file, replace=True)
+
+    def check(self) -> None:
+        """Raise an error if the file is missing or no text; what is typed is not waited for."""
+        if not self._checked:
+            _, self._lines = peek(self._lines, 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def count(self) -> int | None:
+        """The number of lines of a file that can be read twice."""
+        readable_twice = Path(self.file).is_file()
+        return sum(1 for _ in read_lines(self.file, replace=True)) if readable_twice else None
+
+
 def _translate_lines(
-    file: str,
+    lines: _InputLines,
+    chunk_size: int,
     translate: Callable[[list[str], int], Sequence[TextT]],
     format_line: Callable[[int, TextT], str] = lambda number, answer: answer.text,
 ) -> None:
     """Print the translation of each line of a file; lines that are typed one by one."""
-    typed = file == "-" and sys.stdin.isatty()
-    chunks = chunked(_note_long_lines(read_lines(file, replace=True)), 1 if typed else CHUNK)
-    known = _shows_progress() and Path(file).is_file()
-    total = sum(1 for _ in read_lines(file, replace=True)) if known else None
-    with nullcontext(chunks) if typed else closing(_with_progress(chunks, total)) as counted:
+    chunks = chunked(_note_long_lines(lines), 1 if lines.typed else chunk_size)
+    total = lines.count() if _shows_progress() else None
+    with nullcontext(chunks) if lines.typed else closing(_with_progress(chunks, total)) as counted:
         for number, answer in _translate_chunks(counted, "line", translate):
             print(format_line(number, answer))
 
@@ -275,7 +304,7 @@ def _format_columns(number: int, answer: Answer, *, ranked: bool, scores: bool, 
     for rank, candidate in enumerate(answer.candidates, 1):
         columns = [str(number), str(rank)] if ranked else []
         columns += [f"{candidate.score:.4f}"] if scores else []
-        others = [format_links(answer.alignment())] if align and rank == 1 else []
+        others = [format_links(answer.alignment(rank=rank - 1))] if align else []
         # a tab that was copied from the source would be read as a separator
         text = candidate.text.replace("\t", " ") if columns or others else candidate.text
         lines.append("\t".join([*columns, text, *others]))
@@ -286,9 +315,16 @@ def _format_json(number: int, answer: Answer) -> str:
     document: dict[str, object] = {
         "line": number,
         "source": answer.source,
-        "translations": [candidate._asdict() for candidate in answer.candidates],
+        "translations": [
+            candidate._asdict() | _alignment_document(answer, rank)
+            for rank, candidate in enumerate(answer.candidates)
+        ],
         "notes": list(answer.notes),
+        **_alignment_document(answer, 0),
     }
-    if answer.attention:
-        document["alignment"] = sorted(answer.alignment())
     return to_json(document)
+
+
+def _alignment_document(answer: Answer, rank: int) -> dict[str, object]:
+    """The alignment of a candidate, where attention was recorded."""
+    return {"alignment": sorted(answer.alignment(rank=rank))} if answer.attention else {}

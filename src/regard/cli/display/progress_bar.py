@@ -28,14 +28,18 @@ class RateColumn(progress.ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s", "dim")
 
 
-def progress_bar(console: Console = err, *, rate: bool = False) -> LiveProgress:
-    """A bar with a count of items and the time left."""
-    return LiveProgress(
+def bar_columns(*, rate: bool = False) -> list[progress.ProgressColumn]:
+    """The columns of a bar with a count of items and the time left."""
+    return [
         progress.TextColumn("{task.description}"),
         progress.BarColumn(bar_width=24),
         progress.MofNCompleteColumn(),
         *([RateColumn()] if rate else []),
         progress.TextColumn("[dim]left[/dim]"),
         progress.TimeRemainingColumn(),
-        console=console,
-    )
+    ]
+
+
+def progress_bar(console: Console = err, *, rate: bool = False) -> LiveProgress:
+    """A bar with a count of items and the time left."""
+    return LiveProgress(*bar_columns(rate=rate), console=console)

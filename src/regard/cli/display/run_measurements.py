@@ -1,18 +1,20 @@
 """Measurements of a run that `regard look --heads`, `--distances` and `--positions` show."""
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from regard.cli.display.console import out
+from regard.cli.display.console import err, out
+from regard.cli.display.progress_bar import LiveProgress, bar_columns
 from regard.cli.display.tables import SIGNIFICANCE_NOTE, plain_table
 from regard.errors import SettingsError
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL
@@ -29,8 +31,10 @@ from regard.inspection.recording.attention_map import PARTS, Part
 from regard.pipelines.answer import Answer
 from regard.pipelines.head_importance import AblationResult, HeadImportance
 from regard.pipelines.translator import Translator
+from regard.recipes.memory import format_seconds
 
 SHOWN_DISTANCES = range(-2, 3)  # distances that the table of heads shows
+SECONDS_BETWEEN_LINES = 10.0  # of progress in a pipe
 SHOWN_OFFSETS = (1, 2, 4, 8, 16, 32)  # distances that the table of position encodings shows
 
 
@@ -40,6 +44,28 @@ class RunMeasurement(NamedTuple):
     document: Any  # for --json
     rows: Sequence[RenderableType]  # for the terminal
     draw: Callable[[ThemeName], Figure]
+
+
+class AblationProgress(LiveProgress):
+    """How many translations without some heads are done: a bar in a terminal, lines in a pipe."""
+
+    def __init__(self, console: Console = err) -> None:
+        super().__init__(*bar_columns(), console=console)
+        self._task = self.add_task("removing heads")
+        self._began = self._last_line = time.monotonic()
+
+    def report(self, done: int, total: int) -> None:
+        """Called before each of `total` translations of all sentences, and at the end."""
+        self.update(self._task, completed=done, total=total)
+        now = time.monotonic()
+        is_due = done < 2 or now - self._last_line >= SECONDS_BETWEEN_LINES
+        if self.console.is_terminal or not is_due or done == total:
+            return
+        self._last_line = now
+        left = (now - self._began) / done * (total - done) if done else 0.0
+        time_left = f", about {format_seconds(left)} left" if done else ""
+        line = f"[dim]removing heads: {done} of {total} translations{time_left}[/dim]"
+        self.console.print(line, soft_wrap=True)
 
 
 def show_positions(translator: Translator, length: int) -> RunMeasurement:

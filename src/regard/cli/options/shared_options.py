@@ -126,3 +126,12 @@ def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
             raise SettingsError(
                 f"{spellings[option]} does not go with {spellings[other]}: drop one of them{end}"
             )
+
+
+def check_n_best(n_best: int | None, beam: int | None) -> None:
+    """Raise an error if a beam was given that keeps fewer hypotheses than are to be shown."""
+    if n_best is not None and beam is not None and n_best > beam:
+        raise SettingsError(
+            f"--n-best {n_best} asks for more translations than --beam {beam} keeps: raise --beam "
+            "or lower --n-best"
+        )

@@ -122,22 +122,35 @@ def capture_attention(
     line: TokenizedLine,
     n_best: Sequence[Sequence[Hypothesis]],
     hook: AttentionHook | None,
-) -> tuple[AttentionCapture, ...]:
-    """The attention of a model for its best translation of each part of a line."""
-    parts = zip(line.parts, line.surfaces(run.tokenizers.source), n_best, strict=True)
+) -> tuple[tuple[AttentionCapture, ...], ...]:
+    """The attention of a model for each of the n best translations of each part of a line."""
+    settings = best_alignment(run)
     captures = []
-    for ids, surfaces, (best, *_) in parts:
-        target = pad([best.tokens], first=BOS)
-        recording = record_attention(run.model, pad_source([ids]), target, hook=hook)
-        recorded = {part for part, _ in recording.weights}
-        words = zip(ids, surfaces, strict=True)
-        unknown_source = [surface.strip() or UNK_SURFACE for i, surface in words if i == UNK]
-        maps = {
-            part: recording.attention(
-                0, *run.tokenizers, part, unknown=best.replacements, unknown_source=unknown_source
-            )
-            for part in PARTS
-            if part in recorded
-        }
-        captures.append(AttentionCapture(maps, alignment_settings=best_alignment(run)))
+    surfaces = line.surfaces(run.tokenizers.source)
+    for ids, part_surfaces, hypotheses in zip(line.parts, surfaces, n_best, strict=True):
+        words = zip(ids, part_surfaces, strict=True)
+        unknown = [surface.strip() or UNK_SURFACE for i, surface in words if i == UNK]
+        maps = (_record_maps(run, ids, one, unknown, hook) for one in hypotheses)
+        captures.append(tuple(AttentionCapture(one, alignment_settings=settings) for one in maps))
     return tuple(captures)
+
+
+def _record_maps(
+    run: Run,
+    ids: Sequence[int],
+    hypothesis: Hypothesis,
+    unknown_source: Sequence[str],
+    hook: AttentionHook | None,
+) -> dict[Part, AttentionMaps]:
+    """The maps of all parts of the model, with a translation of the tokens `ids`."""
+    target = pad([hypothesis.tokens], first=BOS)
+    recording = record_attention(run.model, pad_source([ids]), target, hook=hook)
+    recorded = {part for part, _ in recording.weights}
+    unknown = hypothesis.replacements
+    return {
+        part: recording.attention(
+            0, *run.tokenizers, part, unknown=unknown, unknown_source=unknown_source
+        )
+        for part in PARTS
+        if part in recorded
+    }
