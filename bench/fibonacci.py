@@ -15,6 +15,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,8 +127,8 @@ def report(errors: dict[str, list[float]]) -> None:
     print(f"| | {columns} |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for kind, found in errors.items():
-        cells = [np.mean(found), np.median(found), min(found), max(found)]
-        line = f"| {kind} | {' | '.join(f'{float(cell):.3g}' for cell in cells)} |"
+        cells = [fmean(found), median(found), min(found), max(found)]
+        line = f"| {kind} | {' | '.join(f'{cell:.3g}' for cell in cells)} |"
         if kind == "plain":
             print(f"{line} | |")
             continue
@@ -135,7 +136,7 @@ def report(errors: dict[str, list[float]]) -> None:
         low, high = interval(gaps)
         lower = sum(gap < 0 for gap in gaps)
         print(
-            f"{line} {float(np.mean(gaps)):+.2g} ({low:+.2g} to {high:+.2g}) "
+            f"{line} {fmean(gaps):+.2g} ({low:+.2g} to {high:+.2g}) "
             f"| {lower} of {len(gaps)} seeds |"
         )
 

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from regard.corpora.series import (
     MAX_FIBONACCI_TERMS,
     MAX_MAGNITUDE,
+    NumberSeries,
     SeriesSettings,
     SeriesWindows,
     build_series,
@@ -14,6 +15,7 @@ from regard.corpora.series import (
     parse_number,
     read_series,
     split_targets,
+    write_series,
 )
 from regard.errors import CorpusError
 
@@ -154,3 +156,11 @@ def test_numbers_of_a_command_line():
     assert parse_number("1e3", "here") == 1000
     with pytest.raises(CorpusError, match="here: expected a number, and 'x' is not a number"):
         parse_number("x", "here")
+
+
+def test_what_is_written_is_read_back_bit_for_bit(tmp_path):
+    values = np.stack([fibonacci(300), -np.pi / fibonacci(300)], 1)
+    write_series(tmp_path / "own.csv", NumberSeries("own", ("a, b", "1990"), values))
+    found = read_series(str(tmp_path / "own.csv"), (0, 1))
+    assert found.columns == ("a, b", "column 1990")
+    assert (found.values == values).all()

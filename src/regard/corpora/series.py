@@ -1,11 +1,15 @@
 """Series of numbers: generated or read from a table, split, cut into windows and scaled."""
 
+import csv
+import io
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, model_validator
 
+from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
 from regard.corpora.readers.pair_files import file_label, find_columns, read_rows
 from regard.errors import CorpusError
@@ -50,7 +54,7 @@ class SeriesSettings(Settings):
     input. Goes without `name`."""
     columns: tuple[NonNegativeInt | str, ...] = (0,)
     """The columns of the file that are read and forecast, each a feature of a time step: numbers
-    from 0, or names of the header. A first line without numbers is a header."""
+    from 0, or names of the header. A first line without numbers in them is a header."""
     window: NumPositions = 20
     """The time steps from which the next one is forecast."""
     shortest: NumPositions | None = None
@@ -120,13 +124,21 @@ def read_series(path: str, columns: tuple[int | str, ...]) -> NumberSeries:
         raise CorpusError(f"{name}: its first line is empty; expected a table of numbers")
     named = any(isinstance(column, str) for column in columns)
     places = find_columns(columns, first, name)
-    is_header = named or not any(_is_number(cell) for cell in first)
+    _check_places(name, number, places, first)
+    is_header = named or not any(_is_number(first[place]) for place in places)
     kept = [] if is_header else [_read_row(name, number, first, places)]
     kept += [_read_row(name, number, row, places) for number, row in rows if row]
-    header = first if is_header else [f"column {place}" for place in range(len(first))]
-    _check_places(name, 1, places, first)
-    titles = tuple(header[place].strip() for place in places)
+    titles = tuple(first[p].strip() if is_header else f"column {p}" for p in places)
     return NumberSeries(name, titles, np.array(kept, np.float64).reshape(-1, len(places)))
+
+
+def write_series(path: Path, series: NumberSeries) -> None:
+    """Write a series as CSV with a header; every number is read back as it was."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([f"column {name}" if _is_number(name) else name for name in series.columns])
+    writer.writerows(map(repr, row) for row in series.values.tolist())
+    write_atomic(path, text.getvalue().encode())
 
 
 def _read_row(name: str, number: int, row: list[str], places: list[int]) -> list[float]:

@@ -75,6 +75,23 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         )
 
 
+class Predictor(Model[InputsT]):
+    """A model with one answer for each row of its inputs: numbers, or the logits of classes."""
+
+    @abstractmethod
+    def row_features(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> Tensor:
+        """The input (B, D) of `logits`."""
+
+    def forward(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> Tensor:
+        """The answers (B, V)."""
+        return self.logits(self.row_features(inputs, hook=hook))
+
+    def training_features(
+        self, batch: Batch[InputsT], *, hook: AttentionHook | None = None
+    ) -> Features:
+        return Features(self.row_features(batch.inputs, hook=hook))
+
+
 class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     """A model that writes tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
 

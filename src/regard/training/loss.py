@@ -1,4 +1,6 @@
-"""The training loss: label-smoothed cross-entropy, in chunks of rows where gradients allow it."""
+"""Training losses: label-smoothed cross-entropy, in chunks of rows where gradients allow it; and
+the squared error of numbers.
+"""
 
 from typing import Any, NamedTuple
 
@@ -50,6 +52,18 @@ def batch_loss(
     if penalty is not None:
         loss = loss + batch.num_labels * penalty
     return Loss(loss, nll / copies, routings)
+
+
+def squared_error_loss(model: AnyModel, batch: AnyBatch) -> Loss:
+    """The squared error of a batch whose labels (M, F) are numbers: the mean over F, summed over M,
+    plus the model's penalty. There is no likelihood: `nll` is the same without the penalty.
+    """
+    features, routings, penalty = model.training_features(batch)  # (M, D)
+    errors = model.logits(features).float() - batch.labels  # (M, F)
+    loss = total = errors.square().mean(-1).sum()
+    if penalty is not None:
+        loss = loss + batch.num_labels * penalty
+    return Loss(loss, total.detach(), routings)
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:

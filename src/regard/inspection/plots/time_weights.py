@@ -1,6 +1,7 @@
 """The weights of a forecast over time, as a figure: the series above, its weights below."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ def _draw_series(figure: InchFigure, axes: Axes, shown: TimeWeights) -> None:
     steps, theme = range(len(shown.labels)), figure.theme
     for column, (line, end) in enumerate(zip(shown.values.T, shown.forecast, strict=True)):
         last, ahead = float(line[-1]), float(end)
-        style = {"color": theme.accent, "alpha": 1 / (1 + column)}
+        style: dict[str, Any] = {"color": theme.accent, "alpha": 1 / (1 + column)}
         axes.plot(steps, line.tolist(), "o-", linewidth=1.2, markersize=3.5, **style)
         axes.plot([len(steps) - 1, len(steps)], [last, ahead], ":", linewidth=1.2, **style)
         axes.plot(

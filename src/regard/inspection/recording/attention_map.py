@@ -71,11 +71,11 @@ class AttentionMaps:
         columns = _membership(self.columns.word_of, len(self.columns.words))  # (S, S')
         means = rows / rows.sum(0).clamp_min(1)  # (T, T')
         weights = means.mT @ self.weights @ columns  # (L, H, T', S')
-        axes = (
+        by_words = [
             Axis(axis.words, axis.words, tuple(range(len(axis.words))), axis.units)
             for axis in (self.rows, self.columns)
-        )
-        return AttentionMaps(self.part, weights, *axes, self.normalized)
+        ]
+        return AttentionMaps(self.part, weights, by_words[0], by_words[1], self.normalized)
 
 
 def build_axis(ids: Sequence[int], tokenizer: Tokenizer, unknown: Sequence[str] = ()) -> Axis:

@@ -61,11 +61,15 @@ class AttentionRecorder:
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
         self._parts = parts
         self._weights: dict[tuple[Part, int], list[Tensor]] = {}
+        self.signed: set[tuple[Part, int]] = set()
+        """Parts and layers whose weights are no distribution: some may be negative."""
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if site.part in self._parts:
             copied = weights.detach().to("cpu", copy=True)
             self._weights.setdefault((site.part, site.layer), []).append(copied)
+            if not site.normalized:
+                self.signed.add((site.part, site.layer))
         return weights
 
     def weights(self) -> dict[tuple[Part, int], Tensor]:

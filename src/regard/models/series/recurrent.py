@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.score_functions import PositionScore, ScoreFunction, TanhPositionScore
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Model
+from regard.models.contracts import Predictor
 from regard.settings import NumPositions, Settings, Width
-from regard.types import AttentionHook, Batch, Features, Series, Site
+from regard.types import AttentionHook, Series, Site
 
 
 class SimpleRnnSettings(Settings):
@@ -29,7 +29,7 @@ class SimpleRnnSettings(Settings):
     """The most time steps that attention has weights for; without attention, there is no limit."""
 
 
-class SimpleRnn(Model[Series]):
+class SimpleRnn(Predictor[Series]):
     """h_t = tanh(W x_t + U h_{t-1} + b), h_0 = 0; the forecast is a linear layer of c.
 
     c is the last state, c = Σ_t α_t h_t + b_α (`linear`) or c = Σ_t α_t h_t, where α is the softmax
@@ -54,16 +54,7 @@ class SimpleRnn(Model[Series]):
         nn.init.orthogonal_(self.recurrent.weight)
         self.max_length = steps if self.score else None
 
-    def training_features(
-        self, batch: Batch[Series], *, hook: AttentionHook | None = None
-    ) -> Features:
-        return Features(self.context(batch.inputs, hook=hook))
-
-    def forward(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
-        """The forecast (B, F) after a series (B, S, F)."""
-        return self.logits(self.context(inputs, hook=hook))
-
-    def context(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
+    def row_features(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
         """c (B, D) of a series (B, S, F); attention counts time steps from the last."""
         states = self._states(inputs)  # (B, S, D)
         if self.score is None:

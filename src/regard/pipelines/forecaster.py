@@ -1,0 +1,185 @@
+"""A saved model as a function of a series: the numbers that come next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from rich.console import RenderableType
+
+from regard.corpora.series import MAX_MAGNITUDE, Numbers, Scale
+from regard.errors import CorpusError, SettingsError
+from regard.inspection.plots.figure import ThemeName, notebook_html
+from regard.inspection.plots.terminal import WeightBars
+from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
+from regard.inspection.recording.recorder import AttentionRecorder
+from regard.models.contracts import Predictor
+from regard.tasks.forecast import Forecast, to_inputs
+from regard.types import Series
+
+Row = float | Sequence[float]  # the numbers of a time step
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SeriesAnswer:
+    """A forecast; a notebook displays its attention as a figure, if it was recorded."""
+
+    given: Numbers  # (N, F)
+    forecast: Numbers  # (steps, F)
+    notes: tuple[str, ...] = ()
+    attention: TimeWeights | None = None  # of the first step, if requested
+
+    @property
+    def value(self) -> float:
+        """The next number, of the first column."""
+        return float(self.forecast[0, 0])
+
+    def plot(self, *, theme: ThemeName = "light") -> Figure:
+        """A figure of the weights over time."""
+        return plot_time_weights(self._required_attention(), theme=theme)
+
+    def show(self) -> RenderableType:
+        """The weights over time, for the terminal."""
+        attention = self._required_attention()
+        return WeightBars(attention.weights, attention.labels)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; numbers of one column are not nested."""
+        one = self.forecast.shape[1] == 1
+        given, forecast = (x[:, 0] if one else x for x in (self.given, self.forecast))
+        document = {"given": given.tolist(), "forecast": forecast.tolist()}
+        document["notes"] = list(self.notes)
+        if self.attention is not None:
+            document["attention"] = {
+                "weights": self.attention.weights.tolist(),
+                "normalized": self.attention.normalized,
+            }
+        return document
+
+    def _required_attention(self) -> TimeWeights:
+        if self.attention is None:
+            raise SettingsError("the attention was not recorded: ask for it with look=True")
+        return self.attention
+
+    def __repr__(self) -> str:
+        notes = f", notes={list(self.notes)}" if self.notes else ""
+        return f"<Forecast {format_rows(self.forecast)}{notes}>"
+
+    def __str__(self) -> str:
+        return format_rows(self.forecast)
+
+    def _repr_html_(self) -> str:
+        text = f"<p>{format_rows(self.forecast)}</p>"
+        if self.attention is None:
+            return text
+        return text + notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
+
+
+class Forecaster:
+    """A model as a function of a series of numbers."""
+
+    def __init__(self, task: Forecast, model: Predictor[Series]) -> None:
+        self.task, self.model = task, model
+        self.columns = task.series.columns
+
+    def __repr__(self) -> str:
+        return f"<Forecaster {self.task.folder}, of {', '.join(self.columns)}>"
+
+    def __call__(
+        self, numbers: Sequence[Row], *, steps: int = 1, look: bool = False
+    ) -> SeriesAnswer:
+        """What follows `numbers`: a number, or one for each column, for each time step.
+
+        Each of the `steps` after the first is made from the forecasts before it. With `look`, the
+        attention of the first is recorded.
+        """
+        given = self._to_rows(numbers)
+        if steps < 1:
+            raise SettingsError(f"steps: must be at least 1, got {steps}")
+        values, attention = given, None
+        for step in range(steps):
+            recorder = AttentionRecorder() if look and step == 0 else None
+            forecast, scaled, scale = self._next(values, recorder)
+            if recorder is not None:
+                attention = self._attention(given, forecast, scaled, scale, recorder)
+            values = np.concatenate([values, forecast])
+        return SeriesAnswer(given, values[len(given) :], self._notes(given), attention)
+
+    def _to_rows(self, numbers: Sequence[Row]) -> Numbers:
+        """The numbers as (N, F); an error if they are none, of another width, or not finite."""
+        width, wanted = len(self.columns), ", ".join(self.columns)
+        if not len(numbers):
+            raise SettingsError(f"the series is empty: give one or more numbers of {wanted}")
+        try:
+            rows = np.array(numbers, np.float64).reshape(len(numbers), -1)
+        except ValueError:
+            raise SettingsError("the series: every time step must have as many numbers") from None
+        if rows.shape[1] != width:
+            raise SettingsError(
+                f"the series: a time step has {width} numbers ({wanted}), got {rows.shape[1]}"
+            )
+        if not (np.abs(rows) <= MAX_MAGNITUDE).all():  # also if one is NaN
+            raise CorpusError(
+                f"the series: expected finite numbers of at most {MAX_MAGNITUDE:g}; fill or remove "
+                "the others"
+            )
+        return rows
+
+    def _notes(self, given: Numbers) -> tuple[str, ...]:
+        corpus = self.task.recipe.corpus
+        if len(given) < corpus.shortest_window:
+            return (
+                f"{len(given)} numbers are fewer than the {corpus.shortest_window} that the model "
+                "was trained with at the least",
+            )
+        return ()
+
+    @torch.inference_mode()
+    def _next(
+        self, values: Numbers, hook: AttentionRecorder | None
+    ) -> tuple[Numbers, torch.Tensor, Scale]:
+        """The numbers (1, F) after `values` (N, F), as they are and scaled, and the scale."""
+        windows = self.task.windows.last(values)
+        device = next(self.model.parameters()).device
+        scaled = self.model(to_inputs(windows).to(device), hook=hook).double().cpu()  # (1, F)
+        forecast = windows.scale.invert(scaled.numpy())
+        if not np.isfinite(forecast).all():
+            raise CorpusError("the forecast is too large for a number; give smaller ones")
+        return forecast, scaled, windows.scale
+
+    def _attention(
+        self,
+        given: Numbers,
+        forecast: Numbers,
+        scaled: torch.Tensor,
+        scale: Scale,
+        recorder: AttentionRecorder,
+    ) -> TimeWeights:
+        recorded = recorder.weights()
+        if not recorded:
+            raise SettingsError(
+                f"{self.task.folder}: its model forecasts from its last state alone: it has no "
+                "attention to look at; train one that has, such as fibonacci-attention"
+            )
+        [weights] = recorded.values()  # (1, 1, 1, S)
+        window = given[-self.task.recipe.corpus.window :]
+        return TimeWeights(
+            torch.from_numpy(scale.apply(window)),
+            scaled[0],
+            weights[0, 0, 0, -len(window) :].float(),
+            tuple(map(format_row, window)),
+            format_row(forecast[0]),
+            not recorder.signed,
+        )
+
+
+def format_row(row: Numbers) -> str:
+    """The numbers of a time step, with six digits that count."""
+    return ", ".join(f"{number:.6g}" for number in row.tolist())
+
+
+def format_rows(rows: Numbers) -> str:
+    """Time steps with spaces between them; the numbers of one have commas."""
+    return " ".join(format_row(row).replace(", ", ",") for row in rows)
