@@ -28,6 +28,7 @@ COMMANDS = {
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence; or measure all of its "
     "heads.",
+    "forecast": "Forecast the numbers that follow a series.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
@@ -74,7 +75,9 @@ class LazyGroup(TyperGroup):
 
 def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
     """Exit with a usage error if an option with one value is given twice; click takes the last."""
-    ctx = command.context_class(command, parent=parent, info_name=command.name)
+    ctx = command.context_class(
+        command, parent=parent, info_name=command.name, **command.context_settings
+    )
     _, rest, given = command.make_parser(ctx).parse_args(args=list(args))
     options = [one for one in given if one.param_type_name == "option"]
     for option in options:
@@ -100,7 +103,8 @@ def command_app(name: str) -> typer.Typer:
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)
-        app.command()(module.command)
+        context_settings = getattr(module, "CONTEXT_SETTINGS", None)
+        app.command(context_settings=context_settings)(module.command)
     app.rich_markup_mode = "markdown"  # wraps docstrings to the terminal, but not examples
     return app
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ import torch
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
-from regard.corpora.series import MAX_MAGNITUDE, Numbers, Scale
+from regard.corpora.series import MAX_MAGNITUDE, Numbers, Scale, parse_number, read_series
 from regard.errors import CorpusError, SettingsError
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
 from regard.inspection.recording.recorder import AttentionRecorder
 from regard.models.contracts import Predictor
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import Series
 
@@ -77,6 +80,17 @@ class SeriesAnswer:
         return text + notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
 
 
+def is_table(texts: Sequence[str]) -> bool:
+    """Whether the texts are the name of a table, rather than numbers."""
+    return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Forecaster":
+    """The forecaster of a run."""
+    run = load_task_run(path, "forecast", device=pick_device(device), weights=weights)
+    return Forecaster(run.task, run.model)
+
+
 class Forecaster:
     """A model as a function of a series of numbers."""
 
@@ -106,6 +120,30 @@ class Forecaster:
                 attention = self._attention(given, forecast, scaled, scale, recorder)
             values = np.concatenate([values, forecast])
         return SeriesAnswer(given, values[len(given) :], self._notes(given), attention)
+
+    def look(self, texts: Sequence[str]) -> SeriesAnswer:
+        """The forecast of a series as `read` takes it, with its attention."""
+        return self(self.read(texts), look=True)
+
+    def read(self, texts: Sequence[str]) -> Sequence[Row]:
+        """The series that texts say: numbers, or a table that has the columns of the run."""
+        if is_table(texts):
+            rows: list[list[float]] = read_series(
+                texts[0], self.task.recipe.corpus.columns
+            ).values.tolist()
+            return rows
+        return self.parse(" ".join(texts))
+
+    def parse(self, text: str) -> Sequence[Row]:
+        """The series that a text says: numbers with spaces or commas between them; where there are
+        several columns, spaces between time steps and commas between the numbers of one.
+        """
+        one = len(self.columns) == 1
+        steps = (text.replace(",", " ") if one else text).split()
+        return [
+            [parse_number(number, f"time step {place}") for number in step.split(",")]
+            for place, step in enumerate(steps, 1)
+        ]
 
     def _to_rows(self, numbers: Sequence[Row]) -> Numbers:
         """The numbers as (N, F); an error if they are none, of another width, or not finite."""

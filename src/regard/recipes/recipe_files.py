@@ -30,7 +30,7 @@ from regard.recipes.auto_settings import (
 )
 from regard.recipes.paths import TRANSLATION
 from regard.recipes.recipe import Recipe
-from regard.recipes.task_table import recipe_class
+from regard.recipes.task_table import TASKS, recipe_class
 from regard.settings import abbreviate, expectation
 from regard.tasks.contracts import TaskRecipe
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
@@ -282,9 +282,11 @@ def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Ra
     return groups
 
 
-def recipe_schema() -> Raw:
-    """The JSON schema of a recipe, in which settings that may be chosen may be `auto`."""
-    schema = Recipe.model_json_schema()
+def recipe_schema(task: str = TRANSLATION) -> Raw:
+    """The JSON schema of a task's recipe, in which settings that may be chosen may be `auto`."""
+    schema = recipe_class(task, "recipe").model_json_schema()
+    if task != TRANSLATION:
+        return schema
     for setting in (*AUTO_SETTINGS, "model.preset"):
         *outer, name = setting.split(".")
         for group in groups_at(schema, schema, outer):
@@ -297,17 +299,24 @@ def recipe_schema() -> Raw:
 
 def explain_settings() -> str:
     """A section for each group of settings: names, defaults and meanings."""
-    schema = Recipe.model_json_schema()
-    return "\n".join([REFERENCE_HEADER, *_group(schema, "", schema, set())])
+    done: set[str] = set()
+    lines = [REFERENCE_HEADER]
+    for task in (TRANSLATION, *TASKS):
+        schema = recipe_class(task, "recipe").model_json_schema()
+        if task != TRANSLATION:
+            lines.append(f"# Recipes of the task `{task}`\n")
+        lines += _group(schema, "", schema, done, task)
+    return "\n".join(lines)
 
 
-def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
+def _group(schema: Raw, path: str, node: Raw, done: set[str], task: str) -> Iterator[str]:
     """The table of a group, then the groups inside it; a group that occurs twice is listed once."""
     title = node["title"]
     if title in done:
         return
     done.add(title)
-    yield f"## {path or 'recipe'}\n\n{_text(node)}\n"
+    of_task = "" if task == TRANSLATION else f"{task}: "
+    yield f"## {of_task}{path or 'recipe'}\n\n{_text(node)}\n"
     yield "| setting | default | meaning |\n|---|---|---|"
     inner: list[tuple[str, Raw]] = []
     for name, field in node["properties"].items():
@@ -315,12 +324,15 @@ def _group(schema: Raw, path: str, node: Raw, done: set[str]) -> Iterator[str]:
         groups = groups_at(schema, field)
         inner += [(setting, group) for group in groups]
         meaning = _text(field) or " ".join(_text(group) for group in groups[:1])
-        default, meaning = _with_auto(setting, _default(field, groups), meaning)
+        default = _default(field, groups)
+        if task == TRANSLATION:
+            default, meaning = _with_auto(setting, default, meaning)
         yield f"| `{name}` | {default} | {_choices(field)}{meaning} |"
     yield ""
     for setting, group in inner:
         family = group["properties"].get("family", {}).get("const")
-        yield from _group(schema, f"{setting} ({family})" if family else setting, group, done)
+        path = f"{setting} ({family})" if family else setting
+        yield from _group(schema, path, group, done, task)
 
 
 def _text(node: Raw) -> str:

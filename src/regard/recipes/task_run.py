@@ -42,8 +42,8 @@ class TaskReporter(Reporter, Protocol):
 class TaskRun(NamedTuple):
     """A trained model with its recipe and task."""
 
-    recipe: Any
-    task: AnyTask
+    recipe: Any  # of the task's class of recipes
+    task: Any  # of the class that `TASKS` has for it
     model: Any
     folder: RunFolder
 

@@ -5,8 +5,9 @@ from regard.recipes.paths import TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, TaskRecipe
+from regard.tasks.forecast import Forecast
 
-TASKS: dict[str, type[AnyTask]] = {}
+TASKS: dict[str, type[AnyTask]] = {"forecast": Forecast}
 
 
 def recipe_class(task: object, where: str) -> type[TaskRecipe]:

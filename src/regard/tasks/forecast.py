@@ -158,14 +158,18 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             parts.append((found, batch.labels.double().numpy(), windows.values[:, -1]))
         return ForecastErrors(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
+    def held_out(self) -> SplitName:
+        return "test"
+
     def evaluate(self, model: Predictor[Series], split: SplitName) -> Evaluation:
         errors = self.forecast_split(model, split)
         gaps = np.abs(errors.found - errors.wanted)
         naive = ForecastErrors(errors.last, errors.wanted, errors.last).mse()
         count, scaling = len(errors.found), self.recipe.corpus.scaling
         return Evaluation(
+            split,
             {"mse": errors.mse(), "mae": float(gaps.mean()), "mse of the last number": naive},
-            (f"{count:,} windows ({split}), errors of numbers scaled by {scaling}",),
+            (f"{count:,} windows; errors of numbers that are scaled ({scaling})",),
         )
 
     def summary(self) -> dict[str, str]:

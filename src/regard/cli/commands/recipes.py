@@ -10,6 +10,7 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag
 from regard.recipes import recipe_files
+from regard.recipes.paths import TRANSLATION
 
 app = Typer(invoke_without_command=True, add_completion=False)
 
@@ -39,9 +40,9 @@ def show(
 
 
 @app.command()
-def schema() -> None:
+def schema(task: str = Argument(TRANSLATION, help="What is learned, as recipes say it.")) -> None:
     """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
-    print(json.dumps(recipe_files.recipe_schema(), indent=2, ensure_ascii=False))
+    print(json.dumps(recipe_files.recipe_schema(task), indent=2, ensure_ascii=False))
 
 
 @app.command()

@@ -89,7 +89,9 @@ class TerminalReporter(LiveProgress):
         self._begin(steps)
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
-        shown = f"loss {numbers['loss']:.3f}  {numbers['tokens_per_second']:,.0f} tokens/s"
+        loss, speed = numbers["loss"], numbers["tokens_per_second"]
+        shown = f"loss {loss:.{3 if loss >= 0.01 else 2}{'f' if loss >= 0.01 else 'g'}}"
+        shown = f"{shown}  {speed:,.0f} tokens/s"
         self.update(self._task, completed=step, numbers=shown, visible=True)
         left = self._seconds_left(step)
         if left and not self._estimated:

@@ -1,0 +1,81 @@
+"""`regard forecast`: the numbers that follow a series."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from typer import Argument
+
+from regard.cli.display.console import note, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.errors import RegardError
+from regard.pipelines.forecaster import Forecaster, Row, SeriesAnswer, is_table, load
+
+CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number
+
+
+def command(
+    model: shared_options.Model,
+    series: list[str] | None = Argument(
+        None,
+        metavar="[NUMBER…|FILE]",
+        help="The numbers of a series; or a file: .csv or .tsv has a row for each time step, with "
+        "the columns of the run, any other a series on each line; - is the standard input.",
+    ),
+    steps: int = option("How many time steps to forecast.", default=1, min=1, metavar="N"),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Every series gives one line of forecasts, in order. Each forecast after the first is made
+    from those before it. A series may be shorter than the model's window; of a longer one the end
+    counts. Numbers of a time step with several columns are joined by commas.
+
+    Examples:
+
+        regard forecast runs/fibonacci 1 1 2 3 5 8
+        regard forecast runs/fibonacci 1 1 2 3 5 8 --steps 5 --json
+        echo "21 34 55" | regard forecast runs/fibonacci
+        regard forecast runs/weather days.csv --steps 7
+    """
+    forecaster = load(model, device=device, weights=weights)
+    given = series or [STDIN]
+
+    def forecast(rows: Sequence[Row]) -> SeriesAnswer:
+        answer = forecaster(rows, steps=steps)
+        for message in answer.notes:
+            note(message)
+        return answer
+
+    if is_table(given) or not _is_file(given):
+        answer = forecast(forecaster.read(given))
+        print(to_json(answer.to_json()) if json else answer)
+        return
+    for number, line in enumerate(read_lines(given[0]), 1):
+        _forecast_line(forecaster, line, number, steps=steps, as_json=json)
+
+
+def _is_file(given: Sequence[str]) -> bool:
+    """Whether a file is named, rather than numbers given."""
+    return given == [STDIN] or (len(given) == 1 and Path(given[0]).is_file())
+
+
+def _forecast_line(
+    forecaster: Forecaster, line: str, number: int, *, steps: int, as_json: bool
+) -> None:
+    """Print the forecast of a line; of one without a series a blank line, and a note."""
+    notes: tuple[str, ...] = ()
+    answer: SeriesAnswer | None = None
+    if line.strip():
+        try:
+            answer = forecaster(forecaster.parse(line), steps=steps)
+            notes = answer.notes
+        except RegardError as error:
+            notes = (str(error),)
+    for message in notes:
+        note(f"line {number}: {message}")
+    if as_json:
+        print(to_json({"line": number, **(answer.to_json() if answer else {"notes": [*notes]})}))
+    else:
+        print(answer or "")
