@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.dropout import Dropout
+from regard.kernels.dropout import Dropout, apply_dropout
 
 CellName = Literal["lstm", "gru"]
 Reading = Literal["forward", "backward", "both"]
@@ -37,16 +37,26 @@ class RecurrentLayer(nn.Module):
     Cho's and Bahdanau's: its candidate is tanh(W x + r ∘ (U h)), not tanh(W x + U (r ∘ h)), and
     its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does. Autocast is
     off: the state would lose small updates. An LSTM's c may have more `units` than its `width`, to
-    which h is then projected (Sak et al. 2014).
+    which h is then projected (Sak et al. 2014). In training, `weight_drop` of the weights of the
+    state are dropped, the same ones at all positions of a sequence (Merity et al. 2018).
     """
 
     def __init__(
-        self, cell: CellName, inputs: int, width: int, *, units: int | None = None
+        self,
+        cell: CellName,
+        inputs: int,
+        width: int,
+        *,
+        units: int | None = None,
+        weight_drop: float = 0.0,
     ) -> None:
         super().__init__()
         if units is not None and cell != "lstm":
             raise ValueError(f"only an LSTM has units beside its width, got {cell=} and {units=}")
+        if units is not None and weight_drop:
+            raise ValueError(f"weights of a projected LSTM are not dropped, got {weight_drop=}")
         self.cell, self.width, self.units = cell, width, units or width
+        self.weight_drop = weight_drop
         rows = NUM_GATES[cell] * self.units
         self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
@@ -88,7 +98,9 @@ class RecurrentLayer(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             if self.weight_hr is not None:
                 return self._run_projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
-            weights = [weight, self.weight_hh, self.bias, torch.zeros_like(self.bias)]
+            drop = self.weight_drop if self.training else 0.0
+            weight_hh = apply_dropout(self.weight_hh, drop)
+            weights = [weight, weight_hh, self.bias, torch.zeros_like(self.bias)]
             if x.is_cuda:
                 weights = _flatten_weights(weights)
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
@@ -100,7 +112,7 @@ class RecurrentLayer(nn.Module):
                 outputs, *last = torch.gru(x, first[0], weights, *options)
         return RecurrentOutput(outputs, tuple(h[0] for h in last))
 
-    def read(self, x: Tensor, mask: Tensor, *, backward: bool) -> RecurrentOutput:
+    def read(self, x: Tensor, mask: Tensor, *, backward: bool = False) -> RecurrentOutput:
         """A padded `x` (B, S, inputs) read from its beginning or its end, and where that ended."""
         if backward:
             outputs, hidden = self(x.flip(1), mask=mask.flip(1))

@@ -100,6 +100,7 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     """
 
     static_state: bool = False  # whether steps keep all shapes and do not depend on their number
+    carries_memory: bool = False  # whether there are `blank_memory` and `read_on`
 
     @abstractmethod
     def encode(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> MemoryT:
@@ -110,6 +111,17 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         self, given: Padded, memory: MemoryT, *, hook: AttentionHook | None = None
     ) -> Features:
         """The input of `logits` for all positions of given tokens (B, T) at once."""
+
+    def blank_memory(self, rows: int) -> MemoryT:
+        """The memory of `rows` before any text: what `encode` makes of empty prompts."""
+        raise NotImplementedError(f"{type(self).__name__} does not carry its memory on")
+
+    def read_on(self, given: Padded, memory: MemoryT) -> tuple[Features, MemoryT]:
+        """`decode` of rows without padding, and the memory behind them, for the text that follows.
+
+        The memory is a `TensorFields`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not carry its memory on")
 
     @abstractmethod
     def start(self, memory: MemoryT) -> StateT:
