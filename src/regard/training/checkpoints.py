@@ -39,6 +39,8 @@ class Progress:
     seconds: float = 0.0
     threads: int = 0  # threads of torch: with another number, sums are taken in another order
     precision: str = ""  # of products; empty if the checkpoint was written before this was kept
+    history: tuple[float, ...] = ()  # the scores of validations until averaging began
+    averaged_from: NonNegativeInt = 0  # the step behind which averaging began; 0: it did not
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Progress":
@@ -51,7 +53,8 @@ class Progress:
         return progress
 
     def write(self) -> dict[str, Any]:
-        return {**self.__dict__, "position": list(self.position), "best": list(self.best)}
+        lists = {name: list(getattr(self, name)) for name in ("position", "best", "history")}
+        return {**self.__dict__, **lists}
 
     def resume_notes(self, threads: int, precision: str) -> list[str]:
         """Why a run that is resumed so will have other weights than an unbroken one."""
@@ -76,8 +79,9 @@ class Checkpoint(NamedTuple):
     """All that is needed to resume exactly.
 
     `tensors` has, for each parameter NAME: model.NAME; moving.NAME, its moving average, if there is
-    one; and the state of AdamW: step.NAME, exp_avg.NAME, exp_avg_sq.NAME. Then the states of the
-    random generators: rng.cpu and, on a GPU, rng.cuda.
+    one; and the state of the optimizer: of AdamW step.NAME, exp_avg.NAME, exp_avg_sq.NAME, of SGD
+    with momentum momentum_buffer.NAME. Then what the loss carries from batch to batch, carried.*,
+    and the states of the random generators: rng.cpu and, on a GPU, rng.cuda.
     """
 
     tensors: dict[str, Tensor]

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
@@ -38,6 +39,7 @@ from regard.training.checkpoints import (
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
 from regard.training.metric_log import MetricLog, read_metrics
 from regard.training.optimizer import (
+    OPTIMIZER_STATES,
     OptimizerSettings,
     ScheduleSettings,
     build_optimizer,
@@ -51,6 +53,7 @@ from regard.training.step import (
     PrecisionName,
     StepContext,
     TrainingStep,
+    TriggeredAverage,
     resolve_precision,
 )
 
@@ -92,6 +95,10 @@ class TrainingSettings(Settings):
     moving_average: float = Field(default=0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is then what is validated and
     kept, such as 0.999; 0 keeps the weights as they are."""
+    nonmonotone_average: PositiveInt | None = None
+    """Once a validation is worse than the best of those more than so many before it, what is
+    validated and kept is the mean of the weights of all steps since then (Merity et al. 2018,
+    NT-ASGD with SGD; they use 5). null never averages so."""
     average: PositiveInt = 1
     """How many of the best validated weights are averaged; the average is used where it scores no
     worse in validation than the best alone."""
@@ -107,6 +114,11 @@ class TrainingSettings(Settings):
         if self.capture is True and self.compile:
             raise ValueError(
                 "what is compiled is not captured as well; leave out one of compile and capture"
+            )
+        if self.moving_average and self.nonmonotone_average:
+            raise ValueError(
+                "one average of the weights is kept: leave out moving_average or "
+                "nonmonotone_average"
             )
         return self
 
@@ -141,6 +153,8 @@ class TrainingTask(NamedTuple):
     selection: Selection = Selection("loss", lower_is_better=True)
     buckets: Buckets[Any] = ExactShapes()  # to which shapes batches are padded for CUDA graphs
     has_perplexity: bool = True  # whether `Loss.nll` is a likelihood, whose perplexity is logged
+    carried: Mapping[str, Tensor] = MappingProxyType({})
+    """What the loss keeps from one batch to the next, and changes in place: checkpoints hold it."""
 
 
 def fit(
@@ -203,8 +217,9 @@ class _Training:
         self.reporter, self.task = reporter, task
         self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.optimizer = build_optimizer(model, settings.optimizer)
-        decay = settings.moving_average
-        self.ema = MovingAverage(list(self.parameters.values()), decay) if decay else None
+        decay, averaged = settings.moving_average, list(self.parameters.values())
+        self.triggered = TriggeredAverage(averaged) if settings.nonmonotone_average else None
+        self.ema = MovingAverage(averaged, decay) if decay else self.triggered
         self.metrics: MetricLog
         self.last_time, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
@@ -271,12 +286,17 @@ class _Training:
         if self.ema:
             for shadow, name in zip(self.ema.shadow, self.parameters, strict=True):
                 shadow.copy_(tensors[f"moving.{name}"])
+        if self.triggered:
+            self.triggered.start = self.progress.averaged_from or None
         for name, parameter in self.parameters.items():
-            if f"step.{name}" in tensors:  # none yet for a parameter that never had a gradient
-                self.optimizer.state[parameter] = {
-                    kind: tensors[f"{kind}.{name}"].to(self.device)
-                    for kind in ("step", "exp_avg", "exp_avg_sq")
-                }
+            # None yet for a parameter that never had a gradient.
+            kinds = OPTIMIZER_STATES[self.settings.optimizer.kind]
+            found = {kind: tensors.get(f"{kind}.{name}") for kind in kinds}
+            state = {kind: x.to(self.device) for kind, x in found.items() if x is not None}
+            if state:
+                self.optimizer.state[parameter] = state
+        for name, tensor in self.task.carried.items():
+            tensor.copy_(tensors[f"carried.{name}"])
         torch.set_rng_state(tensors["rng.cpu"])
         if self.device.type == "cuda" and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
@@ -289,6 +309,7 @@ class _Training:
         for name, parameter in self.parameters.items():
             for kind, tensor in self.optimizer.state[parameter].items():
                 tensors[f"{kind}.{name}"] = tensor
+        tensors |= {f"carried.{name}": tensor for name, tensor in self.task.carried.items()}
         tensors["rng.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -387,9 +408,23 @@ class _Training:
                 save_weights(self.folder / "model.safetensors", self.model.state_dict())
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
+        self._trigger_average(value)
         self.metrics.add("valid", step, numbers)
         self.reporter.validated(step, numbers, best=new_best)
         self.last_time = time.perf_counter()
+
+    def _trigger_average(self, value: float) -> None:
+        """Begin to average behind this step if its score is the first that no longer improves."""
+        if self.triggered is None or self.triggered.start is not None:
+            return
+        step, history = self.progress.step, self.progress.history
+        before = history[: -(self.settings.nonmonotone_average or 1)]
+        if before and value < max(before):
+            self.triggered.start = step
+            self.progress = replace(self.progress, averaged_from=step, history=())
+            self.reporter.noted(f"the weights are averaged from step {step:,} on")
+        else:
+            self.progress = replace(self.progress, history=(*history, value))
 
     def _scores(self) -> Mapping[str, float]:
         """The scores of the model; an error if its training has diverged."""

@@ -2,6 +2,7 @@
 the squared error of numbers.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from regard.kernels import cross_entropy
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.kernels.dispatch import use_kernel
 from regard.models.contracts import AnyModel, OutputProjection
-from regard.types import AnyBatch, Routing
+from regard.types import AnyBatch, Features, Routing
 
 CHUNK_LOGITS_CPU = 1 << 22  # logits of a chunk on a CPU: as many as its caches hold
 CHUNK_LOGITS_GPU = 1 << 28  # enough to keep any device busy: half a gigabyte in bfloat16
@@ -28,16 +29,24 @@ class Loss(NamedTuple):
 
 
 def batch_loss(
-    model: AnyModel, batch: AnyBatch, smoothing: float, *, consistency: float = 0.0
+    model: AnyModel,
+    batch: AnyBatch,
+    smoothing: float,
+    *,
+    consistency: float = 0.0,
+    training_features: Callable[[AnyBatch], Features] | None = None,
 ) -> Loss:
     """The cross-entropy of a batch, plus the model's penalty and its experts' balance losses.
+
+    The features are those of `training_features`, if given, or of the model's method.
 
     With `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop),
     so that a token weighs the same as without.
     """
     copies = 2 if consistency else 1
     inputs = batch.duplicated() if consistency else batch
-    features, routings, penalty = model.training_features(inputs)  # (copies * M, D)
+    compute = training_features or model.training_features
+    features, routings, penalty = compute(inputs)  # (copies * M, D)
     compiled = torch.compiler.is_compiling()  # the compiler decides which logits are kept
     output = None if consistency or compiled else model.output_layer()
     if output is not None:

@@ -1,4 +1,4 @@
-"""Adam, and its learning rate at each step."""
+"""Adam or SGD, and its learning rate at each step."""
 
 import math
 from typing import Annotated, Literal, Self
@@ -32,18 +32,31 @@ class ScheduleSettings(Settings):
 
 
 class OptimizerSettings(Settings):
-    """Adam (Kingma and Ba 2015), or AdamW when there is weight decay."""
+    """Adam (Kingma and Ba 2015), or AdamW when there is weight decay; or gradient descent."""
 
+    kind: Literal["adam", "sgd"] = "adam"
+    """How the gradients change the weights."""
     learning_rate: PositiveFloat = 5e-4
     """The peak of the schedule."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
-    """Decay of the running mean of gradients and of their squares."""
+    """Decay of the running mean of gradients and of their squares. For `adam`."""
     epsilon: PositiveFloat = 1e-9
-    """Keeps the division by the root of the squares finite."""
+    """Keeps the division by the root of the squares finite. For `adam`."""
+    momentum: Decay = 0.0
+    """Decay of the running sum of gradients. For `sgd`."""
     weight_decay: NonNegativeFloat = 0.0
-    """Decoupled decay of matrices (never of biases and norms); 0 is plain Adam."""
+    """Decay of matrices (never of biases and norms): decoupled from the gradients in `adam`, where
+    0 is plain Adam, and added to them in `sgd`."""
     clip_norm: NonNegativeFloat = 1.0
     """Gradients with a longer norm are cut to this; 0 never cuts."""
+
+    @model_validator(mode="after")
+    def _has_effect(self) -> Self:
+        unused = ("momentum",) if self.kind == "adam" else ("betas", "epsilon")
+        for name in unused:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} has no effect on kind: {self.kind}; leave it out")
+        return self
 
 
 def learning_rate(
@@ -65,16 +78,24 @@ def learning_rate(
             return peak * rise
 
 
+OPTIMIZER_STATES = {"adam": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+"""What each kind of optimizer keeps of a parameter."""
+
+
 def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    """An Adam over the model's parameters, in the order of their names' appearance."""
+    """An optimizer of the model's parameters, in the order of their names' appearance."""
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim <= 1]
     groups = [
         {"params": matrices, "weight_decay": settings.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
+    groups = [group for group in groups if group["params"]]
+    if settings.kind == "sgd":
+        lr, momentum = settings.learning_rate, settings.momentum
+        return torch.optim.SGD(groups, lr=lr, momentum=momentum, fused=True)
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
+        groups,
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,

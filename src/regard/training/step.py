@@ -54,6 +54,19 @@ class MovingAverage:
             torch._foreach_add_(self.shadow, differences)
 
 
+class TriggeredAverage(MovingAverage):
+    """The parameters themselves until `start`, the step behind which averaging begins; then the
+    mean of those of all steps since (Polyak and Juditsky 1992).
+    """
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        super().__init__(parameters, decay=0.0)
+        self.start: int | None = None
+
+    def ema_weight(self, step: int) -> float:
+        return 1.0 if self.start is None else 1 / max(1, step - self.start)
+
+
 class ExpertLoad:
     """How evenly a model's experts are used: summed on the device, read when metrics are logged."""
 

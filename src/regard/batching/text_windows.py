@@ -1,0 +1,100 @@
+"""Windows of a running text -> batches whose rows continue those of the batch before."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.batching.collate import PositionedBatch
+from regard.batching.sampler import StreamPosition
+from regard.errors import CorpusError
+from regard.kernels.cross_entropy import IGNORE_INDEX
+from regard.text.special_tokens import EOS
+from regard.types import Batch, Padded
+
+TokenIds = NDArray[np.integer[Any]]
+
+HALVED_SHARE = 0.05  # of the windows have half the length, around which they vary, too
+LENGTH_DEVIATION = 5.0  # tokens; both are Merity's
+LENGTH_MULTIPLE = 5  # lengths are rounded, so that there are few shapes to capture as CUDA graphs
+
+
+def window_lengths(total: int, length: int, *, vary: bool, seed: int, epoch: int) -> list[int]:
+    """Lengths of consecutive windows that have `total` tokens or, by part of the last, more.
+
+    If they `vary`, they are normally distributed around `length`, or half of it now and then
+    (Merity et al. 2018, section 5), so that a window does not begin at the same token each epoch.
+    """
+    if not vary:
+        return [length] * -(-total // length)
+    draw, lengths, done = np.random.default_rng([seed, epoch]), list[int](), 0
+    while done < total:
+        middle = length / 2 if draw.random() < HALVED_SHARE else length
+        drawn = round(draw.normal(middle, LENGTH_DEVIATION) / LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+        lengths.append(max(LENGTH_MULTIPLE, drawn))
+        done += lengths[-1]
+    return lengths
+
+
+def continued_windows(
+    ids: TokenIds, start: StreamPosition, *, rows: int, length: int, vary: bool, seed: int
+) -> Iterator[PositionedBatch]:
+    """An endless stream of batches from `start` on, which the seed determines.
+
+    The text is cut into `rows` stretches that are read side by side. Behind its end, each goes on
+    with the next one's text, the last with the first one's: rows always continue. An epoch ends
+    with the window in which each stretch has been read once more.
+    """
+    stretch = len(ids) // rows
+    if stretch < 2:
+        raise CorpusError(
+            f"a text of {len(ids):,} tokens is too short to be read in {rows} rows; give more "
+            "text, or set fewer rows"
+        )
+    firsts, offset = np.arange(rows)[:, None] * stretch, 0  # (B, 1)
+    for epoch in itertools.count():
+        left = stretch * (epoch + 1) - offset
+        lengths = window_lengths(left, length, vary=vary, seed=seed, epoch=epoch)
+        for number, count in enumerate(lengths):
+            if StreamPosition(epoch, number) >= start:
+                places = (firsts + np.arange(offset, offset + count + 1)) % (stretch * rows)
+                last = number + 1 == len(lengths)
+                behind = StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
+                yield PositionedBatch(_batch(ids[places]), behind)
+            offset += count
+
+
+def whole_text_windows(
+    ids: TokenIds, *, rows: int, length: int, overlap: int
+) -> Iterator[Batch[Padded]]:
+    """Windows in which each token of a text is a label once, to be read from a blank memory.
+
+    The text is cut into `rows` stretches. Each row begins `overlap` tokens before its own, or with
+    EOS where the text begins; labels of these and of what is filled in are IGNORE_INDEX.
+    """
+    rows = max(1, min(rows, len(ids) // max(1, overlap)))
+    stretch = -(-len(ids) // rows)
+    text = np.concatenate([[EOS], ids]).astype(np.int64)  # what precedes label n is text[n]
+    places = np.arange(rows)[:, None] * stretch + np.arange(-overlap, stretch)  # (B, overlap + n)
+    counted = (np.arange(-overlap, stretch) >= 0) & (places < len(ids))
+    given = text[places.clip(0, len(ids))]
+    labels = np.where(counted, text[places.clip(0, len(ids) - 1) + 1], IGNORE_INDEX)
+    for first in range(0 if rows > 1 else overlap, overlap + stretch, length):
+        part = slice(first, first + length)
+        yield _padded_batch(given[:, part], labels[:, part])
+
+
+def _batch(windows: TokenIds) -> Batch[Padded]:
+    """Windows (B, T + 1): each token is to be predicted from those before it."""
+    windows = windows.astype(np.int64)
+    return _padded_batch(windows[:, :-1], windows[:, 1:])
+
+
+def _padded_batch(given: TokenIds, labels: TokenIds) -> Batch[Padded]:
+    ids = torch.from_numpy(np.ascontiguousarray(given))  # (B, T)
+    tokens = Padded(ids, torch.ones_like(ids, dtype=torch.bool))
+    prompt = Padded(ids[:, :0], tokens.mask[:, :0])  # the memory is handed in
+    return Batch(prompt, tokens, None, torch.from_numpy(np.ascontiguousarray(labels)).flatten())

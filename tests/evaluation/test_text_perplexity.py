@@ -1,0 +1,51 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from regard.corpora.token_stream import StreamCounts
+from regard.evaluation import text_perplexity
+from regard.evaluation.text_perplexity import TextScores, carried_nats
+from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
+from regard.text.special_tokens import EOS
+
+
+def test_nats_are_divided_by_tokens_words_and_characters():
+    counts = StreamCounts(tokens=10, words=6, line_ends=2, characters=40)
+    numbers = TextScores(20 * math.log(2), counts).numbers()
+    assert numbers == {
+        "loss": pytest.approx(2 * math.log(2)),
+        "perplexity": pytest.approx(4),
+        "word_perplexity": pytest.approx(2**2.5),
+        "bits_per_character": pytest.approx(0.5),
+    }
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("length", [3, 512])
+def test_a_text_is_scored_as_token_by_token(length, monkeypatch):
+    monkeypatch.setattr(text_perplexity, "CARRIED_LENGTH", length)
+    torch.manual_seed(1)
+    model = AwdLstm(AwdLstmSettings(width=6, units=8, layers=2), 13)
+    ids = np.random.default_rng(0).integers(4, 13, 20).astype(np.uint16)
+    found = carried_nats(model, ids)  # one row: the text is short
+    assert model.training
+    state, nats = model.eval().start(model.blank_memory(1)), 0.0
+    for last, token in zip([EOS, *ids[:-1]], ids, strict=True):
+        logits, state = model.step(torch.tensor([[int(last)]]), state)
+        nats -= logits[0, 0].log_softmax(-1)[int(token)].item()
+    assert found == pytest.approx(nats, rel=1e-5)
+
+
+def test_rows_begin_in_the_text_before_their_own(monkeypatch):
+    torch.manual_seed(1)
+    model = AwdLstm(AwdLstmSettings(width=6, units=8, layers=2), 13).double()
+    ids = np.random.default_rng(0).integers(4, 13, 400).astype(np.uint16)
+    monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 1)
+    whole = carried_nats(model, ids)
+    monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 4)
+    monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", 50)
+    assert carried_nats(model, ids) == pytest.approx(whole, rel=1e-5)
+    monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", 0)
+    assert carried_nats(model, ids) != pytest.approx(whole, rel=1e-5)
