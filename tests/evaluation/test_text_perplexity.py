@@ -1,25 +1,11 @@
-import math
-
 import numpy as np
 import pytest
 import torch
 
-from regard.corpora.token_stream import StreamCounts
 from regard.evaluation import text_perplexity
-from regard.evaluation.text_perplexity import TextScores, carried_nats
+from regard.evaluation.text_perplexity import carried_nats
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.text.special_tokens import EOS
-
-
-def test_nats_are_divided_by_tokens_words_and_characters():
-    counts = StreamCounts(tokens=10, words=6, line_ends=2, characters=40)
-    numbers = TextScores(20 * math.log(2), counts).numbers()
-    assert numbers == {
-        "loss": pytest.approx(2 * math.log(2)),
-        "perplexity": pytest.approx(4),
-        "word_perplexity": pytest.approx(2**2.5),
-        "bits_per_character": pytest.approx(0.5),
-    }
 
 
 @torch.inference_mode()
@@ -45,7 +31,8 @@ def test_rows_begin_in_the_text_before_their_own(monkeypatch):
     monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 1)
     whole = carried_nats(model, ids)
     monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 4)
-    monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", 50)
-    assert carried_nats(model, ids) == pytest.approx(whole, rel=1e-5)
-    monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", 0)
-    assert carried_nats(model, ids) != pytest.approx(whole, rel=1e-5)
+    errors = []
+    for overlap in (0, 50):
+        monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", overlap)
+        errors.append(abs(carried_nats(model, ids) - whole))
+    assert errors[0] > 1e-6 * whole > 10 * errors[1]

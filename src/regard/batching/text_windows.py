@@ -72,17 +72,19 @@ def whole_text_windows(
 ) -> Iterator[Batch[Padded]]:
     """Windows in which each token of a text is a label once, to be read from a blank memory.
 
-    The text is cut into `rows` stretches. Each row begins `overlap` tokens before its own, or with
-    EOS where the text begins; labels of these and of what is filled in are IGNORE_INDEX.
+    The text, behind an EOS, is read in `rows` rows side by side; all but the first begin with
+    `overlap` tokens that the row before has, too. Labels of these, and of what is filled in, are
+    IGNORE_INDEX.
     """
     rows = max(1, min(rows, len(ids) // max(1, overlap)))
-    stretch = -(-len(ids) // rows)
-    text = np.concatenate([[EOS], ids]).astype(np.int64)  # what precedes label n is text[n]
-    places = np.arange(rows)[:, None] * stretch + np.arange(-overlap, stretch)  # (B, overlap + n)
-    counted = (np.arange(-overlap, stretch) >= 0) & (places < len(ids))
-    given = text[places.clip(0, len(ids))]
-    labels = np.where(counted, text[places.clip(0, len(ids) - 1) + 1], IGNORE_INDEX)
-    for first in range(0 if rows > 1 else overlap, overlap + stretch, length):
+    stretch = max(0, -(-(len(ids) - overlap) // rows))
+    text = np.concatenate([[EOS], ids]).astype(np.int64)  # text[n] stands before label n
+    columns = np.arange(overlap + stretch)
+    places = np.arange(rows)[:, None] * stretch + columns  # (B, overlap + stretch)
+    counted = (places < len(ids)) & ((columns >= overlap) | (np.arange(rows)[:, None] == 0))
+    given = text[places.clip(max=len(ids))]
+    labels = np.where(counted, text[places.clip(max=len(ids) - 1) + 1], IGNORE_INDEX)
+    for first in range(0, len(columns), length):
         part = slice(first, first + length)
         yield _padded_batch(given[:, part], labels[:, part])
 

@@ -1,7 +1,6 @@
-"""How well a language model predicts a running text, with the counts that it is divided by."""
+"""How well a language model that carries its memory predicts a running text."""
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,39 +8,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from regard.batching.text_windows import whole_text_windows
-from regard.corpora.token_stream import StreamCounts
-from regard.evaluation.perplexity import CHUNK_ROWS, MAX_NATS
+from regard.evaluation.perplexity import CHUNK_ROWS
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.models.contracts import AnyGenerator
 
 CARRIED_ROWS, CARRIED_OVERLAP = 32, 256
 """Rows that a text is read in, and tokens before its own that each reads first."""
 CARRIED_LENGTH = 512  # tokens of a window
-
-
-class TextScores(NamedTuple):
-    """The negative log-likelihood of a text, and what it is per token, word and character."""
-
-    nats: float  # of all tokens
-    counts: StreamCounts
-
-    def numbers(self) -> dict[str, float]:
-        """Loss (nats a token), perplexities and bits per character.
-
-        A word is a stretch without white space or a line end, by the convention of PTB.
-        """
-        words = self.counts.words + self.counts.line_ends
-        loss = self.nats / self.counts.tokens
-        return {
-            "loss": loss,
-            "perplexity": _exp(loss),
-            "word_perplexity": _exp(self.nats / words),
-            "bits_per_character": self.nats / math.log(2) / self.counts.characters,
-        }
-
-
-def _exp(nats: float) -> float:
-    return math.exp(nats if math.isnan(nats) else min(nats, MAX_NATS))
 
 
 @torch.inference_mode()
@@ -62,7 +35,7 @@ def carried_nats(model: AnyGenerator, ids: NDArray[np.integer[Any]]) -> float:
         memory = model.blank_memory(len(moved.decoder_input.ids)) if memory is None else memory
         decoded, memory = model.read_on(moved.decoder_input, memory)
         features = decoded.features.flatten(0, 1)  # (M, D)
-        chunks = zip(features.split(CHUNK_ROWS), moved.labels.split(CHUNK_ROWS), strict=True)
+        chunks = zip(*(torch.split(x, CHUNK_ROWS) for x in (features, moved.labels)), strict=True)
         losses = [
             F.cross_entropy(
                 model.logits(rows).float(), labels, reduction="none", ignore_index=IGNORE_INDEX

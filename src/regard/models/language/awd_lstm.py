@@ -162,7 +162,7 @@ class AwdLstm(Generator[Padded, LstmMemory, RecurrentState]):
     def _split(self, memory: LstmMemory) -> list[Hidden]:
         """h and c of each layer, (B, D) each."""
         widths = [layer.width for layer in self.layers]
-        kinds = (memory.hidden.split(widths, -1), memory.cells.split(widths, -1))
+        kinds = (torch.split(x, widths, -1) for x in (memory.hidden, memory.cells))
         return list(zip(*kinds, strict=True))
 
     def _merge(self, states: Sequence[Hidden]) -> LstmMemory:
