@@ -111,7 +111,8 @@ class SentencePieceTokenizer(Tokenizer):
         if self.settings.kind == "bpe":
             return BpeDropout(self._ids, scores, self.size, self.settings.sampling)
         tables = self._ids, self._id_bytes, self._byte_ids
-        return UnigramSampler(scores, self.settings.sampling, *tables)
+        atomic = frozenset({UNK, *(self._ids[f" {symbol}"] for symbol in self.settings.symbols)})
+        return UnigramSampler(scores, self.settings.sampling, *tables, atomic)
 
     def _split_surfaces(self, text: str) -> list[str]:
         escaped = self._escape(text)
@@ -235,6 +236,8 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
     }
     if settings.byte_level:
         options |= {"character_coverage": 1.0, "byte_fallback": False}
+    if settings.symbols:
+        options["user_defined_symbols"] = [f"▁{symbol}" for symbol in settings.symbols]
     for name, i in (("pad", PAD), ("unk", UNK), ("bos", BOS), ("eos", EOS)):
         options |= {f"{name}_id": i, f"{name}_piece": SPECIAL_PIECES[i]}
     try:

@@ -8,6 +8,7 @@ from regard.settings import Settings
 from regard.text.special_tokens import SPECIAL_PIECES
 
 Form = Literal["none", "nfc", "nfkc"]
+Symbol = Annotated[str, Field(pattern="^<[a-z0-9]+>$")]
 
 SUBWORD_KINDS = ("bpe", "unigram")
 SUBWORD_ONLY = ("byte_fallback", "byte_level", "character_coverage", "sampling")
@@ -47,6 +48,9 @@ class TokenizerSettings(Settings):
     wilder)."""
     min_count: PositiveInt = 1
     """How often a piece must occur to be known. For `words`, `whitespace` and `characters`."""
+    symbols: tuple[Symbol, ...] = ()
+    """Words that are always one piece, such as `<user>`, where a space or nothing is before them;
+    they are in the vocabulary even if the training text lacks them."""
     max_training_texts: PositiveInt = 500_000
     """At most so many texts, picked evenly from all, teach the vocabulary."""
 
@@ -63,10 +67,11 @@ class TokenizerSettings(Settings):
             self._refuse_beside_byte_level()
         if subwords and self.size == 0:
             raise ValueError(f"size: 0 keeps all pieces, but {self.kind} needs a size to aim at")
-        if 0 < self.size <= len(SPECIAL_PIECES):
-            raise ValueError(
-                f"size: {self.size} holds no more than the {len(SPECIAL_PIECES)} special pieces"
-            )
+        if len({*self.symbols}) < len(self.symbols):
+            raise ValueError(f"symbols: {', '.join(self.symbols)}: one of them is there twice")
+        fixed = len(SPECIAL_PIECES) + len(self.symbols)
+        if 0 < self.size <= fixed:
+            raise ValueError(f"size: {self.size} holds no more than the {fixed} special pieces")
         return self
 
     def _refuse_beside_byte_level(self) -> None:
@@ -76,6 +81,8 @@ class TokenizerSettings(Settings):
             raise ValueError(
                 f"sampling: {self.sampling} is not for byte_level: true; set one of them alone"
             )
+        if self.symbols:
+            raise ValueError("symbols are not for byte_level: true; set one of them alone")
         fields = type(self).model_fields
         for name in ("byte_fallback", "character_coverage"):
             if getattr(self, name) != fields[name].default:

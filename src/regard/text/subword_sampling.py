@@ -6,7 +6,7 @@ SentencePiece's own seed depends on the process, so a resumed run would read oth
 import math
 import re
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, groupby
 from random import Random
@@ -231,8 +231,12 @@ class UnigramSampler:
         ids: Mapping[str, int] | None = None,
         id_bytes: Sequence[bytes] = (),
         byte_ids: Sequence[int] = (),
+        atomic: Collection[int] = (UNK,),
     ) -> None:
-        """`scores` are log-probabilities of pieces; the rest are a vocabulary's tables."""
+        """`scores` are log-probabilities of pieces; the rest are a vocabulary's tables, and ids
+        that stay as they are.
+        """
+        self._atomic = atomic
         self._scores, self._power = scores, power
         self._ids, self._id_bytes, self._byte_ids = ids or {}, id_bytes, byte_ids
         self._max_piece_characters = max(map(len, scores))
@@ -240,7 +244,7 @@ class UnigramSampler:
         self._ends = lru_cache(_WORD_CACHE_SIZE)(self._find_ends)
 
     def sample(self, texts: Ragged, seed: int) -> Ragged:
-        """The same texts, each word segmented at random; UNK stays."""
+        """The same texts, each word segmented at random; UNK and symbols stay."""
         rng = Random(seed)
         return flatten([self._sample_row(row.tolist(), rng) for row in texts.rows()])
 
@@ -258,11 +262,14 @@ class UnigramSampler:
 
     def _sample_row(self, row: Sequence[int], rng: Random) -> list[int]:
         ids: list[int] = []
-        for unknown, run in groupby(row, UNK.__eq__):
-            text = b"" if unknown else b"".join(self._id_bytes[i] for i in run)
+        for is_atomic, run in groupby(row, self._atomic.__contains__):
+            if is_atomic:
+                ids += run
+                continue
+            text = b"".join(self._id_bytes[i] for i in run)
             words = _WORD.findall(text.decode("utf-8", "replace"))
             pieces = (piece for word in words for piece in self.sample_word(word, rng))
-            ids += [UNK] if unknown else self._look_up(pieces)
+            ids += self._look_up(pieces)
         return ids
 
     def _look_up(self, pieces: Iterable[str]) -> list[int]:

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # only training needs arrays: translation must not import Num
     from regard.text.ragged import Ragged
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# `\w` excludes combining marks, which would split words.
-_PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
 _SPACED_PIECE = re.compile(r" ?\S+|\s")
+# `\w` excludes combining marks, which would split words.
+_WORD_PIECE = re.compile(rf" ?(?:\w[\w{JOINERS}{COMBINING}]*|[^\w\s])|\s")
 
 
 def normalize(text: str, form: Form, *, lowercase: bool) -> str:
@@ -212,6 +212,7 @@ class VocabTokenizer(Tokenizer):
 
     required_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are always in the vocabulary
     unknown_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that never are
+    cut: ClassVar[Callable[[str], list[str]]]  # the pieces of a text, behind its leading space
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
         """`pieces` exclude the special ones."""
@@ -222,11 +223,13 @@ class VocabTokenizer(Tokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], settings: TokenizerSettings) -> Self:
         """A tokenizer of the most frequent pieces of `texts`, which are normalised already."""
-        counts = Counter(piece for text in texts for piece in cls.split_pieces(text))
+        symbols = settings.symbols
+        fixed = (*cls.required_pieces, *map(cls.spell_symbol, symbols))
+        counts = Counter(piece for text in texts for piece in cls.split_pieces(text, symbols))
         learned = [
             piece
             for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-            if count >= settings.min_count and piece not in cls.required_pieces + cls.unknown_pieces
+            if count >= settings.min_count and piece not in fixed + cls.unknown_pieces
         ]
         if not learned:
             most = max(counts.values(), default=0)
@@ -235,12 +238,26 @@ class VocabTokenizer(Tokenizer):
                 f"training text (at most {most} times); lower min_count or add text"
             )
         limit = settings.size - len(SPECIAL_PIECES) if settings.size else None
-        return cls([*cls.required_pieces, *learned][:limit], settings)
+        return cls([*fixed, *learned][:limit], settings)
 
-    @staticmethod
-    @abstractmethod
-    def split_pieces(text: str) -> list[str]:
-        """The pieces of a normalised text."""
+    @classmethod
+    def split_pieces(cls, text: str, symbols: Sequence[str] = ()) -> list[str]:
+        """The pieces of a normalised text, in which each of `symbols` is one."""
+        if cls.leading_space and text:
+            text = f" {text}"
+        if not symbols:
+            return cls.cut(text)
+        before = " " if cls.leading_space else r"(?<!\S)"
+        pieces = []
+        for number, part in enumerate(re.split(f"({before}(?:{'|'.join(symbols)}))", text)):
+            is_symbol = number % 2  # `re.split` returns the groups of its pattern in between
+            pieces += [part] if is_symbol else cls.cut(part)
+        return pieces
+
+    @classmethod
+    def spell_symbol(cls, symbol: str) -> str:
+        """The piece of a symbol, with the space before it if pieces have it."""
+        return f" {symbol}" if cls.leading_space else symbol
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return [
@@ -249,7 +266,7 @@ class VocabTokenizer(Tokenizer):
         ]
 
     def _split_surfaces(self, text: str) -> list[str]:
-        return self.split_pieces(text)
+        return self.split_pieces(text, self.settings.symbols)
 
 
 class WordTokenizer(VocabTokenizer):
@@ -259,16 +276,13 @@ class WordTokenizer(VocabTokenizer):
     """
 
     required_pieces = (" ",)
+    cut = _WORD_PIECE.findall
     leading_space = True
-
-    @staticmethod
-    def split_pieces(text: str) -> list[str]:
-        return _PIECE.findall(f" {text}") if text else []
 
     def _split_surfaces(self, text: str) -> list[str]:
         """An unknown piece is split further from the space before it."""
         pieces = []
-        for piece in self.split_pieces(text):
+        for piece in super()._split_surfaces(text):
             if piece in self._ids or len(piece) == 1 or piece[0] != " ":
                 pieces.append(piece)
             else:
@@ -282,6 +296,7 @@ class WhitespaceTokenizer(VocabTokenizer):
     For text that is tokenised already. An unknown word is one UNK, and so is `<unk>`.
     """
 
+    cut = _SPACED_PIECE.findall
     unknown_pieces = (f" {SPECIAL_PIECES[UNK]}", SPECIAL_PIECES[UNK])
     leading_space = True
 
@@ -291,17 +306,11 @@ class WhitespaceTokenizer(VocabTokenizer):
         spelled[UNK] = f" {UNK_SURFACE}".encode()
         self._id_bytes = tuple(spelled)
 
-    @staticmethod
-    def split_pieces(text: str) -> list[str]:
-        return _SPACED_PIECE.findall(f" {text}") if text else []
-
 
 class CharacterTokenizer(VocabTokenizer):
     """Characters (code points), including spaces."""
 
-    @staticmethod
-    def split_pieces(text: str) -> list[str]:
-        return list(text)
+    cut = list
 
 
 def load_card(folder: Path, name: str) -> TokenizerCard:
