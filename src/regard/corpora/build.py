@@ -1,28 +1,45 @@
 """Settings -> a corpus, by one plain table."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Discriminator, Field, PositiveInt, Tag, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    PositiveInt,
+    Tag,
+    model_validator,
+)
 
 from regard.corpora.cleaning.pair_filters import CleaningSettings
 from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, ReadReport, SplitName
+from regard.corpora.dialogues import DialogueSettings, ReadDialogues, dialogue_corpus
 from regard.corpora.generated.dates import dates
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.letter_sequences import sequence_corpus
 from regard.corpora.generated.travel.grammar import travel
 from regard.corpora.languages import explain_codes
-from regard.corpora.public_corpora import Multi30kSettings, TatoebaSettings, multi30k, tatoeba
+from regard.corpora.public_corpora import (
+    Multi30kSettings,
+    TatoebaSettings,
+    dailydialog,
+    multi30k,
+    tatoeba,
+)
+from regard.corpora.readers.dialogue_files import Dialogue, read_dialogues
 from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
 from regard.corpora.splits import SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
 
-Group = Literal["generated", "multi30k", "tatoeba"]
+Group = Literal["dialogue", "generated", "multi30k", "tatoeba"]
 GROUPS: Mapping[Group, type[Settings]] = {
+    "dialogue": DialogueSettings,
     "generated": GeneratedSettings,
     "multi30k": Multi30kSettings,
     "tatoeba": TatoebaSettings,
@@ -36,7 +53,10 @@ UNCLEANED = CleaningSettings.model_validate(
         "leaks": "source",
     }
 )
-"""For generated corpora: "copy" would be dropped whole as equal on both sides."""
+"""For generated corpora: "copy" would be dropped whole as equal on both sides. For dialogues, whose
+histories may be empty, and whose answers recur.
+"""
+UNCLEANED_GROUPS = ("dialogue", "generated")
 MAX_WEIGHT = 100.0
 
 
@@ -60,6 +80,8 @@ class CorpusSettings(Settings):
 
     name: str | None = None
     """A corpus that is made or known here; `regard corpora` lists them."""
+    dialogue: DialogueSettings | None = None
+    """Options of dialogues: of dailydialog, and of one's own in files of JSON Lines."""
     generated: GeneratedSettings | None = None
     """Options of a corpus that is generated."""
     multi30k: Multi30kSettings | None = None
@@ -76,7 +98,8 @@ class CorpusSettings(Settings):
     languages: tuple[str, str] | None = None
     """ISO 639 codes of source and target of one's own files."""
     cleaning: CleaningSettings = CleaningSettings()
-    """Which training pairs are dropped; of a generated corpus none, unless this is given."""
+    """Which training pairs are dropped; of a generated corpus and of dialogues none, unless this is
+    given."""
     split: SplitSettings = SplitSettings()
     """How many pairs of one's own files are held out."""
     join: PositiveInt = 1
@@ -103,12 +126,26 @@ class CorpusSettings(Settings):
         held_out = (self.valid, self.test)
         return [*self.training_files(), *(files for files in held_out if files is not None)]
 
+    @property
+    def dialogue_settings(self) -> DialogueSettings | None:
+        """How dialogues are read; None if the corpus has none."""
+        named = self.name is not None and CORPORA[self.name].group == "dialogue"
+        own = any(files.kind() == "jsonl" for files in self.training_files())
+        return self.dialogue or DialogueSettings() if named or own else None
+
+    @property
+    def max_source_tokens(self) -> int | None:
+        """Most tokens of a source, of which the last are kept; None: all are."""
+        settings = self.dialogue_settings
+        return None if settings is None else settings.history_tokens
+
     @model_validator(mode="before")
     @classmethod
-    def _leave_generated_alone(cls, given: Any) -> Any:
+    def _leave_uncleaned(cls, given: Any) -> Any:
         if isinstance(given, dict) and "cleaning" not in given:
             entry = CORPORA.get(str(given.get("name")))
-            if entry is not None and entry.group == "generated":
+            named = entry is not None and entry.group in UNCLEANED_GROUPS
+            if named or _names_dialogues(given.get("train")):
                 return {**given, "cleaning": UNCLEANED}
         return given
 
@@ -129,6 +166,9 @@ class CorpusSettings(Settings):
             raise ValueError("train is an empty list: name the files to train on")
         if sum(STDIN in (one.data, one.source, one.target) for one in self.all_files()) > 1:
             raise ValueError("the standard input (-) can be read only once: save it to a file")
+        kinds = {files.kind() for files in self.all_files()}
+        if "jsonl" in kinds:
+            self._check_dialogue_files(kinds)
         for files in self.all_files():
             if files.kind() == "tmx" and not (files.languages or self.languages):
                 raise ValueError(
@@ -136,13 +176,37 @@ class CorpusSettings(Settings):
                 )
         return self
 
+    def _check_dialogue_files(self, kinds: Collection[str | None]) -> None:
+        """An error if files of dialogues cannot be read as they are given."""
+        if len(kinds) > 1:
+            raise ValueError("files of dialogues (.jsonl) go with files of dialogues alone")
+        if any(files.data == STDIN for files in self.all_files()):
+            raise ValueError("dialogues are read several times: save the standard input to a file")
+        if any(getattr(files, "weight", 1.0) != 1 for files in self.training_files()):
+            raise ValueError("weight has no effect on files of dialogues: leave it out")
+        if self.languages and self.languages[0] != self.languages[1]:
+            raise ValueError(f"dialogues are in one language, got {'-'.join(self.languages)}")
+
     def _unused_settings(self) -> list[str]:
         """The settings given that would do nothing."""
         meant = {CORPORA[self.name].group} if self.name else {"valid", "test", "languages"}
+        if self.dialogue_settings is not None:
+            meant.add("dialogue")
         optional = {*GROUPS, "valid", "test", "languages"}
         given = [key for key in type(self).model_fields if key in optional - meant]
         split = ["split"] if self.name and self.split != SplitSettings() else []
         return [key for key in given if getattr(self, key) is not None] + split
+
+
+def _names_dialogues(train: Any) -> bool:
+    """Whether `train`, as it is given, names a file of dialogues."""
+    files = train if isinstance(train, list | tuple) else (train,)
+    given = (dict(one) for one in files if isinstance(one, dict | FilesSettings))
+    return any(
+        FilesSettings.model_construct(data=str(one.get("data")), format=one.get("format")).kind()
+        == "jsonl"
+        for one in given
+    )
 
 
 class CorpusEntry(NamedTuple):
@@ -166,6 +230,11 @@ CORPORA: Mapping[str, CorpusEntry] = {
             "sort": "in order",
         }.items()
     },
+    "dailydialog": CorpusEntry(
+        "everyday dialogues in English with five answers each (DailyDialog++); 6,500 to train on",
+        "dialogue",
+        dailydialog,
+    ),
     "multi30k": CorpusEntry(
         "descriptions of pictures in English, German and French; 29,000 to train on",
         "multi30k",
@@ -187,6 +256,8 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     if settings.languages and (wrong := explain_codes(settings.languages)):
         raise SettingsError(f"corpus.languages: {wrong}")
     read_report = ReadReport()
+    if settings.dialogue_settings is not None:
+        return _build_dialogues(settings, settings.dialogue_settings, languages[0], read_report)
     read = partial(_read, languages=languages, read_report=read_report)
     parts = tuple(
         CorpusPart(files_label(files), getattr(files, "weight", 1.0), partial(read, files))
@@ -209,6 +280,32 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     )
 
 
+def _build_dialogues(
+    settings: CorpusSettings, options: DialogueSettings, language: str, read_report: ReadReport
+) -> Corpus:
+    """The corpus of the user's own dialogues."""
+
+    def reader(*files: FilesSettings) -> ReadDialogues:
+        return lambda: chain.from_iterable(_read_dialogues(one, read_report) for one in files)
+
+    given: dict[SplitName, FilesSettings | None] = {"valid": settings.valid, "test": settings.test}
+    held_out = {name: reader(files) for name, files in given.items() if files is not None}
+    corpus = dialogue_corpus(
+        settings.label,
+        language,
+        {"train": reader(*settings.training_files()), **held_out},
+        options,
+        settings.split,
+    )
+    origin = f"files of the user's own: {settings.label}"
+    return replace(corpus, origin=origin, read_report=read_report)
+
+
+def _read_dialogues(files: FilesSettings, read_report: ReadReport) -> Iterator[Dialogue]:
+    with _skip_bad_advice():
+        yield from read_dialogues(str(files.data), read_report, skip_bad=files.skip_bad)
+
+
 def files_label(files: FilesSettings) -> str:
     """What messages call the files of a corpus."""
     return files.data or f"{files.source} and {files.target}"
@@ -217,8 +314,15 @@ def files_label(files: FilesSettings) -> str:
 def _read(
     files: FilesSettings, languages: tuple[str, str], read_report: ReadReport
 ) -> Iterator[Pair]:
-    try:
+    with _skip_bad_advice():
         yield from read_pairs(files, languages, read_report)
+
+
+@contextmanager
+def _skip_bad_advice() -> Iterator[None]:
+    """Errors of single lines tell how to skip them."""
+    try:
+        yield
     except BadLineError as error:
         raise CorpusError(
             f"{error}; or skip all that cannot be read: --skip-bad (skip_bad: true in a recipe)"

@@ -1,13 +1,25 @@
 """Corpora that everybody knows, checked to be what everybody means by their names."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from regard.corpora.corpus import Corpus, SplitName
+from regard.corpora.corpus import Corpus, ReadReport, SplitName
+from regard.corpora.dialogues import DialogueSettings, dialogue_corpus
 from regard.corpora.download import KnownFile, get_file
+from regard.corpora.readers.dialogue_files import read_dialogues
 from regard.corpora.readers.pair_files import FilesSettings, read_pairs
+from regard.corpora.splits import SplitSettings
 from regard.settings import Settings
 
+DAILYDIALOG = KnownFile(
+    "dialogue/data_positives.jsonl.gz",
+    "36ae33206b536161816dbbb611843c0dc5172612bc94f604a8484f812ebdc0a9",
+    archive="dialogue/dailydialog-plusplus.tar.xz",
+    member="dailydialog-plusplus/data_positives.jsonl",
+    advice="It is dataset/data_positives.json of https://github.com/iitmnlp/DailyDialog-plusplus "
+    "with a context a line",
+)
 UPSTREAM = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1"
 
 
@@ -48,6 +60,20 @@ def multi30k(settings: Multi30kSettings) -> Corpus:
         origin="Multi30k, task 1 (https://github.com/multi30k/dataset), for non-commercial "
         f"research and education; {settings.form} text, {settings.test}",
     )
+
+
+def dailydialog(settings: DialogueSettings) -> Corpus:
+    """Contexts with five answers each, found and checked, with splits of our own by dialogue."""
+    file = str(get_file(DAILYDIALOG))
+    read = partial(read_dialogues, file, ReadReport())
+    corpus = dialogue_corpus(
+        "dailydialog", "en", {"train": read}, settings, SplitSettings(valid=2000, test=3750)
+    )
+    origin = (
+        "DailyDialog++ (https://github.com/iitmnlp/DailyDialog-plusplus; Sai et al. 2020), the "
+        "contexts of its data_positives.json with five answers each; licence MIT, as stated there"
+    )
+    return replace(corpus, origin=origin)
 
 
 def tatoeba(settings: TatoebaSettings) -> Corpus:

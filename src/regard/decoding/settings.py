@@ -93,6 +93,22 @@ class RuleSettings(Settings):
         return max(1, min(self.max_length, allowed))
 
 
+class RerankingSettings(Settings):
+    """How an answer is chosen among candidates by its mutual information with the source.
+
+    It is the one with the largest log p(T|S) - λ log p(T) + γ |T| (Li et al. 2016, equations 9 and
+    15), where p(T) is what the model gives T behind an empty source: an answer that is likely
+    whatever was said counts for less. A model has to be trained with empty sources too.
+    """
+
+    candidates: int = Field(default=16, ge=2, le=1000)
+    """Answers that are compared: samples, or the best of a beam, which has at most its size."""
+    prior_weight: float = Field(default=0.5, ge=0.0, le=1.0)
+    """λ: how much being likely without the source counts against an answer."""
+    length_reward: float = Field(default=0.0, ge=0.0, le=100.0)
+    """γ: what each token of an answer, EOS counted, adds to its score."""
+
+
 class DecodingSettings(Settings):
     """How a model's answers are searched for: by a beam, or by sampling where that is set."""
 
@@ -102,6 +118,8 @@ class DecodingSettings(Settings):
     """Beam search, which is greedy at size 1."""
     sampling: SamplingSettings | None = None
     """Sampling, in place of the beam."""
+    reranking: RerankingSettings | None = None
+    """A choice among several answers of either by mutual information; none: their own order."""
     rules: RuleSettings = RuleSettings()
     """What either must obey."""
     capture: bool = True
@@ -121,12 +139,21 @@ class DecodingSettings(Settings):
             )
         return self
 
+    @property
+    def num_candidates(self) -> int:
+        """Answers to search for, of which reranking leaves `n_best`."""
+        if self.reranking is None:
+            return self.n_best
+        most = self.reranking.candidates
+        return max(self.n_best, most if self.sampling else min(most, self.beam.size))
+
 
 def native_only_reason(settings: DecodingSettings) -> str | None:
     """The first setting that only the native engine supports; None: every engine can do it."""
     beam, rules = settings.beam, settings.rules
     reasons = {
         "answers are to be sampled": settings.sampling,
+        "answers are to be reranked": settings.reranking,
         "coverage counts": beam.coverage_penalty,
         f"normalise is {beam.normalise}": beam.normalise != "power" and beam.length_penalty,
         f"stop is {beam.stop}": beam.stop != "size" and beam.size > 1,

@@ -1,14 +1,19 @@
 """Perplexity of a model on reference translations."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from regard.batching.collate import collate
+from regard.batching.sampler import length_sorted_batches
 from regard.errors import CorpusError
 from regard.models.contracts import AnyModel
+from regard.text.ragged import Ids
 from regard.types import AnyBatch
 
 CHUNK_ROWS = 1024  # tokens whose logits are computed at once: all would take too much memory
@@ -44,6 +49,11 @@ def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
 
 def _batch_nll(model: AnyModel, batch: AnyBatch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
+    return float(token_losses(model, batch).cpu().double().sum())  # float64 is not everywhere
+
+
+def token_losses(model: AnyModel, batch: AnyBatch) -> Tensor:
+    """Negative log-likelihood (M,), in nats, of each label."""
     features = model.training_features(batch).features  # (M, D)
     sides = (torch.split(side, CHUNK_ROWS) for side in (features, batch.labels))
     losses = []
@@ -51,4 +61,24 @@ def _batch_nll(model: AnyModel, batch: AnyBatch) -> float:
         logits = model.logits(rows)  # (R, V)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         losses.append(F.cross_entropy(logits, labels, reduction="none"))  # (R,)
-    return float(torch.cat(losses).cpu().double().sum())  # on the CPU: float64 is not everywhere
+    return torch.cat(losses)
+
+
+@torch.inference_mode()
+def sequence_log_probs(
+    model: AnyModel, sources: Sequence[Ids], targets: Sequence[Ids], *, budget: int
+) -> list[float]:
+    """The log-probability of each target, EOS included, in batches of at most `budget` positions.
+
+    The model is in evaluation mode.
+    """
+    device = next(model.parameters()).device
+    lengths = [np.array([len(ids) + 1 for ids in side]) for side in (sources, targets)]
+    found = np.zeros(len(targets))
+    for rows in length_sorted_batches(*lengths, budget=budget):
+        batch = collate([sources[row] for row in rows], [targets[row] for row in rows]).to(device)
+        losses = token_losses(model, batch).cpu().double()  # (M,)
+        ends = np.cumsum(lengths[1][rows])  # the places behind each EOS
+        sums = np.append(0.0, losses.cumsum(0).numpy()[ends - 1])
+        found[rows] = -np.diff(sums)
+    return [float(one) for one in found]

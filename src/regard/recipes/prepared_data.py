@@ -51,6 +51,7 @@ from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.settings import Settings
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
+from regard.text.preprocess import encode_sources
 
 CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
@@ -316,16 +317,24 @@ def prepare_tokenizers(
 
 
 def prepare_store(
-    data: PreparedData, split: SplitName, tokenizers: Tokenizers, note: Notify
+    data: PreparedData,
+    split: SplitName,
+    tokenizers: Tokenizers,
+    note: Notify,
+    *,
+    max_source_tokens: int | None = None,
 ) -> TokenStore:
-    """The tokens of a split, written unless they exist."""
-    mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers))
+    """The tokens of a split, written unless they exist; of a source at most the last so many."""
+    limit = [] if max_source_tokens is None else [str(max_source_tokens)]
+    mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
     path = data.folder / f"{split}.arrow"
     if not (store_matches(path, mark) and is_intact(path)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
         chunks = (
             TokenChunk(
-                tokenizers.source.encode([pair.source for pair in chunk]),
+                encode_sources(
+                    tokenizers.source, [pair.source for pair in chunk], max_source_tokens
+                ),
                 tokenizers.target.encode([pair.target for pair in chunk]),
             )
             for chunk in chunked(data.read(split), PAIRS_PER_CHUNK)
@@ -394,8 +403,9 @@ def prepare(
         recipe, chosen = resolve_text(recipe, facts)
         choices += chosen
     tokenizers = prepare_tokenizers(recipe, data, folder, note)
-    train = prepare_store(data, "train", tokenizers, note)
-    valid = prepare_store(data, "valid", tokenizers, note)
+    limit = recipe.corpus.max_source_tokens
+    train = prepare_store(data, "train", tokenizers, note, max_source_tokens=limit)
+    valid = prepare_store(data, "valid", tokenizers, note, max_source_tokens=limit)
     lengths = train.lengths()
     rows = np.flatnonzero(within_max_tokens(lengths, recipe.training.max_tokens))
     source, target = lengths.source[rows], lengths.target[rows]

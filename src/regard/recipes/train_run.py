@@ -33,6 +33,7 @@ from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
 from regard.tasks.translation_settings import TranslationTrainingSettings
+from regard.text.preprocess import encode_sources
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import Progress, last_progress, load_weights
@@ -331,7 +332,8 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
     """A function that scores a model: the loss on all validation pairs, metrics on some."""
     source, target = inputs.tokenizers
     pairs = list(islice(inputs.data.read("valid"), recipe.training.validation.sentences))
-    ids = source.encode([pair.source for pair in pairs])
+    limit = recipe.corpus.max_source_tokens
+    ids = encode_sources(source, [pair.source for pair in pairs], limit)
     references = [pair.target for pair in pairs]
     decoding = greedy_search(recipe.decoding.rules)
     score_settings = ScoreSettings(

@@ -172,6 +172,24 @@ def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[lis
     return [*parts, list(ids[first:])]
 
 
+def encode_sources(
+    tokenizer: Tokenizer, texts: Sequence[str], limit: int | None
+) -> list[list[int]]:
+    """The ids of each text; beyond `limit`, the last of them."""
+    ids = tokenizer.encode(texts)
+    return ids if limit is None else [keep_newest(own, tokenizer, limit) for own in ids]
+
+
+def keep_newest(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[int]:
+    """The last `limit` ids or fewer, from the beginning of a word on where one begins in time."""
+    first = len(ids) - limit
+    if first <= 0:
+        return list(ids)
+    words = tokenizer.word_ids(ids)
+    begins = (place for place in range(first, len(ids)) if words[place] != words[place - 1])
+    return list(ids[next(begins, first) :])
+
+
 def _best_cut(words: Sequence[int | None], pieces: Sequence[str], first: int, last: int) -> int:
     """The best place to cut in (first, last]."""
     between = [place for place in range(first + 1, last + 1) if words[place] != words[place - 1]]

@@ -23,8 +23,8 @@ from regard.corpora.readers.tmx import read_tmx
 from regard.errors import BadLineError, CorpusError
 from regard.settings import Settings
 
-Format = Literal["tsv", "csv", "tmx"]
-FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx")
+Format = Literal["tsv", "csv", "tmx", "jsonl"]
+FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx", "jsonl")
 STDIN = "-"
 MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
@@ -47,7 +47,8 @@ class FilesSettings(Settings):
     target: str | None = None
     """A text file with the translations, line for line."""
     data: str | None = None
-    """One file with both sides: .tsv, .csv or .tmx, or any of them with .gz or .xz behind."""
+    """One file with both sides: .tsv, .csv or .tmx, or .jsonl for dialogues, or any of them with
+    .gz or .xz behind."""
     format: Format | None = None
     """How `data` is written, where its name does not say so."""
     columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
@@ -110,8 +111,8 @@ def read_pairs(
     kind = settings.kind()
     if kind is None:
         raise CorpusError(
-            f"{settings.data}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; "
-            f"rename it, or give its format ({', '.join(FORMATS)}), as in "
+            f"{settings.data}: its name ends in none of .tsv, .csv, .tmx and .jsonl, with or "
+            f"without .gz; rename it, or give its format ({', '.join(FORMATS)}), as in "
             "--set corpus.train.format=tsv"
         )
     report.start_file(file_label(settings.data))

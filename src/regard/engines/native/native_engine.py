@@ -22,6 +22,7 @@ from regard.decoding.batch_search import (
 from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.gpu.cuda_graph_cache import CudaGraphCache
+from regard.decoding.reranking import rerank
 from regard.decoding.tracing.observer import ObserverGroup
 from regard.engines.engine_tuning import CPU_BUDGET, EngineConfig, count_cores
 from regard.engines.native.attention_capture import capture_attention
@@ -108,13 +109,13 @@ class NativeEngine:
             for part in range(len(line.parts))
         ]
         prefix_ids = self._target.encode([request.prefix])[0] if request.prefix else []
-        observers = request.observers
+        observers, settings = request.observers, request.settings
         found = search_many(
             [
                 SearchMember(run.model, [part for line in tokenized for part in line.parts])
                 for run, tokenized in zip(self.runs, lines, strict=True)
             ],
-            request.settings,
+            settings.model_copy(update={"n_best": settings.num_candidates}),
             budget=self.budget,
             constraints=Constraints(
                 [[] if part else prefix_ids for _, part in parts],
@@ -127,7 +128,7 @@ class NativeEngine:
             else next(iter(observers), None),
             run_jobs=self._run_jobs,
         )
-        results = iter(found)
+        results = iter(rerank(self.runs[0].model, found, settings, budget=self.budget))
         return [[next(results) for _ in line.parts] for line in lines[0]]
 
 

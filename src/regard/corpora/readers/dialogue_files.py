@@ -1,0 +1,82 @@
+"""Files of dialogues in JSON Lines: a dialogue, or a history with several answers, on each line."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from regard.corpora.corpus import ReadReport
+from regard.corpora.readers.pair_files import file_label, read_lines
+from regard.errors import BadLineError, CorpusError
+
+TURN_KEYS = ("turns", "context", "dialog")
+ANSWER_KEYS = ("answers", "responses", "positive_responses")
+ID_KEYS = ("dialogue", "dialog_id", "id")
+"""The names by which a line's turns, answers and dialogue are known; the first are our own."""
+EXAMPLE_LINE = '{"turns": ["Are you tired?"], "answers": ["Not really.", "Do I look tired?"]}'
+
+
+class Dialogue(NamedTuple):
+    """Turns of two speakers in alternation, and what may be said next, if that is given."""
+
+    turns: tuple[str, ...]
+    answers: tuple[str, ...] = ()  # each an answer to all turns; none: the turns answer each other
+    id: str = ""  # dialogues of one id are never in two splits
+
+
+def read_dialogues(path: str, report: ReadReport, *, skip_bad: bool = False) -> Iterator[Dialogue]:
+    """The dialogues of a file, in their order; blank lines are skipped.
+
+    White space within a text becomes single spaces. A line that is no dialogue is an error, or is
+    counted in `report` with `skip_bad`.
+    """
+    name = file_label(path)
+    report.start_file(name)
+    empty = True
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            dialogue = parse_dialogue(line)
+        except ValueError as error:
+            if not skip_bad:
+                raise BadLineError(f"{name}: line {number}: {error}") from None
+            report.skip(name, "lines that are no dialogues", f"line {number:,}")
+            continue
+        empty = False
+        yield dialogue
+    if empty:
+        raise CorpusError(
+            f"{name}: holds no dialogues; write one on each line, such as {EXAMPLE_LINE}"
+        )
+
+
+def parse_dialogue(line: str) -> Dialogue:
+    """The dialogue of one line; a `ValueError` says what is wrong with it."""
+    try:
+        raw = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(raw, dict):
+        raise ValueError(f"expected a JSON object, such as {EXAMPLE_LINE}")
+    turns, answers = (_read_texts(raw, keys) for keys in (TURN_KEYS, ANSWER_KEYS))
+    if not turns:
+        found = ", ".join(map(repr, raw)) or "none"
+        raise ValueError(f"no turns: expected a list of texts called 'turns'; its keys: {found}")
+    if len(turns) < 2 and not answers:
+        raise ValueError("one turn and no answers: nothing to learn from; add 'answers'")
+    number = next((raw[key] for key in ID_KEYS if key in raw), "")
+    return Dialogue(turns, answers, str(number))
+
+
+def _read_texts(raw: dict[str, Any], keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts under one of the keys, none of them blank; nothing if there is no such key."""
+    key = next((key for key in keys if key in raw), None)
+    if key is None:
+        return ()
+    texts = raw[key]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{key}: expected a list of texts")
+    clean = tuple(" ".join(text.split()) for text in texts)
+    if not all(clean):
+        raise ValueError(f"{key}: text {clean.index('') + 1} of {len(clean)} is blank")
+    return clean
