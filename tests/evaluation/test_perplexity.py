@@ -7,7 +7,7 @@ from torch import nn
 from regard.batching.collate import collate
 from regard.errors import CorpusError
 from regard.evaluation import perplexity as evaluation
-from regard.evaluation.perplexity import perplexity
+from regard.evaluation.perplexity import perplexity, sequence_log_probs
 from regard.models.contracts import Generator
 from regard.types import Features, Memory
 
@@ -119,3 +119,18 @@ def test_a_broken_model_does_not_pass_for_a_bad_one(model):
 def test_nothing_has_no_perplexity(model):
     with pytest.raises(CorpusError, match="at least one pair of sentences, found none"):
         perplexity(model, [])
+
+
+def test_log_probabilities_of_targets_one_by_one(model):
+    logp = model.table.weight.detach().double().log_softmax(-1)
+    expected = [
+        sum(
+            logp[last, token].item() for last, token in zip([2, *target], [*target, 3], strict=True)
+        )
+        for target in TARGETS
+    ]
+    model.eval()
+    for budget in (1, 7, 1000):
+        found = sequence_log_probs(model, SOURCES, TARGETS, budget=budget)
+        assert found == pytest.approx(expected, abs=1e-5)
+    assert sequence_log_probs(model, [], [], budget=1) == []

@@ -231,7 +231,7 @@ CORPORA: Mapping[str, CorpusEntry] = {
         }.items()
     },
     "dailydialog": CorpusEntry(
-        "everyday dialogues in English with five answers each (DailyDialog++); 6,500 to train on",
+        "everyday dialogues in English, five answers each; 6,400 to train on",
         "dialogue",
         dailydialog,
     ),
