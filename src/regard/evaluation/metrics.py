@@ -75,7 +75,7 @@ class SacreBleuMetric(Metric):
     ) -> None:
         self.name, self._metric, self._pretokenize = name, metric, pretokenize
         metric.num_refs = 1  # for the signature, which sacrebleu has only after the first count
-        self._words = _word_tokenizer(MetricOptions(pretokenize)) if pretokenize else None
+        self._words = word_tokenizer(MetricOptions(pretokenize)) if pretokenize else None
 
     def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
         check_lines(hypotheses=hypotheses, references=references)
@@ -149,7 +149,7 @@ def mean_gleu(options: MetricOptions) -> Metric:
 
 def cider_d(options: MetricOptions) -> Metric:
     """100 times CIDEr-D, as papers give it; see `cider.py`."""
-    words = _word_tokenizer(options)
+    words = word_tokenizer(options)
 
     def score_lines(
         hypotheses: Sequence[str], references: Sequence[tuple[str, ...]]
@@ -169,7 +169,7 @@ def bleu_up_to(order: int, options: MetricOptions) -> Metric:
 
 def line_gleu(options: MetricOptions) -> LineScore:
     """GLEU of one line, from 0 to 1, on the words that BLEU counts."""
-    words = _word_tokenizer(options)
+    words = word_tokenizer(options)
     return lambda hypothesis, reference: sentence_gleu(words(hypothesis), words(reference))
 
 
@@ -277,7 +277,7 @@ def _own_tokenizer(options: MetricOptions) -> BleuTokenizer | None:
     return "coco" if options.tokenize == "coco" else None
 
 
-def _word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
+def word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
     """Cuts a line into the words that BLEU counts."""
     if options.tokenize == "coco":
         return caption_words

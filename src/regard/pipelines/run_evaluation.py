@@ -1,7 +1,7 @@
 """The evaluation of a finished run: scores on held-out pairs, perplexity, a model card."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,10 +23,12 @@ from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.iterate import chunked
 from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
+from regard.pipelines.chat_evaluation import group_answers, score_chatbot
+from regard.pipelines.chatbot import Chatbot
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
 from regard.recipes.prepared_data import PreparedData, load_data
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import Run, RunFolder, load_run
 from regard.training.checkpoints import Progress
 
 PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together
@@ -58,7 +60,8 @@ def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> H
     """Score the run on held-out pairs and write a card; select an alignment if there is gold."""
     run = load_run(folder.path, device=device)
     data = load_data(folder)
-    scores = score_held_out(Translator([run]), data, run.recipe.evaluation.tokenize)
+    score_run = HELD_OUT_SCORES[run.recipe.task]
+    scores = score_run(run, data)
     write_atomic(folder.scores, dump_json(scores.to_json(), indent=1).encode())
     write_card(run, data, progress, scores.scores, split=scores.split)
     if data.gold("valid").exists() and has_cross_attention(run):
@@ -80,11 +83,39 @@ def score_held_out(
     return HeldOutScores(split, len(pairs), scores, cut)
 
 
+def score_chat_run(run: Run, data: PreparedData) -> HeldOutScores:
+    """The scores of a chatbot on its held-out dialogues."""
+    chatbot, split = Chatbot([run]), data.held_out()
+    pairs = list(data.read(split))
+    histories, answers = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = score_chatbot(
+        chatbot,
+        group_answers(pairs),
+        (pair.target for pair in data.read("train")),
+        translator_perplexity(chatbot, histories, answers),
+    )
+    cut = report_truncation(
+        [len(ids) for ids in chatbot.source_ids(histories)],
+        [len(ids) for ids in chatbot.target.encode(answers)],
+        chatbot.settings.rules,
+    )
+    return HeldOutScores(split, found.prompts, found.scores(), cut)
+
+
+HELD_OUT_SCORES: Mapping[str, Callable[[Run, PreparedData], HeldOutScores]] = {
+    "translation": lambda run, data: score_held_out(
+        Translator([run]), data, run.recipe.evaluation.tokenize
+    ),
+    "chat": score_chat_run,
+}
+"""How a run is scored, by its task."""
+
+
 def count_truncated_answers(
     translator: Translator, answers: Sequence[Answer], references: Sequence[str]
 ) -> TruncationReport:
     """How many references and translations reach the length limits of the translator's search."""
-    sources = translator.sources[0].encode([answer.source.strip() for answer in answers])
+    sources = translator.source_ids([answer.source for answer in answers])
     targets = translator.target.encode([text.strip() for text in references])
     return report_truncation(
         [len(ids) for ids in sources],
@@ -99,11 +130,9 @@ def translator_perplexity(
 ) -> Perplexity:
     """The perplexity of the translator's first model on the references."""
     run = translator.runs[0]
-    ids = [
-        tokenizer.encode([text.strip() for text in texts])
-        for texts, tokenizer in zip((sources, references), run.tokenizers, strict=True)
-    ]
-    ordered = sorted(zip(*ids, strict=True), key=lambda pair: max(map(len, pair)))
+    targets = run.tokenizers.target.encode([text.strip() for text in references])
+    ids = zip(translator.source_ids(sources), targets, strict=True)
+    ordered = sorted(ids, key=lambda pair: max(map(len, pair)))
     chunks = chunked(ordered, PERPLEXITY_BATCH)
     measured = perplexity(run.model, (collate(*zip(*chunk, strict=True)) for chunk in chunks))
     if not math.isfinite(measured.loss):

@@ -236,6 +236,10 @@ class Translator:
             for text, *versions in zip(texts, *lines, strict=True)
         ]
 
+    def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, whole, as the first model reads it."""
+        return self.sources[0].encode([text.strip() for text in texts])
+
     def translate_tokenized(
         self, prepared: Sequence[PreparedText], settings: DecodingSettings | None = None
     ) -> list[Answer]:

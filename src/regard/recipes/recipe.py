@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from regard.corpora.build import CorpusSettings
+from regard.corpora.dialogues import SPEAKERS
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
@@ -29,9 +30,12 @@ from regard.training.refinement import RefinementSettings
 
 
 class Recipe(TaskRecipe):
-    """One run of a translator: what it learns from, what it is, how it learns and is used."""
+    """One run of a translator: what it learns from, what it is, how it learns and is used.
 
-    task: Literal["translation"] = "translation"
+    A chatbot is one, too: it translates what was said into an answer.
+    """
+
+    task: Literal["translation", "chat"] = "translation"
     """What is learned; recipes of other tasks have other settings."""
     corpus: CorpusSettings
     """What is learned from."""
@@ -90,6 +94,21 @@ class Recipe(TaskRecipe):
     @model_serializer(mode="wrap")
     def _serialize_auto(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return set_values(handler(self), dict.fromkeys(self._auto, AUTO))
+
+    @model_validator(mode="after")
+    def _check_chat_has_dialogues(self) -> "Recipe":
+        dialogues, is_chat = self.corpus.dialogue_settings is not None, self.task == "chat"
+        if dialogues != is_chat:
+            raise ValueError(
+                "a corpus of dialogues goes with task: chat, and no other with it: got task: "
+                f"{self.task} and corpus {self.corpus.label}"
+            )
+        if is_chat and not {*SPEAKERS} <= {*self.text.source.symbols}:
+            raise ValueError(
+                "histories have tokens of speakers: set text.source.symbols to "
+                f"[{', '.join(SPEAKERS)}]"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_consistency_has_dropout(self) -> "Recipe":
