@@ -8,7 +8,7 @@ from regard.text.settings import TokenizerSettings
 from text.lessons import KINDS, SUBWORDS, learned, sampled
 
 SYMBOLS = ("<user>", "<assistant>")
-HISTORY = "<user> Jane visits Africa. <assistant> in September <user> visits?"
+HISTORY = "<user> Jane visits Africa <assistant> in September. <user> Jane visits"
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -212,7 +212,6 @@ class VocabTokenizer(Tokenizer):
 
     required_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are always in the vocabulary
     unknown_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that never are
-    cut: ClassVar[Callable[[str], list[str]]]  # the pieces of a text, behind its leading space
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
         """`pieces` exclude the special ones."""
@@ -240,6 +239,11 @@ class VocabTokenizer(Tokenizer):
         limit = settings.size - len(SPECIAL_PIECES) if settings.size else None
         return cls([*fixed, *learned][:limit], settings)
 
+    @staticmethod
+    @abstractmethod
+    def cut(text: str) -> list[str]:
+        """The pieces of a normalised text, or of a part of it, behind its leading space."""
+
     @classmethod
     def split_pieces(cls, text: str, symbols: Sequence[str] = ()) -> list[str]:
         """The pieces of a normalised text, in which each of `symbols` is one."""
@@ -248,7 +252,7 @@ class VocabTokenizer(Tokenizer):
         if not symbols:
             return cls.cut(text)
         before = " " if cls.leading_space else r"(?<!\S)"
-        pieces = []
+        pieces: list[str] = []
         for number, part in enumerate(re.split(f"({before}(?:{'|'.join(symbols)}))", text)):
             is_symbol = number % 2  # `re.split` returns the groups of its pattern in between
             pieces += [part] if is_symbol else cls.cut(part)
@@ -276,8 +280,11 @@ class WordTokenizer(VocabTokenizer):
     """
 
     required_pieces = (" ",)
-    cut = _WORD_PIECE.findall
     leading_space = True
+
+    @staticmethod
+    def cut(text: str) -> list[str]:
+        return _WORD_PIECE.findall(text)
 
     def _split_surfaces(self, text: str) -> list[str]:
         """An unknown piece is split further from the space before it."""
@@ -296,7 +303,6 @@ class WhitespaceTokenizer(VocabTokenizer):
     For text that is tokenised already. An unknown word is one UNK, and so is `<unk>`.
     """
 
-    cut = _SPACED_PIECE.findall
     unknown_pieces = (f" {SPECIAL_PIECES[UNK]}", SPECIAL_PIECES[UNK])
     leading_space = True
 
@@ -306,11 +312,17 @@ class WhitespaceTokenizer(VocabTokenizer):
         spelled[UNK] = f" {UNK_SURFACE}".encode()
         self._id_bytes = tuple(spelled)
 
+    @staticmethod
+    def cut(text: str) -> list[str]:
+        return _SPACED_PIECE.findall(text)
+
 
 class CharacterTokenizer(VocabTokenizer):
     """Characters (code points), including spaces."""
 
-    cut = list
+    @staticmethod
+    def cut(text: str) -> list[str]:
+        return list(text)
 
 
 def load_card(folder: Path, name: str) -> TokenizerCard:

@@ -276,8 +276,9 @@ class TestTables:
     def test_unknown_extension(self, put):
         path = put("a.xlsx.gz", "")
         assert message(data=path) == (
-            f"{path}: its name ends in none of .tsv, .csv and .tmx, with or without .gz; rename "
-            "it, or give its format (tsv, csv, tmx), as in --set corpus.train.format=tsv"
+            f"{path}: its name ends in none of .tsv, .csv, .tmx and .jsonl, with or without .gz; "
+            "rename it, or give its format (tsv, csv, tmx, jsonl), as in --set "
+            "corpus.train.format=tsv"
         )
 
     @pytest.mark.parametrize(
@@ -385,7 +386,7 @@ class TestSettings:
                 {"source": "-", "target": "-"},
                 "source and target cannot both be the standard input",
             ),
-            ({"data": "-"}, "data is the standard input: give format (tsv, csv, tmx)"),
+            ({"data": "-"}, "data is the standard input: give format (tsv, csv, tmx, jsonl)"),
             (
                 {"source": "a", "target": "b", "format": "csv", "header": True},
                 "format, header would have no effect: the pairs are read from two text files",
