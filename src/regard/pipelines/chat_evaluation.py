@@ -1,17 +1,21 @@
-"""The evaluation of a chatbot: likelihood of people's answers, and how varied its own are."""
+"""The evaluation of a chatbot: how likely people's answers are to it, and how varied its own are.
+
+It is compared with people, and with one who always says what was said most often in training.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
-from regard.corpora.corpus import Pair
+from regard.corpora.corpus import UNDETERMINED, Pair
 from regard.decoding.settings import DecodingSettings
-from regard.evaluation.bleu_tokenizer import BleuTokenizer, choose_tokenizer
+from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.evaluation.diversity import commonest, distinct
-from regard.evaluation.metrics import MetricOptions, multi_reference_bleu, word_tokenizer
+from regard.evaluation.metrics import MetricOptions, build_metric, word_tokenizer
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score
+from regard.pipelines.answer import Answer
 from regard.pipelines.chatbot import Chatbot
 
 
@@ -23,42 +27,53 @@ class Prompt(NamedTuple):
 
 
 class AnswerScores(NamedTuple):
-    """The scores of some answers to the same histories."""
+    """The scores of somebody's answers, one to each history."""
 
-    name: str  # whose answers they are
-    distinct_1: float
-    distinct_2: float
-    bleu: float | None  # None: there is nothing to compare them with
+    answers: str  # whose they are
+    distinct_1: float  # the share of unlike words among all
+    distinct_2: float  # the same of pairs of neighbouring words
+    bleu: float | None  # None: there are no other answers to compare them with
     words: float  # of an answer, on average
 
 
 class ChatScores(NamedTuple):
     """How a chatbot does beside people and beside saying always the same."""
 
-    prompts: int
-    answers: list[str]  # the chatbot's
-    perplexity: Perplexity  # of all of people's answers
+    found: list[Answer]  # the chatbot's, one to each history
+    perplexity: Perplexity  # of all answers by people
     rows: tuple[AnswerScores, ...]  # of the chatbot, of people, of the commonest answer
-    signatures: dict[str, str]  # how numbers were counted, by their names
+    bleu_signature: str
+    distinct_signature: str
 
     def scores(self) -> list[Score]:
-        """All numbers, each with its name."""
-        found = [Score("perplexity", self.perplexity.value, self.signatures["perplexity"])]
+        """All numbers by name, each with how it was counted."""
+        counted = f"per:token|tokens:{self.perplexity.num_tokens}"
+        scores = [Score("perplexity", self.perplexity.value, counted)]
         for row in self.rows:
-            numbers = {"distinct-1": row.distinct_1, "distinct-2": row.distinct_2, "BLEU": row.bleu}
-            found += [
-                Score(f"{name}, {row.name}", value, self.signatures[name])
-                for name, value in numbers.items()
-                if value is not None
+            found = (
+                Score("distinct-1", row.distinct_1, self.distinct_signature),
+                Score("distinct-2", row.distinct_2, self.distinct_signature),
+                Score("BLEU", row.bleu, self.bleu_signature) if row.bleu is not None else None,
+            )
+            scores += [
+                one._replace(name=f"{one.name}, {row.answers}") for one in found if one is not None
             ]
-        return found
+        return scores
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "prompts": len(self.found),
+            "perplexity": self.perplexity._asdict(),
+            "answers": [row._asdict() for row in self.rows],
+            "signatures": {"bleu": self.bleu_signature, "distinct": self.distinct_signature},
+        }
 
 
 def group_answers(pairs: Iterable[Pair]) -> list[Prompt]:
     """The histories with all their answers: neighbouring pairs of one history belong together."""
     return [
         Prompt(history, tuple(pair.target for pair in some))
-        for history, some in groupby(pairs, itemgetter(0))
+        for history, some in groupby(pairs, attrgetter("source"))
     ]
 
 
@@ -67,44 +82,39 @@ def score_chatbot(
     prompts: Sequence[Prompt],
     training_answers: Iterable[str],
     perplexity: Perplexity,
+    *,
     settings: DecodingSettings | None = None,
-    tokenize: BleuTokenizer | None = None,
+    tokenize: TokenizerChoice = "auto",
 ) -> ChatScores:
-    """The scores of a chatbot's answers to some histories, beside its `perplexity` on people's.
+    """The scores of a chatbot's answers, with its `perplexity` of people's answers.
 
-    Of several answers by people the first is scored as theirs, and those of all are compared with
-    the others. distinct-n of equally many answers are compared: one to each history.
+    Where people gave several answers to each history, the first is scored as theirs, and BLEU
+    compares the answers of all with the others. distinct-n falls with the number of words, so one
+    answer to each history is counted of everybody.
     """
     several = all(len(prompt.answers) > 1 for prompt in prompts)
     references = [prompt.answers[several:] for prompt in prompts]
-    if tokenize is None:
-        tokenize = choose_tokenizer("und", [one for some in references for one in some]).name
-    options = MetricOptions(tokenize, warn=False)
-    found = chatbot.translate([prompt.history for prompt in prompts], settings)
-    answers = [answer.text for answer in found]
-    usual = commonest(training_answers)
+    by_people = [prompt.answers[0] for prompt in prompts]
+    if tokenize == "auto":
+        tokenize = choose_tokenizer(UNDETERMINED, by_people).name
+    bleu = build_metric("bleu", MetricOptions(tokenize, warn=False))
     words = word_tokenizer(MetricOptions(tokenize, lowercase=True))
-    named = {
-        "its answers": answers,
-        "people's": [prompt.answers[0] for prompt in prompts],
-        f"always {usual!r}": [usual] * len(prompts),
-    }
-    rows = []
-    signatures = {}
-    for name, texts in named.items():
-        bleu, signature = multi_reference_bleu(texts, references, options)
-        signatures["BLEU"] = signature
-        comparable = several or texts is not named["people's"]
-        rows.append(
-            AnswerScores(
-                name,
-                distinct(texts, 1, words),
-                distinct(texts, 2, words),
-                bleu if comparable else None,
-                sum(len(words(text)) for text in texts) / len(texts),
-            )
+    found = chatbot.translate([prompt.history for prompt in prompts], settings)
+    usual = commonest(training_answers)
+
+    def score_texts(name: str, texts: Sequence[str], *, comparable: bool = True) -> AnswerScores:
+        return AnswerScores(
+            name,
+            distinct(texts, 1, words),
+            distinct(texts, 2, words),
+            bleu.value(bleu.count(texts, references).sum(0)) if comparable else None,
+            sum(len(words(text)) for text in texts) / len(texts),
         )
+
+    rows = (
+        score_texts("its own", [answer.text for answer in found]),
+        score_texts("people's", by_people, comparable=several),
+        score_texts(f"always {usual!r}", [usual] * len(prompts)),
+    )
     counted = f"tok:{tokenize}|case:lc|answers:{len(prompts)}"
-    signatures |= {"distinct-1": counted, "distinct-2": counted}
-    signatures["perplexity"] = f"per:token|tokens:{perplexity.num_tokens}"
-    return ChatScores(len(prompts), answers, perplexity, tuple(rows), signatures)
+    return ChatScores(found, perplexity, rows, bleu.signature(0, 0), counted)

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from regard.corpora.dialogues import clean_turn, format_history, parse_history
 from regard.decoding.settings import DecodingSettings
+from regard.engines.native.native_engine import NativeEngine
+from regard.errors import SettingsError
 from regard.pipelines.answer import Answer
-from regard.pipelines.translator import Translator
+from regard.pipelines.translator import EngineChoice, Translator
+from regard.recipes.paths import CHAT
 from regard.text.preprocess import (
     PreparedText,
     TokenizedLine,
@@ -30,6 +34,8 @@ class Chatbot(Translator):
     `<user>` or `<assistant>`; one turn needs neither. Turns and tokens beyond the limits of the
     run are cut off at the beginning.
     """
+
+    task = CHAT
 
     def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
         """Each history, cut to what the model reads, and tokenized; `split` is of no effect."""
@@ -91,3 +97,17 @@ class Conversation:
     def reset(self) -> None:
         """Forget all turns."""
         self.turns = []
+
+
+def load(
+    path: str | Path,
+    *others: str | Path,
+    device: str = "auto",
+    weights: str = "model",
+    engine: EngineChoice = "native",
+) -> Chatbot:
+    """The chatbot in a run's folder; with `others`, an ensemble of them."""
+    if engine == "ctranslate2":
+        raise SettingsError(f"{path}: a chatbot answers in the native engine alone")
+    paths = (path, *others)
+    return Chatbot(NativeEngine.open_runs(paths, device=device, weights=weights))

@@ -8,7 +8,10 @@ from regard.errors import SettingsError
 from regard.pipelines.translator import load as load_translator
 from regard.recipes.paths import TRANSLATION, run_task_name
 
-PIPELINES = {"forecast": "regard.pipelines.forecaster"}
+PIPELINES = {
+    "chat": "regard.pipelines.chatbot",
+    "forecast": "regard.pipelines.forecaster",
+}
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""
 

@@ -13,8 +13,9 @@ from regard.alignment.run_alignment import (
 )
 from regard.atomic_io import write_atomic
 from regard.batching.collate import collate
-from regard.corpora.corpus import SplitName
+from regard.corpora.corpus import Pair, SplitName
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
+from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.evaluation.metrics import REPORTED_METRICS
@@ -23,10 +24,11 @@ from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.iterate import chunked
 from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
-from regard.pipelines.chat_evaluation import group_answers, score_chatbot
+from regard.pipelines.chat_evaluation import ChatScores, group_answers, score_chatbot
 from regard.pipelines.chatbot import Chatbot
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
+from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.run_folder import Run, RunFolder, load_run
 from regard.training.checkpoints import Progress
@@ -87,26 +89,36 @@ def score_chat_run(run: Run, data: PreparedData) -> HeldOutScores:
     """The scores of a chatbot on its held-out dialogues."""
     chatbot, split = Chatbot([run]), data.held_out()
     pairs = list(data.read(split))
-    histories, answers = ([pair[side] for pair in pairs] for side in (0, 1))
-    found = score_chatbot(
+    found = score_chat(chatbot, pairs, data, tokenize=run.recipe.evaluation.tokenize)
+    cut = count_truncated_answers(chatbot, found.found, [answer.text for answer in found.found])
+    return HeldOutScores(split, len(found.found), found.scores(), cut)
+
+
+def score_chat(
+    chatbot: Chatbot,
+    pairs: Sequence[Pair],
+    data: PreparedData,
+    *,
+    settings: DecodingSettings | None = None,
+    tokenize: TokenizerChoice = "auto",
+) -> ChatScores:
+    """The scores of a chatbot on histories and answers; its training answers are in `data`."""
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return score_chatbot(
         chatbot,
         group_answers(pairs),
         (pair.target for pair in data.read("train")),
-        translator_perplexity(chatbot, histories, answers),
+        translator_perplexity(chatbot, sources, references),
+        settings=settings,
+        tokenize=tokenize,
     )
-    cut = report_truncation(
-        [len(ids) for ids in chatbot.source_ids(histories)],
-        [len(ids) for ids in chatbot.target.encode(answers)],
-        chatbot.settings.rules,
-    )
-    return HeldOutScores(split, found.prompts, found.scores(), cut)
 
 
 HELD_OUT_SCORES: Mapping[str, Callable[[Run, PreparedData], HeldOutScores]] = {
-    "translation": lambda run, data: score_held_out(
+    TRANSLATION: lambda run, data: score_held_out(
         Translator([run]), data, run.recipe.evaluation.tokenize
     ),
-    "chat": score_chat_run,
+    CHAT: score_chat_run,
 }
 """How a run is scored, by its task."""
 

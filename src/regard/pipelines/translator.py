@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 from regard.decoding.settings import (
     DecodingSettings,
@@ -29,7 +29,7 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
-from regard.recipes.paths import NAMED_WEIGHTS, weights_file
+from regard.recipes.paths import NAMED_WEIGHTS, TRANSLATION, weights_file
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
@@ -47,6 +47,8 @@ EngineChoice = Literal["auto", "native", "ctranslate2"]
 class Translator:
     """A model as a function of text, or an ensemble of models with one target vocabulary."""
 
+    task: ClassVar[str] = TRANSLATION  # of the runs that it takes
+
     def __init__(
         self,
         runs: "Sequence[Run]" = (),
@@ -62,6 +64,7 @@ class Translator:
         """
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
+        check_tasks(runs, self.task)
         self._native_engine = _native_engine_class()(runs, choice) if runs else None
         self._ct2_engine, self._ct2_only, self._open_runs = export, False, open_runs
         self._engine_config = choice
@@ -379,6 +382,16 @@ def load(
     return _load_run(folder, weights, precision, choice, tell, ct2_only=engine == "ctranslate2")
 
 
+def check_tasks(runs: "Sequence[Run]", task: str) -> None:
+    """An error if a run has another task."""
+    for run in runs:
+        if run.recipe.task != task:
+            raise RunError(
+                f"{run.folder.path}: its task is {run.recipe.task}, not {task}; `regard --help` "
+                "lists the commands"
+            )
+
+
 def _native_engine_class() -> "type[NativeEngine]":
     from regard.engines.native.native_engine import NativeEngine
 
@@ -454,6 +467,7 @@ def _load_run(
         from regard.engines.ctranslate2.exporter import try_export
 
         runs = open_runs()
+        check_tasks(runs, TRANSLATION)
         export, remark = try_export(runs[0], weights, precision, required=ct2_only, tell=tell)
         remarks += [remark] if remark else []
         engine = _open_ct2_engine(export, engine_config)

@@ -6,6 +6,8 @@ from pathlib import Path
 from regard.yaml_files import YamlError, read_yaml
 
 TRANSLATION = "translation"  # the task of a recipe that names none
+CHAT = "chat"
+TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 RECIPE_FILE = "recipe.yaml"
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model

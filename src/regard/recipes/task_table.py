@@ -1,7 +1,7 @@
-"""Every task but translation, by the name that a recipe's `task` has: the one table of them."""
+"""Every task but translation and chat, by the name that a recipe's `task` has."""
 
 from regard.errors import SettingsError
-from regard.recipes.paths import TRANSLATION
+from regard.recipes.paths import TEXT_TASKS
 from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, TaskRecipe
@@ -12,9 +12,9 @@ TASKS: dict[str, type[AnyTask]] = {"forecast": Forecast}
 
 def recipe_class(task: object, where: str) -> type[TaskRecipe]:
     """The class of recipes for a task, which messages find in the file `where`."""
-    if task == TRANSLATION:
+    if task in TEXT_TASKS:
         return Recipe
     if isinstance(task, str) and task in TASKS:
         return TASKS[task].recipe_class
-    known = ", ".join((TRANSLATION, *TASKS))
+    known = ", ".join((*TEXT_TASKS, *TASKS))
     raise SettingsError(f"{where}: task: unknown, got {abbreviate(repr(task))}; there are {known}")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
+from typer import Context
 
 from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
@@ -12,7 +13,8 @@ from regard.cli.display import tables
 from regard.cli.display.console import note, out, print_json
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data
-from regard.cli.options.shared_options import flag, option
+from regard.cli.options.shared_options import flag, option, refuse_options
+from regard.corpora.corpus import Pair
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import search_settings
 from regard.evaluation.metrics import REPORTED_METRICS
@@ -28,14 +30,25 @@ from regard.evaluation.scores import (
     score_by_length,
 )
 from regard.pipelines.answer import Answer
-from regard.pipelines.run_evaluation import count_truncated_answers, translator_perplexity
+from regard.pipelines.chat_evaluation import ChatScores
+from regard.pipelines.chatbot import load as load_chatbot
+from regard.pipelines.run_evaluation import (
+    count_truncated_answers,
+    score_chat,
+    translator_perplexity,
+)
 from regard.pipelines.translator import Translator, load
-from regard.recipes.paths import TRANSLATION, run_task_name
-from regard.recipes.run_folder import pick_device
+from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
+from regard.recipes.prepared_data import load_data
+from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.task_run import load_task_run
+
+TRANSLATOR_OPTIONS = "against ensemble unknown lowercase by_length engine precision"
+TEXT_OPTIONS = "source reference beam tokenize output"  # that a chatbot has, too
 
 
 def command(
+    context: Context,
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
@@ -48,7 +61,9 @@ def command(
     tokenize: eval_options.Tokenize = "auto",
     lowercase: bool = flag("--lowercase", "Ignore case."),
     by_length: bool = flag("--by-length", "Also score by the length of the source."),
-    output: Path | None = option("Write the translations here as well.", metavar="FILE"),
+    output: Path | None = option(
+        "Write the translations, or answers, here as well.", metavar="FILE"
+    ),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
@@ -60,13 +75,17 @@ def command(
     that vote with --ensemble are scored together; a perplexity is measured of one model alone. A
     score is of the model rather than of a lower precision, unless one is given.
 
+    Of a chatbot, the perplexity of people's answers is printed, and how varied its own are, beside
+    people's and beside the commonest one. A history has its turns in one line, separated by tabs;
+    one with several answers is repeated on neighbouring lines.
+
     Examples:
 
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
     """
     if (task := run_task_name(Path(model))) != TRANSLATION:
-        _evaluate_task(model, task, weights, device, as_json=json)
+        _evaluate_task(context, task)
         return
     sources, references = read_eval_data(model, source, reference)
     settings = ScoreSettings(
@@ -122,14 +141,61 @@ def _column_name(model: str, ensemble: Sequence[str], weights: str) -> str:
     return name if weights == "model" else f"{name} ({Path(weights).stem})"
 
 
-def _evaluate_task(model: str, task: str, weights: str, device: str, *, as_json: bool) -> None:
-    """Evaluate a run of another task on its own held-out data."""
-    run = load_task_run(model, task, device=pick_device(device), weights=weights)
-    found = run.task.evaluate(run.model, run.task.held_out())
+def _evaluate_chat(context: Context) -> None:
+    """Evaluate a chatbot on histories with one answer or more."""
+    given = context.params
+    chatbot = load_chatbot(given["model"], device=given["device"], weights=given["weights"])
+    texts = read_eval_data(given["model"], given["source"], given["reference"])
+    found = score_chat(
+        chatbot,
+        [Pair(*sides) for sides in zip(*texts, strict=True)],
+        load_data(RunFolder(Path(given["model"]))),
+        settings=search_settings(chatbot.settings, beam=given["beam"]),
+        tokenize=given["tokenize"],
+    )
+    _show_chat(found, given["model"], given["output"], as_json=given["json"])
+
+
+def _show_chat(found: ChatScores, model: str, output: Path | None, *, as_json: bool) -> None:
+    """Print the scores of a chatbot, and write its answers."""
+    if output is not None:
+        write_atomic(output, "".join(f"{answer.text}\n" for answer in found.found).encode())
     if as_json:
         print_json(found.to_json())
+        return
+    columns = ("distinct-1", "distinct-2", "BLEU", "words")
+    rows = [
+        (
+            escape(row.answers),
+            f"{row.distinct_1:.3f}",
+            f"{row.distinct_2:.3f}",
+            "–" if row.bleu is None else f"{row.bleu:.2f}",
+            f"{row.words:.1f}",
+        )
+        for row in found.rows
+    ]
+    title = f"{escape(model)} on {len(found.found):,} histories"
+    out.print(tables.plain_table("answers", *columns, title=title, right=columns, rows=rows))
+    counted = f"[dim]per token of people's answers, {found.perplexity.num_tokens:,} tokens[/]"
+    out.print(f"perplexity  {found.perplexity.value:.3f}  {counted}")
+    note(f"BLEU: {found.bleu_signature}; distinct: {found.distinct_signature}")
+
+
+def _evaluate_task(context: Context, task: str) -> None:
+    """Evaluate a run of another task on its own held-out data."""
+    refuse_options(context, TRANSLATOR_OPTIONS, f"a run of the task {task}")
+    if task == CHAT:
+        _evaluate_chat(context)
+        return
+    refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
+    given = context.params
+    device = pick_device(given["device"])
+    run = load_task_run(given["model"], task, device=device, weights=given["weights"])
+    found = run.task.evaluate(run.model, run.task.held_out())
+    if given["json"]:
+        print_json(found.to_json())
     else:
-        tables.print_evaluation(found, model)
+        tables.print_evaluation(found, given["model"])
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:

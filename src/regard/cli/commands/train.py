@@ -15,6 +15,7 @@ from regard.cli.options.shared_options import flag
 from regard.errors import RunError, SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
@@ -100,7 +101,8 @@ def command(
     if truncation_note := str(scores.cut):
         note(truncation_note)
     note(f"the model is in {folder.path}; its card: {folder.card}")
-    note(f'try: regard translate {folder.path} < FILE   or   regard look {folder.path} "…"')
+    first = {TRANSLATION: "translate {} < FILE", CHAT: "chat {}"}[recipe_to_train.task]
+    note(f'try: regard {first.format(folder.path)}   or   regard look {folder.path} "…"')
 
 
 def _train(

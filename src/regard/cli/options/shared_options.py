@@ -102,17 +102,34 @@ class OptionRule(NamedTuple):
     hint: str = ""  # what to do instead
 
 
-def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
-    """Raise an error if an option was given that would have no effect beside the others."""
-    spellings = {
+def refuse_options(context: Context, options: str, what: str) -> None:
+    """Raise an error if one of the options was given, which have no effect on `what`."""
+    given = _given_options(context)
+    if used := [name for name in options.split() if name in given]:
+        spelling = _option_spellings(context)[used[0]]
+        raise SettingsError(f"{spelling} has no effect on {what}: drop it")
+
+
+def _option_spellings(context: Context) -> dict[str, str]:
+    """How each parameter of a command is written."""
+    return {
         str(param.name): param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
         for param in context.command.params
     }
-    given = {
-        name
-        for name in spellings
-        if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+
+
+def _given_options(context: Context) -> set[str]:
+    """The names of the parameters that are given on the command line."""
+    names = (str(param.name) for param in context.command.params)
+    return {
+        name for name in names if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
+
+
+def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
+    """Raise an error if an option was given that would have no effect beside the others."""
+    spellings = _option_spellings(context)
+    given = _given_options(context)
     for options, needs, excludes, hint in rules:
         option = next((name for name in options.split() if name in given), None)
         if option is None:
