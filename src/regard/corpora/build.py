@@ -213,6 +213,7 @@ class CorpusEntry(NamedTuple):
     about: str
     group: Group  # the options that it takes
     make: Callable[[Any], Corpus]  # from these options
+    folder: str = ""  # of data where it lies, unless that has its name
 
 
 CORPORA: Mapping[str, CorpusEntry] = {
@@ -234,6 +235,7 @@ CORPORA: Mapping[str, CorpusEntry] = {
         "everyday dialogues in English, five answers each; 6,400 to train on",
         "dialogue",
         dailydialog,
+        folder="dialogue",
     ),
     "multi30k": CorpusEntry(
         "descriptions of pictures in English, German and French; 29,000 to train on",

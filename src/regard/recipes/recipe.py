@@ -100,8 +100,8 @@ class Recipe(TaskRecipe):
         dialogues, is_chat = self.corpus.dialogue_settings is not None, self.task == "chat"
         if dialogues != is_chat:
             raise ValueError(
-                "a corpus of dialogues goes with task: chat, and no other with it: got task: "
-                f"{self.task} and corpus {self.corpus.label}"
+                "dialogues go with task: chat, as in the recipe dailydialog, and no other corpus "
+                f"does: got task: {self.task} and the corpus {self.corpus.label}"
             )
         if is_chat and not {*SPEAKERS} <= {*self.text.source.symbols}:
             raise ValueError(

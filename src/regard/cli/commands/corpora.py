@@ -13,10 +13,14 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag, option
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.corpus import Corpus, SplitName
+from regard.corpora.dialogues import SPEAKERS
 from regard.corpora.download import cache_folder, data_folder
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
+from regard.recipes.paths import CHAT
 from regard.recipes.recipe_files import make_recipe
+
+CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}
 
 app = Typer(invoke_without_command=True, add_completion=False)
 
@@ -43,7 +47,8 @@ def _find_corpus(name: str) -> str | None:
     """Where the corpus is; None: it is not on this machine."""
     if CORPORA[name].group == "generated":
         return "made when asked for"
-    folders = (folder / name for folder in (data_folder(), cache_folder()) if folder)
+    own = CORPORA[name].folder or name
+    folders = (folder / own for folder in (data_folder(), cache_folder()) if folder)
     return next((str(folder) for folder in folders if folder.is_dir()), None)
 
 
@@ -66,7 +71,10 @@ def show(
     """
     if split not in get_args(SplitName):
         raise SettingsError(f"--split {split}: there are {', '.join(get_args(SplitName))}")
-    recipe = make_recipe({"name": name, "corpus": {"name": name}}, settings or [], where="corpora")
+    entry = CORPORA.get(name)
+    others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
+    raw = {"name": name, "corpus": {"name": name}, **others}
+    recipe = make_recipe(raw, settings or [], where="corpora")
     corpus = build_corpus(recipe.corpus)
     for row in islice(_rows(corpus, cast(SplitName, split), gold=gold), lines or None):
         if json:

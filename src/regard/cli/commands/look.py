@@ -29,8 +29,10 @@ from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
 from regard.pipelines import head_importance
 from regard.pipelines.answer import Answer
+from regard.pipelines.chatbot import load as load_chatbot
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
+from regard.recipes.paths import CHAT, run_task_name
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
@@ -178,7 +180,8 @@ def command(
     if heads:
         texts = read_eval_data(model, source, reference, limit)
         tokenize = eval_options.run_tokenizer(model, tokenize, texts.references)
-    translator = load(model, device=device, weights=weights, engine="native")
+    open_run = load_chatbot if run_task_name(Path(model)) == CHAT else load
+    translator = open_run(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
     if sentence is not None:
         kind = kind or ("grid" if every else "map")

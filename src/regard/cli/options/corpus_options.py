@@ -125,7 +125,7 @@ def recipe_with_corpus(name: str, corpus: Mapping[str, Any] | None, overrides: l
         return load_recipe(name, overrides)
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
-    kept = ("cleaning", "split") if "train" in corpus else ()
+    kept = ("cleaning", "split", "dialogue") if "train" in corpus else ()
     given = raw.get("corpus")
     own = {key: given[key] for key in kept if key in given} if isinstance(given, dict) else {}
     return make_recipe({**raw, "corpus": {**own, **corpus}}, overrides, where=file.name)

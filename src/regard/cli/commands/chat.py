@@ -1,0 +1,125 @@
+"""`regard chat`: a conversation with a model, typed or through a pipe."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from typer import Context, Exit
+
+from regard.cli.display.console import note, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import OptionRule, check_options, option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.decoding.settings import DecodingSettings, RerankingSettings, search_settings
+from regard.pipelines.answer import Answer
+from regard.pipelines.chatbot import Conversation, load
+
+PROMPT = "> "
+RESET, QUIT, HELP = "/reset", "/quit", "/help"
+HELP_TEXT = f"{RESET} forgets what was said, {QUIT} or Ctrl-D leaves; all else is answered"
+OPTION_RULES = (OptionRule("temperature top_k top_p seed", excludes="beam"),)
+INTERRUPTED = 130
+
+
+def command(
+    context: Context,
+    model: shared_options.Model,
+    temperature: float | None = option("Below 1 likely tokens become likelier.", min=0.01),
+    top_k: int | None = option("Sample from the K likeliest tokens alone.", min=1),
+    top_p: float | None = option("Sample from the likeliest that make up P.", min=0.0, max=1.0),
+    seed: int | None = option("What decides between equals: another gives other answers.", min=0),
+    beam: int | None = option("Search for the likeliest answer instead of sampling.", min=1),
+    candidates: int | None = option(
+        "Answers to choose from by mutual information with what was said; 1 takes the first.",
+        min=1,
+        max=1000,
+        metavar="N",
+    ),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Each line that is typed is answered, with regard to all that was said before: /reset forgets
+    it, and /quit, Ctrl-D or Ctrl-C leave. Through a pipe, each line gives one line of answer, and
+    blank ones and /reset a blank one. The same lines have the same answers, unless --seed is
+    another.
+
+    Answers are sampled, and of several the one is chosen that was likely for what was said rather
+    than likely always, such as "I don't know". How is the run's own, where no option says it.
+
+    Examples:
+
+        regard chat runs/dailydialog
+        regard chat runs/dailydialog --temperature 0.7 --seed 3
+        printf 'Are you tired?\\nWhy?\\n' | regard chat runs/dailydialog
+    """
+    check_options(context, OPTION_RULES)
+    chatbot = load(model, device=device, weights=weights)
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    settings = _settings(chatbot.settings, given, beam, candidates)
+    conversation = Conversation(chatbot, settings)
+    typed = sys.stdin.isatty()
+    if typed:
+        note(HELP_TEXT)
+    try:
+        for line in _typed_lines() if typed else read_lines(STDIN, replace=True):
+            if line.strip() == QUIT:
+                break
+            for answer in _answers(conversation, line):
+                print(_to_json(conversation, answer) if json else answer.text, flush=True)
+            if line.strip() in (RESET, HELP) and not typed:
+                print(flush=True)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise Exit(INTERRUPTED) from None
+
+
+def _answers(conversation: Conversation, line: str) -> Iterator[Answer]:
+    """The answer to a line, with its notes; none to a command."""
+    if line.strip() == RESET:
+        conversation.reset()
+    elif line.strip() == HELP:
+        note(HELP_TEXT)
+    else:
+        answer = conversation.say(line)
+        for message in answer.notes:
+            note(message)
+        yield answer
+
+
+def _typed_lines() -> Iterator[str]:
+    """The lines that are typed, until Ctrl-D."""
+    while True:
+        try:
+            yield input(PROMPT)
+        except EOFError:
+            print(file=sys.stderr)
+            return
+
+
+def _settings(
+    own: DecodingSettings, given: dict[str, Any], beam: int | None, candidates: int | None
+) -> DecodingSettings:
+    """The run's own search, with what the options change."""
+    changed = {name: value for name, value in given.items() if value is not None}
+    sampling = {**(own.sampling.model_dump() if own.sampling else {}), **changed}
+    settings = search_settings(own, beam=beam, sampling=sampling if changed else None)
+    if candidates is None:
+        return settings
+    if candidates == 1:
+        return settings.model_copy(update={"reranking": None})
+    reranking = (own.reranking or RerankingSettings()).model_dump() | {"candidates": candidates}
+    return settings.model_copy(update={"reranking": RerankingSettings(**reranking)})
+
+
+def _to_json(conversation: Conversation, answer: Answer) -> str:
+    return to_json(
+        {
+            "turns": len(conversation.turns),
+            "said": answer.source,
+            "answer": answer.text,
+            "score": answer.score,
+            "log_probability": answer.candidates[0].log_probability,
+            "notes": list(answer.notes),
+        }
+    )
