@@ -28,6 +28,9 @@ class Oracle:
         changed = decoding.rules.model_copy(update=rules)
         self.settings = decoding.model_copy(update={"rules": changed})
 
+    def source_ids(self, texts):
+        return self.sources[0].encode(texts)
+
     def translate(self, texts, *, split):
         answers = [self.known[text] for text in texts]
         return [
