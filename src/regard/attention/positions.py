@@ -13,10 +13,10 @@ PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
 
 
 def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """p / 10000^(2i/D) for each position p and each i below D / 2: (T,) -> (T, D / 2)."""
+    """p / 10000^(2i/D) for each position p and each i below D / 2: (...) -> (..., D / 2)."""
     evens = torch.arange(0, width, 2, dtype=dtype, device=positions.device)  # (D / 2,)
     frequencies = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
-    return positions[:, None] * frequencies
+    return positions[..., None] * frequencies
 
 
 def sinusoid(positions: Tensor, width: int) -> Tensor:
@@ -115,7 +115,7 @@ def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
     """`x` (..., T, K) with each pair (x_2i, x_2i+1) rotated by the angle p / 10000^(2i/K).
 
     Su et al. 2021, equation 15. The dot product of a rotated query at position p and a rotated key
-    at q depends only on q - p. `positions` is (T,), or (1,) if it is the same for all.
+    at q depends only on q - p. `positions` broadcast to (..., T): (1,) if it is the same for all.
     """
     wide = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot tell far positions apart
     phases = angles(positions, x.shape[-1], dtype=wide)  # (T, K / 2)

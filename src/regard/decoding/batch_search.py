@@ -186,7 +186,15 @@ def search(
     if len(numbers) != len(lengths):
         raise ValueError(f"expected a number for each of {len(lengths)} sentences, got {numbers}")
     config = SearchConfig.build(settings, lengths, constraints, numbers)
-    return run_search(decoder, state, config, numbers=numbers, hook=hook, observe=observe)
+    return run_search(
+        decoder,
+        state,
+        config,
+        numbers=numbers,
+        hook=hook,
+        observe=observe,
+        capturer=_make_capturer(settings, lengths.device),
+    )
 
 
 def run_search(

@@ -15,6 +15,7 @@ from regard.kernels.fused_linear_relu import linear_relu
 Tying = Literal["shared", "target", "separate"]
 ActivationName = Literal["relu", "gelu", "swiglu"]
 NormPosition = Literal["post", "pre"]
+NormName = Literal["layer", "rms"]
 
 
 class TiedEmbeddings(nn.Module):
@@ -130,10 +131,12 @@ class Residual(nn.Module):
     layer of f itself, as a kernel for training fuses its bias with all that follows.
     """
 
-    def __init__(self, width: int, norm_position: NormPosition, dropout: float) -> None:
+    def __init__(
+        self, width: int, norm_position: NormPosition, dropout: float, *, norm: NormName = "layer"
+    ) -> None:
         super().__init__()
         self.pre_norm = norm_position == "pre"
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width) if norm == "layer" else nn.RMSNorm(width)
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor) -> Tensor:
@@ -142,7 +145,7 @@ class Residual(nn.Module):
 
     def post(self, x: Tensor, y: Tensor, linear: nn.Module | None = None) -> Tensor:
         """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer."""
-        if self.training and not self.pre_norm and use_kernel("fused_add_norm", y):
+        if self.training and not self.pre_norm and self._fuses(y):
             y, bias = _without_bias(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
             return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
@@ -154,7 +157,7 @@ class Residual(nn.Module):
         self, x: Tensor, y: Tensor, linear: nn.Module, following: "Residual"
     ) -> tuple[Tensor, Tensor]:
         """The output, and the input of the sub-layer inside the `following` residual."""
-        if self.training and self.pre_norm and use_kernel("fused_add_norm", y):
+        if self.training and self.pre_norm and following._fuses(y):
             y, bias = _without_bias(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
             added, normed = add_norm_with_sum(*rows, following._norm_params, bias=bias, dropout=p)
@@ -162,8 +165,13 @@ class Residual(nn.Module):
         x = self.post(x, y, linear)
         return x, following.pre(x)
 
+    def _fuses(self, y: Tensor) -> bool:
+        """Whether the kernel for training computes the norm."""
+        return isinstance(self.norm, nn.LayerNorm) and use_kernel("fused_add_norm", y)
+
     @property
     def _norm_params(self) -> LayerNormParams:
+        assert isinstance(self.norm, nn.LayerNorm)
         return LayerNormParams(self.norm.weight, self.norm.bias, self.norm.eps)
 
 

@@ -6,8 +6,12 @@ from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
+from regard.tasks.language_modelling import LanguageModelling
 
-TASKS: dict[str, type[AnyTask]] = {"forecast": Forecast}
+TASKS: dict[str, type[AnyTask]] = {
+    "forecast": Forecast,
+    "language-model": LanguageModelling,
+}
 
 
 def recipe_class(task: object, where: str) -> type[TaskRecipe]:

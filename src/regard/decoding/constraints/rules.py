@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, device
@@ -16,22 +16,32 @@ from regard.text.special_tokens import BOS, EOS, PAD, UNK
 
 MIN_LOG_PROB = -1e4  # the log-probability of a forced token that the model considers impossible
 
+T = TypeVar("T")
 Filter = Callable[[Tensor, Hypotheses], Tensor]
 """Sets the log-probabilities (B, K, V) of forbidden next tokens to -inf, in place, and returns
 them. What it forbids for a hypothesis does not depend on other hypotheses."""
 
 
 class Constraints(NamedTuple):
-    """Forced prefixes and forbidden phrases of the sentences of one batch, in ids."""
+    """What the answers of one batch begin with, must and must not contain, in ids."""
 
     prefixes: Sequence[Sequence[int]] | None = None  # one for each sentence; None: none has one
     forbidden: Sequence[Sequence[int]] = ()  # phrases that no answer may contain
+    room: Sequence[int] | None = None  # the most tokens that each answer has room for; None: any
+    first: Sequence[int] | None = None  # the token before each answer; None: BOS
 
     def select(self, sentences: Sequence[int]) -> "Constraints":
         """The constraints of some sentences only."""
-        if self.prefixes is None:
-            return self
-        return self._replace(prefixes=[self.prefixes[sentence] for sentence in sentences])
+        return Constraints(
+            _pick(self.prefixes, sentences),
+            self.forbidden,
+            _pick(self.room, sentences),
+            _pick(self.first, sentences),
+        )
+
+
+def _pick(every: Sequence[T] | None, sentences: Sequence[int]) -> list[T] | None:
+    return None if every is None else [every[sentence] for sentence in sentences]
 
 
 NO_CONSTRAINTS = Constraints()
@@ -50,11 +60,14 @@ class Rules:
         lengths: Tensor,
         prefixes: Sequence[Sequence[int]] | None = None,
         forbidden: Sequence[Sequence[int]] = (),
+        room: Sequence[int] | None = None,
     ) -> None:
         where, sources = lengths.device, lengths.tolist()
         self.excluded = settings.excluded
         limits = {source: settings.limit(source) for source in set(sources)}
         self.limits: list[int] = [limits[source] for source in sources]
+        if room is not None:
+            self.limits = [min(pair) for pair in zip(self.limits, room, strict=True)]
         excluded_tokens = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
         keep_mass = self.excluded == "lost"
         self._static_token_rules = TokenRules(tuple(excluded_tokens), EOS, MIN_LOG_PROB, keep_mass)

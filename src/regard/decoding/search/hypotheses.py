@@ -32,16 +32,19 @@ class Hypotheses:
     """K growing hypotheses for each of the B sentences of a batch; immutable."""
 
     sentence_index: Tensor  # (B,) index of each sentence in the batch that the search was given
-    tokens: Tensor  # (B, K, 1 + t) BOS and the tokens so far
+    tokens: Tensor  # (B, K, 1 + t) BOS, or the last token of a prompt, and the tokens so far
     log_probs: Tensor  # (B, K); -inf: an empty slot, whatever its tokens are
     coverage: Tensor | None = None  # (B, K, S) attention summed for each source position
 
     @classmethod
-    def start(cls, sentences: int, width: int, where: device) -> Self:
-        """Hypotheses (B, K) that hold BOS alone."""
+    def start(cls, sentences: int, width: int, where: device, first: Tensor | None = None) -> Self:
+        """Hypotheses (B, K) that hold BOS alone, or each sentence's token of `first` (B,)."""
+        tokens = torch.full((sentences, width, 1), BOS, device=where)
+        if first is not None:
+            tokens.copy_(first[:, None, None])
         return cls(
             sentence_index=torch.arange(sentences, device=where),
-            tokens=torch.full((sentences, width, 1), BOS, device=where),
+            tokens=tokens,
             log_probs=torch.zeros(sentences, width, device=where),
         )
 

@@ -47,6 +47,7 @@ class SearchConfig:
     penalties: Penalties
     n_best: int
     stop: Stop
+    first: Tensor | None = None  # (B,) the token before each answer; None: BOS
 
     @classmethod
     def build(
@@ -57,15 +58,17 @@ class SearchConfig:
         numbers: Sequence[int],
     ) -> "SearchConfig":
         """The configuration for sources of `lengths` (B,), known by their `numbers`."""
-        rules = Rules(settings.rules, lengths, *constraints)
+        prefixes, forbidden, room, firsts = constraints
+        rules = Rules(settings.rules, lengths, prefixes, forbidden, room)
+        first = None if firsts is None else torch.tensor(firsts, device=lengths.device)
         beam, n_best = settings.beam, settings.n_best
         if settings.sampling is None:
             penalties = Penalties(beam, lengths, rules.limits)
-            return cls(BeamSelector(beam.size), rules, penalties, n_best, beam.stop)
+            return cls(BeamSelector(beam.size), rules, penalties, n_best, beam.stop, first)
         longest = max(rules.limits)
         sampler = SamplingSelector(settings.sampling, n_best, numbers, longest, lengths.device)
         penalties = Penalties(SAMPLING_PENALTIES, lengths, rules.limits)
-        return cls(sampler, rules, penalties, n_best, "safe")
+        return cls(sampler, rules, penalties, n_best, "safe", first)
 
     @property
     def num_slots(self) -> int:
@@ -108,7 +111,7 @@ class SearchState(Generic[StateT]):
         """Before the first step; `state` has one hypothesis for each sentence: (B, 1)."""
         sentences, device = len(config.rules.limits), config.penalties.lengths.device
         width = config.selector.initial_width
-        hypotheses = Hypotheses.start(sentences, width, device)
+        hypotheses = Hypotheses.start(sentences, width, device, config.first)
         parents = torch.zeros_like(hypotheses.tokens[..., 0]) if width > 1 else None
         return cls(state, parents, hypotheses, empty_n_best(sentences, config.num_slots, device))
 

@@ -1,0 +1,100 @@
+"""Self-attention of language models: causal, with keys and values that groups of heads share."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, attend, causal_mask, fused_attention
+from regard.attention.kv_cache import Ancestry, KVCache, attend_cached
+from regard.attention.multihead import AttentionHeads, merge_heads
+from regard.attention.positions import apply_rotary
+from regard.types import AttentionHook, Site
+
+
+class GroupedSelfAttention(AttentionHeads):
+    """`heads` queries for `kv_heads` keys and values (Ainslie et al. 2023); as many: the usual.
+
+    One matrix projects to all of them. G is the number of `kv_heads`.
+    """
+
+    def __init__(
+        self, width: int, heads: int, kv_heads: int, *, dropout: float, bias: bool, rotary: bool
+    ) -> None:
+        super().__init__(heads, dropout)
+        self.kv_heads, self.rotary, self.head_width = kv_heads, rotary, width // heads
+        self.scale = self.score.scale(self.head_width)
+        self.project = nn.Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of `x` (B, T, D).
+
+        `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings.
+        """
+        stacked = torch.unflatten(self.project(x), -1, (-1, self.head_width)).transpose(1, 2)
+        sizes = [self.heads, self.kv_heads, self.kv_heads]
+        queries, keys, values = torch.split(stacked, sizes, dim=1)
+        if self.rotary:
+            queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
+        return queries, KeyValues(keys, values)
+
+    def attend_causally(
+        self, queries: Tensor, kv: KeyValues, *, site: Site, hook: AttentionHook | None
+    ) -> Tensor:
+        """The heads (B, T, D) of `queries` (B, H, T, K) that see keys up to their own position."""
+        exact = hook is not None or queries.dtype == torch.float64
+        if not exact:
+            mixed = F.scaled_dot_product_attention(
+                queries,
+                *kv,
+                dropout_p=self.dropout_p,
+                is_causal=True,
+                scale=self.scale,
+                enable_gqa=self.kv_heads < self.heads,
+            )
+            return merge_heads(mixed)
+        length = queries.shape[2]
+        mask = causal_mask(length, length, device=queries.device)
+        return self.attend_masked(queries, kv, mask, site=site, hook=hook)
+
+    def attend_masked(
+        self,
+        queries: Tensor,
+        kv: KeyValues,
+        mask: Tensor,
+        *,
+        site: Site,
+        hook: AttentionHook | None,
+    ) -> Tensor:
+        """The heads (B, T, D) of `queries` (B, H, T, K) for a `mask` (B|1, 1, T, S)."""
+        p, kv = self.dropout_p, self._expand(kv)
+        return merge_heads(attend(self.score, queries, kv, mask, site=site, dropout=p, hook=hook))
+
+    def attend_step(
+        self,
+        queries: Tensor,
+        cache: KVCache,
+        ancestry: Ancestry,
+        *,
+        site: Site,
+        hook: AttentionHook | None,
+    ) -> Tensor:
+        """The heads (B, K, D) of `queries` (B, H, K, D/H), one for each of K hypotheses."""
+        if hook is not None or self.kv_heads == self.heads:
+            cache = cache._replace(kv=self._expand(cache.kv))
+            mixed = attend_cached(self.score, queries, cache, ancestry, site=site, hook=hook)
+            return merge_heads(mixed)
+        # The queries of a group are so many more hypotheses of its keys and values.
+        width = queries.shape[2]
+        grouped = torch.unflatten(queries, 1, (self.kv_heads, -1)).flatten(2, 3)  # (B, G, H/G K, ·)
+        bias = ancestry.ancestor_bias.repeat(1, 1, self.heads // self.kv_heads, 1)
+        mask = bias == 0  # (B, 1, H/G K, P)
+        mixed = fused_attention(grouped, cache.kv, mask, scale=self.scale)
+        return merge_heads(torch.unflatten(mixed, 2, (-1, width)).flatten(1, 2))
+
+    def _expand(self, kv: KeyValues) -> KeyValues:
+        """Keys and values (B, G, S, K) for each head: (B, H, S, K)."""
+        times = self.heads // self.kv_heads
+        if times == 1:
+            return kv
+        return KeyValues(*(x.repeat_interleave(times, dim=1) for x in kv))

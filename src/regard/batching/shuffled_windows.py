@@ -1,0 +1,63 @@
+"""Windows of a running text -> batches, each window read for itself."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.batching.collate import PositionedBatch
+from regard.batching.sampler import StreamPosition
+from regard.errors import CorpusError
+from regard.types import Batch, Padded
+
+TokenIds = NDArray[np.integer[Any]]
+
+
+def shuffled_windows(
+    ids: TokenIds, start: StreamPosition, *, rows: int, length: int, seed: int
+) -> Iterator[PositionedBatch]:
+    """An endless stream of batches of `rows` windows of `length` from `start` on.
+
+    Seed and epoch determine where the first window of an epoch begins and the order of windows. A
+    text with fewer windows than `rows` gives smaller batches; the last, smaller batch of an epoch
+    is left out.
+    """
+    if len(ids) < 2:
+        raise CorpusError(f"a text of {len(ids)} tokens is too short to learn from; give more")
+    length = min(length, len(ids) - 1)
+    for epoch in itertools.count(start.epoch):
+        rng = np.random.default_rng([seed, epoch])
+        spare = len(ids) - 1 - length  # so far may the first window begin behind the text's start
+        offset = int(rng.integers(min(length, spare + 1)))
+        firsts = np.arange(offset, len(ids) - length, length)
+        firsts = rng.permutation(firsts)
+        size = min(rows, len(firsts))
+        num_batches = len(firsts) // size
+        begin = start.batch if epoch == start.epoch else 0
+        for number in range(begin, num_batches):
+            chosen = firsts[number * size : (number + 1) * size]
+            last = number + 1 == num_batches
+            behind = StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
+            yield PositionedBatch(_batch(ids, chosen, length), behind)
+
+
+def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Batch[Padded]]:
+    """Every token of a text but the first as a label once, in windows of at most `length`."""
+    firsts = np.arange(0, len(ids) - 1, length)
+    whole = firsts[firsts + length < len(ids)]
+    for begin in range(0, len(whole), rows):
+        yield _batch(ids, whole[begin : begin + rows], length)
+    for first in firsts[len(whole) :]:
+        yield _batch(ids, np.array([first]), len(ids) - 1 - int(first))
+
+
+def _batch(ids: TokenIds, firsts: NDArray[np.int64], length: int) -> Batch[Padded]:
+    """Windows that begin at `firsts` (B,): each token is to be predicted from those before it."""
+    windows = ids[firsts[:, None] + np.arange(length + 1)].astype(np.int64)  # (B, T + 1)
+    given = torch.from_numpy(windows[:, :-1].copy())
+    mask = torch.ones_like(given, dtype=torch.bool)
+    labels = torch.from_numpy(windows[:, 1:].copy()).flatten()
+    return Batch(Padded(given[:, :0], mask[:, :0]), Padded(given, mask), None, labels)

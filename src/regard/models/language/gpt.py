@@ -1,0 +1,285 @@
+"""GPT: a Transformer decoder that continues a text (Radford et al. 2018, 2019)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.attention.attend import KeyValues, causal_mask
+from regard.attention.grouped import GroupedSelfAttention
+from regard.attention.kv_cache import NEG_INF, Ancestry, KVCache
+from regard.attention.positions import LearnedPositions
+from regard.errors import TextError
+from regard.kernels.dropout import Dropout
+from regard.layers.transformer_parts import ActivationName, FeedForward, NormName, Residual
+from regard.models.contracts import Generator, OutputProjection
+from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.types import AttentionHook, Batch, Features, Padded, Site
+
+INITIAL_STD = 0.02  # of all matrices (Radford et al. 2018, section 4.1)
+
+
+class GptSettings(Settings):
+    """A Transformer decoder; with nothing given, of the sizes of GPT-2's smallest model."""
+
+    family: Literal["gpt"] = "gpt"
+    """Which model this is."""
+    layers: NumLayers = 12
+    """Layers of self-attention and feed-forward."""
+    width: Width = 768
+    """Width of all vectors between layers."""
+    heads: Width = 12
+    """Subspaces in which each attention looks at once; they divide the width."""
+    kv_heads: Width | None = None
+    """Keys and values, each shared by a group of heads, which they divide; left out: one for each
+    head."""
+    feed_forward: Width | None = None
+    """Width inside the feed-forward layers; left out: four times the width."""
+    context: NumPositions = 1024
+    """The most tokens of a text that are seen at once."""
+    positions: Literal["learned", "rotary"] = "learned"
+    """How a token is told its position; rotary ones tell self-attention alone."""
+    norm: NormName = "layer"
+    """What is normalised before each sub-layer: `layer` mean and variance, `rms` the size alone
+    (Zhang and Sennrich 2019)."""
+    activation: ActivationName = "gelu"
+    """The activation function of the feed-forward layers."""
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """Behind each sub-layer, on embeddings and on attention weights."""
+    bias: bool = True
+    """Whether the linear layers have biases."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
+            )
+        if self.heads % (self.kv_heads or self.heads):
+            raise ValueError(
+                f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}"
+            )
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ValueError(
+                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
+            )
+        return self
+
+
+class Prompt(NamedTuple):
+    """The memory of a language model: keys and values of the prompts in each layer."""
+
+    kv: tuple[KeyValues, ...]  # of each layer (B, G, S, K)
+    mask: Tensor  # (B, S) True where a token is real; padding comes last in each row
+
+
+@dataclass(frozen=True)
+class GptState:
+    """Keys and values of prompts and hypotheses: the slots of a cache (see `kv_cache`).
+
+    The first S slots of a sentence are its prompt's, once for all hypotheses; those of padding are
+    masked. Prompts may be of unlike length: a position is counted from each prompt's own end.
+    """
+
+    past: tuple[KVCache, ...]  # of each layer (B, G, P, K)
+    ancestry: Ancestry
+    prompt_lengths: Tensor  # (B,)
+    prompt_slots: int  # S
+
+    def select_sentences(self, sentences: Tensor) -> "GptState":
+        return replace(
+            self,
+            past=tuple(cache.select_sentences(sentences) for cache in self.past),
+            ancestry=self.ancestry.select_sentences(sentences),
+            prompt_lengths=self.prompt_lengths[sentences],
+        )
+
+    def reorder(self, parents: Tensor) -> "GptState":
+        return replace(self, ancestry=self.ancestry.reorder(parents))
+
+    @property
+    def next_positions(self) -> Tensor:
+        """The position of each sentence's next token: (B,)."""
+        return self.prompt_lengths + (self.ancestry.next_position - self.prompt_slots)
+
+
+class GptLayer(nn.Module):
+    """Self-attention and feed-forward, each behind a norm and in a residual connection."""
+
+    def __init__(self, settings: GptSettings) -> None:
+        super().__init__()
+        width, dropout = settings.width, settings.dropout
+        self.own = GroupedSelfAttention(
+            width,
+            settings.heads,
+            settings.kv_heads or settings.heads,
+            dropout=dropout,
+            bias=settings.bias,
+            rotary=settings.positions == "rotary",
+        )
+        self.around_own = Residual(width, "pre", dropout, norm=settings.norm)
+        hidden = settings.feed_forward or 4 * width
+        self.feed = FeedForward(width, hidden, settings.activation, bias=settings.bias)
+        self.around_feed = Residual(width, "pre", dropout, norm=settings.norm)
+
+    def mix(self, x: Tensor, heads: Tensor, following: Residual) -> tuple[Tensor, Tensor]:
+        """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and its norm."""
+        x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
+        return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
+
+
+class Gpt(Generator[Padded, Prompt, GptState]):
+    """A stack of causal layers over the embeddings of tokens and positions.
+
+        x = E y + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   p(y_{t+1}) = softmax(Eᵀ N(x_t))
+
+    N is a norm and F the feed-forward layer. The output layer is the matrix E of the embeddings.
+    """
+
+    supports_packing = True  # windows of a text have no padding
+
+    def __init__(self, settings: GptSettings, vocabulary: int) -> None:
+        super().__init__()
+        self.context = settings.context
+        self.embedding = nn.Embedding(vocabulary, settings.width)
+        learned = settings.positions == "learned"
+        self.positions = LearnedPositions(settings.width, settings.context) if learned else None
+        self.max_length = settings.context if learned else None
+        self.dropout = Dropout(settings.dropout)
+        layers = nn.ModuleList(GptLayer(settings) for _ in range(settings.layers))
+        self.layers = cast(Sequence[GptLayer], layers)
+        self.last = Residual(settings.width, "pre", 0.0, norm=settings.norm)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Normal; matrices that add to the residual stream less by √(2 layers) (GPT-2)."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=INITIAL_STD)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+        for layer in self.layers:
+            for linear in (layer.own.out, layer.feed.outer):
+                nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * len(self.layers)))
+
+    def logits(self, features: Tensor) -> Tensor:
+        return nn.functional.linear(features, self.embedding.weight)
+
+    def output_layer(self) -> OutputProjection:
+        return OutputProjection(self.embedding.weight)
+
+    def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Prompt:
+        _, kv = self._run(inputs.ids, self._no_prompt(inputs), hook)
+        return Prompt(kv, inputs.mask)
+
+    def decode(
+        self, given: Padded, memory: Prompt, *, hook: AttentionHook | None = None
+    ) -> Features:
+        return Features(self._run(given.ids, memory, hook)[0])
+
+    def training_features(
+        self, batch: Batch[Padded], *, hook: AttentionHook | None = None
+    ) -> Features:
+        """Of windows without prompts: the rows (M, D) of all their positions."""
+        given, prompted = batch.decoder_input, batch.inputs.ids.shape[1] > 0
+        if hook is not None or prompted or batch.positions is not None:
+            return super().training_features(batch, hook=hook)
+        shape = given.ids.shape
+        x = self._embed(given.ids, self._first_positions(shape[1], given.ids)).flatten(0, 1)
+        normed = self.layers[0].around_own.pre(x)  # (N, D)
+        for index, layer in enumerate(self.layers):
+            positions = self._first_positions(shape[1], given.ids)
+            queries, kv = layer.own.project_all(normed.view(*shape, -1), positions)
+            heads = layer.own.attend_causally(queries, kv, site=_site(index), hook=None)
+            x, normed = layer.mix(x, heads.flatten(0, 1), self._following(index))
+        return Features(normed)
+
+    def start(self, memory: Prompt) -> GptState:
+        zeros = self.embedding.weight.new_zeros(memory.mask.shape)
+        bias = zeros.masked_fill(~memory.mask, NEG_INF)[:, None, None]  # (B, 1, 1, S)
+        slots = memory.mask.shape[1]
+        return GptState(
+            tuple(map(KVCache, memory.kv)),
+            Ancestry(bias, (1,) * slots),
+            memory.mask.sum(1),
+            slots,
+        )
+
+    def step(
+        self, tokens: Tensor, state: GptState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, GptState]:
+        positions = state.next_positions[:, None]  # (B, 1)
+        x = self._embed(tokens, positions)  # (B, K, D)
+        ancestry, caches = state.ancestry.extend(), list(state.past)
+        normed = self.layers[0].around_own.pre(x)
+        for index, layer in enumerate(self.layers):
+            queries, kv = layer.own.project_all(normed, positions[:, None])
+            cache = caches[index] = caches[index].append(kv, ancestry.write_index)
+            site = _site(index, ancestry.length - state.prompt_slots - 1)
+            heads = layer.own.attend_step(queries, cache, ancestry, site=site, hook=hook)
+            x, normed = layer.mix(x, heads, self._following(index))
+        return self.logits(normed), replace(state, past=tuple(caches), ancestry=ancestry)
+
+    def to_static(self, state: GptState, steps: int, step_counter: Tensor) -> GptState | None:
+        """None in float64: it syncs."""
+        if self.embedding.weight.dtype == torch.float64:
+            return None
+        width = state.ancestry.ancestor_bias.shape[2]
+        past = tuple(cache.to_static(steps * width) for cache in state.past)
+        return replace(state, past=past, ancestry=state.ancestry.to_static(steps, step_counter))
+
+    def _run(
+        self, ids: Tensor, prompt: Prompt, hook: AttentionHook | None
+    ) -> tuple[Tensor, tuple[KeyValues, ...]]:
+        """Features (B, T, D) of `ids` (B, T) behind prompts, and their keys and values."""
+        count, slots = ids.shape[1], prompt.mask.shape[1]
+        self._check_length(count + slots)
+        first = prompt.mask.sum(1)[:, None]  # (B, 1)
+        positions = first + torch.arange(count, device=ids.device)  # (B, T)
+        x, found = self._embed(ids, positions), []
+        seen = prompt.mask[:, None, None].expand(-1, 1, count, slots)
+        causal = causal_mask(count, count, device=ids.device).expand(len(ids), -1, -1, -1)
+        mask = torch.cat([seen, causal], -1)  # (B, 1, T, S + T)
+        normed = self.layers[0].around_own.pre(x)
+        for index, (layer, past) in enumerate(zip(self.layers, prompt.kv, strict=True)):
+            queries, kv = layer.own.project_all(normed, positions[:, None])
+            found.append(kv)
+            whole, site = past.append(kv), _site(index)
+            heads = layer.own.attend_masked(queries, whole, mask, site=site, hook=hook)
+            x, normed = layer.mix(x, heads, self._following(index))
+        return normed, tuple(found)
+
+    def _no_prompt(self, inputs: Padded) -> Prompt:
+        """Prompts of no tokens."""
+        own, weight = self.layers[0].own, self.embedding.weight
+        empty = weight.new_zeros(len(inputs.ids), own.kv_heads, 0, own.head_width)
+        return Prompt((KeyValues(empty, empty),) * len(self.layers), inputs.mask[:, :0])
+
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D), at `positions` (T,), (B, T) or (B, 1)."""
+        x: Tensor = self.embedding(ids)
+        return self.dropout(x if self.positions is None else x + self.positions(positions))
+
+    def _first_positions(self, count: int, like: Tensor) -> Tensor:
+        self._check_length(count)
+        return torch.arange(count, device=like.device)  # (T,)
+
+    def _following(self, index: int) -> Residual:
+        """The residual connection behind a layer: the next layer's, or the last norm's."""
+        return self.layers[index + 1].around_own if index + 1 < len(self.layers) else self.last
+
+    def _check_length(self, count: int) -> None:
+        if self.max_length is not None and count > self.max_length:
+            raise TextError(
+                f"a text of {count:,} tokens is longer than the {self.max_length:,} that the model "
+                "has positions for; give fewer"
+            )
+
+
+def _site(layer: int, step: int | None = None) -> Site:
+    return Site("decoder", layer, step)
