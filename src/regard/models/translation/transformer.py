@@ -145,11 +145,14 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
 
     def _encode(self, source: Padded, hook: AttentionHook | None) -> Memory:
         """`encode` of all sentences at once."""
-        x = self.embeddings.of_source(source.ids)  # (B, S, D)
+        return self.encode_vectors(self.embeddings.of_source(source.ids), source.mask, hook)
+
+    def encode_vectors(self, x: Tensor, mask: Tensor, hook: AttentionHook | None = None) -> Memory:
+        """The encoder's output for vectors (B, S, D), of tokens or of anything else."""
         x = self.add_positions(x, self.source_positions, 0, x.shape[1])
-        attention = PaddedAttention("encoder", source.mask, padding_mask(source.mask), hook)
+        attention = PaddedAttention("encoder", mask, padding_mask(mask), hook)
         x, routings = _run_layers(self.encoder, x, attention)
-        return Memory(self.encoder_norm(x), source.mask, routings=routings)
+        return Memory(self.encoder_norm(x), mask, routings=routings)
 
     def _encodes_in_chunks(self, source: Padded) -> bool:
         """Whether encoding a few sentences at a time is faster: on a CPU, without gradients."""

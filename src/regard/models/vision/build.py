@@ -1,0 +1,39 @@
+"""Settings -> captioner, by a plain table."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from regard.models.contracts import Generator
+from regard.models.vision.caption_transformer import CaptionTransformer, CaptionTransformerSettings
+from regard.models.vision.show_attend_tell import ShowAttendTell, ShowAttendTellSettings
+from regard.settings import Settings
+from regard.types import Pixels, Regions
+
+CaptionerSettings = Annotated[
+    ShowAttendTellSettings | CaptionTransformerSettings, Field(discriminator="family")
+]
+"""The settings of whichever captioner; `family` says which."""
+
+Captioner = Generator[Pixels | Regions, Any, Any]
+"""A model that writes about pictures."""
+
+
+class CaptionerFamily(NamedTuple):
+    """A kind of captioner."""
+
+    settings: type[Settings]
+    construct: Callable[[Any, int], Captioner]  # of settings and the size of the vocabulary
+
+
+CAPTIONERS: dict[str, CaptionerFamily] = {
+    "show-attend-tell": CaptionerFamily(ShowAttendTellSettings, ShowAttendTell),
+    "caption-transformer": CaptionerFamily(CaptionTransformerSettings, CaptionTransformer),
+}
+"""Every family, in the order of their years."""
+
+
+def build_captioner(settings: CaptionerSettings, vocabulary: int) -> Captioner:
+    """A new model, its weights drawn from torch's generator."""
+    return CAPTIONERS[settings.family].construct(settings, vocabulary)

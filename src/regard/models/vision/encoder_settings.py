@@ -1,0 +1,60 @@
+"""Which part of a captioner looks at pictures."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from regard.layers.efficientnet import PICTURE_SIZE, STAGES, region_shape
+from regard.layers.picture_encoder import FrozenRegions, PictureEncoder, PictureShape, SmallCnn
+from regard.settings import Settings, Width
+
+NUM_BLOCKS = sum(stage.blocks for stage in STAGES)
+
+
+class FrozenCnnSettings(Settings):
+    """EfficientNet-Lite0 as it was trained on ImageNet; regions are computed once and kept."""
+
+    kind: Literal["efficientnet-lite0"] = "efficientnet-lite0"
+    """Which CNN."""
+    block: int = Field(default=15, ge=0, lt=NUM_BLOCKS)
+    """After which block, from 0, regions are taken: 10 gives 14 × 14 of width 112, 15, the last,
+    7 × 7 of width 320."""
+    weights: str | None = None
+    """Its safetensors file; null: `models/efficientnet-lite0/model.safetensors` in $REGARD_DATA."""
+
+    def picture_shape(self) -> PictureShape:
+        """What the model is given of each picture."""
+        return PictureShape(*region_shape(self.block))
+
+    def build(self) -> PictureEncoder:
+        """The part that is inside the model."""
+        return FrozenRegions(self.picture_shape())
+
+    @property
+    def picture_size(self) -> int:
+        """Pixels of a side that are looked at."""
+        return PICTURE_SIZE
+
+
+class SmallCnnSettings(Settings):
+    """A small CNN that is trained with the rest."""
+
+    kind: Literal["cnn"] = "cnn"
+    """Which CNN."""
+    picture_size: int = Field(default=48, ge=8, le=1024)
+    """Pixels of a side to which pictures are scaled."""
+    width: Width = 128
+    """Channels of the last layer; each layer before has half of those behind it."""
+    layers: PositiveInt = 3
+    """Convolutions; each halves height and width."""
+
+    def picture_shape(self) -> PictureShape:
+        """What the model is given of each picture."""
+        return PictureShape(self.picture_size, self.picture_size, 3)
+
+    def build(self) -> PictureEncoder:
+        """The part that is inside the model."""
+        return SmallCnn(self.picture_shape(), self.width, self.layers)
+
+
+EncoderSettings = FrozenCnnSettings | SmallCnnSettings
