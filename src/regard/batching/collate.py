@@ -41,15 +41,28 @@ def pad_source(rows: TokenRows, *, least: int = 1) -> Padded:
     return pad(rows, last=EOS, least=least)
 
 
+class DecoderSide(NamedTuple):
+    """What a decoder is fed of target texts, and what it should answer."""
+
+    given: Padded  # (B, T) each row begins with BOS
+    positions: Tensor  # (M,) indices of the real tokens in the flattened (B * T)
+    labels: Tensor  # (M,) the token to predict at each of them; EOS at each row's last
+
+
+def collate_targets(targets: TokenRows) -> DecoderSide:
+    """The decoder's side of a training batch."""
+    given = pad(targets, first=BOS)  # (B, T)
+    shifted = pad(targets, last=EOS)  # (B, T), the same shape
+    positions = _real_token_indices(given)  # (M,)
+    # Not by [indices], which torch parallelizes: for so few that takes longer.
+    return DecoderSide(given, positions, shifted.ids.flatten().index_select(0, positions))
+
+
 def collate(sources: TokenRows, targets: TokenRows) -> Batch[Padded]:
     """A training batch."""
-    target = pad(targets, first=BOS)  # (B, T)
-    shifted = pad(targets, last=EOS)  # (B, T), the same shape
-    source, positions = pad_source(sources), _real_token_indices(target)  # (B, S), (M,)
-    # Not by [indices], which torch parallelizes: for so few that takes longer.
-    labels = shifted.ids.flatten().index_select(0, positions)  # (M,)
+    source = pad_source(sources)  # (B, S)
     source = replace(source, indices=_real_token_indices(source))
-    return Batch(source, target, positions, labels)
+    return Batch(source, *collate_targets(targets))
 
 
 def _real_token_indices(padded: Padded) -> Tensor:

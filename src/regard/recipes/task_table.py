@@ -4,6 +4,7 @@ from regard.errors import SettingsError
 from regard.recipes.paths import TEXT_TASKS
 from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
+from regard.tasks.captions import CaptionTask
 from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
 from regard.tasks.language_modelling import LanguageModelling
@@ -11,6 +12,7 @@ from regard.tasks.language_modelling import LanguageModelling
 TASKS: dict[str, type[AnyTask]] = {
     "forecast": Forecast,
     "language-model": LanguageModelling,
+    "caption": CaptionTask,
 }
 
 

@@ -13,8 +13,9 @@ from regard.corpora.captions.corpus import CaptionedPicture
 from regard.exchange.pretrained_cnn import PretrainedCnn
 from regard.images.picture_files import Picture, crop_square
 from regard.iterate import chunked
-from regard.layers.efficientnet import PICTURE_SIZE, region_shape
+from regard.layers.efficientnet import PICTURE_SIZE
 from regard.manifest import sha256
+from regard.types import Pixels, Regions
 
 PREPROCESSING = "middle square, bicubic, bytes"
 """Part of a fingerprint: to be changed with `crop_square`."""
@@ -39,11 +40,9 @@ class RegionFeatures:
         said = f"{self.pretrained.sha256} {self.block} {PREPROCESSING} {PICTURE_SIZE} float16"
         return sha256(said.encode())
 
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of regions."""
-        shape = region_shape(self.block)
-        return shape.rows, shape.columns
+    def to_inputs(self, values: Array) -> Regions:
+        """What a model reads, of features (B, S, D)."""
+        return Regions(torch.from_numpy(values))
 
     @torch.inference_mode()
     def compute(self, pictures: Sequence[Picture]) -> Array:
@@ -66,6 +65,10 @@ class PixelFeatures:
     def fingerprint(self) -> str:
         """Changes when the same picture would give other numbers."""
         return sha256(f"pixels {PREPROCESSING} {self.size}".encode())
+
+    def to_inputs(self, values: Array) -> Pixels:
+        """What a model reads, of features (B, 3, size, size)."""
+        return Pixels(torch.from_numpy(values))
 
     def compute(self, pictures: Sequence[Picture]) -> Array:
         """(N, 3, size, size)"""

@@ -1,0 +1,344 @@
+"""The task of captioning: pictures -> what people say of them."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from regard.atomic_io import read_limited, write_atomic
+from regard.batching.caption_batches import (
+    CaptionBuckets,
+    CaptionTokens,
+    InputsOf,
+    PictureInputs,
+    Rows,
+    caption_batches,
+)
+from regard.corpora.array_store import ArrayStore
+from regard.corpora.captions.build import CaptionCorpusSettings, build_caption_corpus
+from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
+from regard.corpora.corpus import SplitName
+from regard.corpora.download import cache_folder, data_folder
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.errors import CorpusError, RunError, SettingsError
+from regard.evaluation.metrics import METRICS
+from regard.evaluation.perplexity import perplexity
+from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
+from regard.exchange.pretrained_cnn import MAX_BYTES, load_efficientnet
+from regard.json_files import dump_json, parse_json
+from regard.manifest import check_file
+from regard.models.vision.build import Captioner, CaptionerSettings, build_captioner
+from regard.models.vision.encoder_settings import FrozenCnnSettings
+from regard.models.vision.show_attend_tell import ShowAttendTellSettings
+from regard.tasks.caption_search import caption_pictures
+from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
+from regard.tasks.picture_features import (
+    PictureFeatures,
+    PixelFeatures,
+    RegionFeatures,
+    prepare_features,
+)
+from regard.text.build import load_tokenizer, train_tokenizer
+from regard.text.caption_words import caption_words
+from regard.text.settings import TokenizerSettings
+from regard.text.special_tokens import UNK
+from regard.text.tokenizer import Tokenizer
+from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
+from regard.training.loss import batch_loss
+
+CAPTION_METRICS = ("bleu-1", "bleu-2", "bleu-3", "bleu-4", "cider")
+VALIDATION_CAPTIONS = 64  # in a batch
+TOKENIZER, ENCODER_FILE = "tokenizer", "encoder.safetensors"
+DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data folder
+NOTE_EVERY = 1000  # pictures, while features are computed
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+
+
+class CaptionValidationSettings(ValidationSettings):
+    """When and how the model is tried on held-out pictures."""
+
+    by: Literal["bleu-4", "cider", "loss"] = "cider"
+    """What decides which weights are best: a score of captions, or the loss on given ones."""
+    pictures: PositiveInt = 1000
+    """At most so many held-out pictures are captioned each time (the loss is taken over all)."""
+
+    @property
+    def selection(self) -> Selection:
+        """What decides which weights are best, with its direction."""
+        return Selection(self.by, self.by == "loss" or METRICS[self.by].lower_is_better)
+
+
+class CaptionTrainingSettings(TrainingSettings):
+    """How a captioner is trained."""
+
+    batch_captions: PositiveInt = 64
+    """Captions in a batch."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each label that goes to all tokens of the vocabulary alike."""
+    validation: CaptionValidationSettings = CaptionValidationSettings()
+
+
+class CaptionRecipe(TaskRecipe):
+    """One run of a captioner: what it learns from, what it is, how it learns and is used."""
+
+    task: Literal["captions"] = "captions"
+    corpus: CaptionCorpusSettings
+    """What is learned from."""
+    text: TokenizerSettings = TokenizerSettings(kind="words", size=0, min_count=5)
+    """How captions become tokens, once they are in small letters and without punctuation."""
+    model: CaptionerSettings = ShowAttendTellSettings()
+    """What learns: `family` says which model."""
+    training: CaptionTrainingSettings = CaptionTrainingSettings()
+    """How it learns."""
+    decoding: DecodingSettings = DecodingSettings(
+        beam=BeamSettings(size=5), rules=RuleSettings(max_length=40)
+    )
+    """How captions are searched for."""
+
+
+class CaptionedName(NamedTuple):
+    """A picture of a run's data."""
+
+    picture: str
+    captions: tuple[str, ...]
+
+
+class CaptionTask(Task[CaptionRecipe, Captioner]):
+    """Captions and vocabulary are kept in the run, features of pictures in the cache.
+
+    The run holds a copy of the frozen CNN's weights, so that it can look at new pictures wherever
+    it is moved.
+    """
+
+    recipe_class = CaptionRecipe
+    tokenizer: Tokenizer
+    features: PictureFeatures
+
+    def __init__(self, recipe: CaptionRecipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self._corpus: CaptionCorpus | None = None
+        self._stores: dict[SplitName, ArrayStore] = {}
+        self._note: Notify = lambda message: None
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        self._note = note
+        if not resumed:
+            self._keep_encoder()
+            for split, pictures in self.corpus.splits.items():
+                rows = (
+                    dump_json({"picture": one.name, "captions": one.captions}) for one in pictures
+                )
+                content = "".join(f"{row}\n" for row in rows)
+                write_atomic(self._split_file(split), content.encode())
+            texts = (" ".join(words) for words in self._training_words())
+            train_tokenizer(texts, self.recipe.text).save(self.folder, TOKENIZER)
+        self.load()
+        for split in ("train", "valid"):
+            self.store(split)
+
+    def load(self) -> None:
+        self.tokenizer = load_tokenizer(self.folder, TOKENIZER)
+        encoder = self.recipe.model.encoder
+        if isinstance(encoder, FrozenCnnSettings):
+            file = self.folder / ENCODER_FILE
+            check_file(file)
+            self.features = RegionFeatures(load_efficientnet(file), encoder.block)
+        else:
+            self.features = PixelFeatures(encoder.picture_size)
+
+    @property
+    def corpus(self) -> CaptionCorpus:
+        """Where the pictures are: read from the recipe's corpus when they are first needed."""
+        if self._corpus is None:
+            self._corpus = build_caption_corpus(self.recipe.corpus)
+            if not self._corpus.splits.get("valid"):
+                raise CorpusError(
+                    f"{self._corpus.name}: training needs pictures to validate with: raise "
+                    "corpus.split.valid, or give corpus.valid"
+                )
+        return self._corpus
+
+    def captions(self, split: SplitName) -> list[CaptionedName]:
+        """The pictures of a split with their captions, as they were read."""
+        path = self._split_file(split)
+        check_file(path)
+        try:
+            rows = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            return [CaptionedName(row["picture"], tuple(row["captions"])) for row in rows]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{path}: gone, or no longer as it was written; train again in another folder"
+            ) from None
+
+    def store(self, split: SplitName) -> ArrayStore:
+        """The features of a split's pictures, computed unless they are in the cache."""
+        if split not in self._stores:
+            pictures = self._pictures(split)
+            total = len(pictures)
+
+            def progress(done: int) -> None:
+                if done % NOTE_EVERY == 0 and done < total:
+                    self._note(f"{split}: {done:,} of {total:,} pictures looked at")
+
+            self._stores[split] = prepare_features(
+                self.features, pictures, cache_folder(), progress
+            )
+        return self._stores[split]
+
+    def inputs_of(self, split: SplitName) -> InputsOf:
+        """Rows of a split's pictures -> what the model reads."""
+        store, features = self.store(split), self.features
+
+        def inputs(rows: Rows) -> PictureInputs:
+            return features.to_inputs(store.rows(rows))
+
+        return inputs
+
+    def tokens(self, split: SplitName) -> CaptionTokens:
+        """The ids of all captions of a split."""
+        rows = self.captions(split)
+        texts = [" ".join(caption_words(text)) for row in rows for text in row.captions]
+        numbers = [number for number, row in enumerate(rows) for _ in row.captions]
+        return CaptionTokens(self.tokenizer.encode(texts), np.array(numbers))
+
+    def held_out(self) -> SplitName:
+        return "test" if self._split_file("test").exists() else "valid"
+
+    def summary(self) -> dict[str, str]:
+        counts = {
+            split: self.captions(split) for split in SPLITS if self._split_file(split).exists()
+        }
+        tokens = [id for ids in self.tokens("valid").captions for id in ids]
+        unknown = tokens.count(UNK) / max(1, len(tokens))
+        return {
+            **{
+                split: f"{len(rows):,} pictures, {sum(len(row.captions) for row in rows):,} captions"
+                for split, rows in counts.items()
+            },
+            "vocabulary": f"{self.tokenizer.size:,} tokens; unknown in valid: {unknown:.1%}",
+            "regions": self._describe_features(),
+        }
+
+    def _describe_features(self) -> str:
+        encoder = self.recipe.model.encoder
+        rows, columns, width = encoder.picture_shape()
+        return f"{encoder.kind}: {rows} × {columns} × {width}"
+
+    def _split_file(self, split: SplitName) -> Path:
+        return self.folder / "data" / f"{split}.jsonl"
+
+    def _pictures(self, split: SplitName) -> Sequence[CaptionedPicture]:
+        pictures, known = self.corpus.splits.get(split, ()), self.captions(split)
+        if [one.name for one in pictures] != [one.picture for one in known]:
+            raise RunError(
+                f"{self.folder}: its {split} pictures are not those that {self.corpus.name} has "
+                "now; restore them, or train again in another folder"
+            )
+        return pictures
+
+    def _training_words(self) -> Iterator[list[str]]:
+        for row in self.captions("train"):
+            yield from map(caption_words, row.captions)
+
+    def _keep_encoder(self) -> None:
+        """Copy the frozen CNN's weights into the run."""
+        encoder = self.recipe.model.encoder
+        if not isinstance(encoder, FrozenCnnSettings):
+            return
+        data = data_folder()
+        path = encoder.weights or (data and os.fspath(data / DEFAULT_WEIGHTS))
+        if path is None or not Path(path).is_file():
+            raise SettingsError(
+                f"model.encoder.weights: {path or 'not given, and $REGARD_DATA is not set'}: no "
+                "such file; name the safetensors file of EfficientNet-Lite0, or put it at "
+                f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
+            )
+        load_efficientnet(Path(path))  # raises an error of its own if it is none
+        write_atomic(self.folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
+
+    # -- learning and measuring -----------------------------------------------------------------
+
+    def new_model(self) -> Captioner:
+        return build_captioner(self.recipe.model, self.tokenizer.size)
+
+    def training(self, model: Captioner) -> TrainingTask:
+        settings = self.recipe.training
+        return TrainingTask(
+            partial(
+                caption_batches,
+                self.tokens("train"),
+                self.inputs_of("train"),
+                settings.batch_captions,
+                settings.seed,
+            ),
+            partial(batch_loss, smoothing=settings.label_smoothing),
+            self._validate,
+            settings.validation.selection,
+            CaptionBuckets(),
+        )
+
+    def _validate(self, model: Captioner) -> Mapping[str, float]:
+        """Loss and scores on validation pictures, searched greedily."""
+        rules = RuleSettings(max_length=self.recipe.decoding.rules.max_length)
+        greedy = DecodingSettings(beam=BeamSettings(size=1), rules=rules)
+        limit = self.recipe.training.validation.pictures
+        texts, references = self.answers(model, "valid", greedy, limit)
+        found = score(texts, references, _score_settings(resamples=0))
+        measured = perplexity(
+            model,
+            self.tokens("valid").held_out_batches(self.inputs_of("valid"), VALIDATION_CAPTIONS),
+        )
+        scores = {name: one.value for name, one in zip(CAPTION_METRICS, found, strict=True)}
+        return {"loss": measured.loss, "perplexity": measured.value, **scores}
+
+    def answers(
+        self,
+        model: Captioner,
+        split: SplitName,
+        settings: DecodingSettings,
+        limit: int | None = None,
+    ) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Captions of the pictures of a split, at most `limit`, and their references."""
+        rows = self.captions(split)[:limit]
+        found = caption_pictures(model, self.inputs_of(split), len(rows), settings)
+        return [self.tokenizer.decode(best[0].tokens) for best in found], [
+            row.captions for row in rows
+        ]
+
+    def evaluate(self, model: Captioner, split: SplitName) -> Evaluation:
+        texts, references = self.answers(model, split, self.recipe.decoding)
+        found = score(texts, references, _score_settings())
+        measured = perplexity(
+            model, self.tokens(split).held_out_batches(self.inputs_of(split), VALIDATION_CAPTIONS)
+        )
+        numbers = {one.name: one.value for one in found}
+        intervals = ", ".join(
+            f"{one.name} {one.interval.low:.1f} to {one.interval.high:.1f}"
+            for one in found
+            if one.interval is not None
+        )
+        notes = (
+            f"{len(texts):,} pictures; 95% intervals: {intervals}",
+            f"BLEU as COCO captions have it, by sacreBLEU: {found[0].signature}",
+            f"CIDEr-D times 100: {found[-1].signature}",
+            f"perplexity per token, {measured.num_tokens:,} tokens",
+        )
+        return Evaluation(split, {**numbers, "perplexity": measured.value}, notes)
+
+    def compare(
+        self, model: Captioner, other: "CaptionTask", its_model: Captioner, split: SplitName
+    ) -> list[Comparison]:
+        """Paired bootstrap tests of the captions of `model` against those of another run."""
+        ours, references = self.answers(model, split, self.recipe.decoding)
+        theirs, _ = other.answers(its_model, split, other.recipe.decoding)
+        return compare(theirs, ours, references, _score_settings())
+
+
+def _score_settings(resamples: int = 1000) -> ScoreSettings:
+    return ScoreSettings(metrics=CAPTION_METRICS, tokenize="coco", resamples=resamples, warn=False)
