@@ -1,6 +1,5 @@
 """The task of captioning: pictures -> what people say of them."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from regard.atomic_io import read_limited, write_atomic
+from regard.atomic_io import write_atomic
 from regard.batching.caption_batches import (
     CaptionBuckets,
     CaptionTokens,
@@ -22,24 +21,22 @@ from regard.corpora.array_store import ArrayStore
 from regard.corpora.captions.build import CaptionCorpusSettings, build_caption_corpus
 from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
 from regard.corpora.corpus import SplitName
-from regard.corpora.download import cache_folder, data_folder
+from regard.corpora.download import cache_folder
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import CorpusError, RunError, SettingsError
+from regard.errors import CorpusError, RunError
 from regard.evaluation.metrics import METRICS
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
-from regard.exchange.pretrained_cnn import MAX_BYTES, load_efficientnet
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
 from regard.models.vision.build import Captioner, CaptionerSettings, build_captioner
-from regard.models.vision.encoder_settings import FrozenCnnSettings
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
 from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
 from regard.tasks.picture_features import (
     PictureFeatures,
-    PixelFeatures,
-    RegionFeatures,
+    keep_encoder,
+    load_features,
     prepare_features,
 )
 from regard.text.build import load_tokenizer, train_tokenizer
@@ -52,8 +49,7 @@ from regard.training.loss import batch_loss
 
 CAPTION_METRICS = ("bleu-1", "bleu-2", "bleu-3", "bleu-4", "cider")
 VALIDATION_CAPTIONS = 64  # in a batch
-TOKENIZER, ENCODER_FILE = "tokenizer", "encoder.safetensors"
-DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data folder
+TOKENIZER = "tokenizer"  # the name of its files
 NOTE_EVERY = 1000  # pictures, while features are computed
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
@@ -85,7 +81,7 @@ class CaptionTrainingSettings(TrainingSettings):
 class CaptionRecipe(TaskRecipe):
     """One run of a captioner: what it learns from, what it is, how it learns and is used."""
 
-    task: Literal["captions"] = "captions"
+    task: Literal["caption"] = "caption"
     corpus: CaptionCorpusSettings
     """What is learned from."""
     text: TokenizerSettings = TokenizerSettings(kind="words", size=0, min_count=5)
@@ -129,7 +125,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         self._note = note
         if not resumed:
-            self._keep_encoder()
+            keep_encoder(self.recipe.model.encoder, self.folder)
             for split, pictures in self.corpus.splits.items():
                 rows = (
                     dump_json({"picture": one.name, "captions": one.captions}) for one in pictures
@@ -144,13 +140,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
 
     def load(self) -> None:
         self.tokenizer = load_tokenizer(self.folder, TOKENIZER)
-        encoder = self.recipe.model.encoder
-        if isinstance(encoder, FrozenCnnSettings):
-            file = self.folder / ENCODER_FILE
-            check_file(file)
-            self.features = RegionFeatures(load_efficientnet(file), encoder.block)
-        else:
-            self.features = PixelFeatures(encoder.picture_size)
+        self.features = load_features(self.recipe.model.encoder, self.folder)
 
     @property
     def corpus(self) -> CaptionCorpus:
@@ -211,15 +201,14 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
         return "test" if self._split_file("test").exists() else "valid"
 
     def summary(self) -> dict[str, str]:
-        counts = {
-            split: self.captions(split) for split in SPLITS if self._split_file(split).exists()
-        }
+        splits = [split for split in SPLITS if self._split_file(split).exists()]
+        counts = {split: [len(row.captions) for row in self.captions(split)] for split in splits}
         tokens = [id for ids in self.tokens("valid").captions for id in ids]
         unknown = tokens.count(UNK) / max(1, len(tokens))
         return {
             **{
-                split: f"{len(rows):,} pictures, {sum(len(row.captions) for row in rows):,} captions"
-                for split, rows in counts.items()
+                split: f"{len(each):,} pictures, {sum(each):,} captions"
+                for split, each in counts.items()
             },
             "vocabulary": f"{self.tokenizer.size:,} tokens; unknown in valid: {unknown:.1%}",
             "regions": self._describe_features(),
@@ -245,22 +234,6 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
     def _training_words(self) -> Iterator[list[str]]:
         for row in self.captions("train"):
             yield from map(caption_words, row.captions)
-
-    def _keep_encoder(self) -> None:
-        """Copy the frozen CNN's weights into the run."""
-        encoder = self.recipe.model.encoder
-        if not isinstance(encoder, FrozenCnnSettings):
-            return
-        data = data_folder()
-        path = encoder.weights or (data and os.fspath(data / DEFAULT_WEIGHTS))
-        if path is None or not Path(path).is_file():
-            raise SettingsError(
-                f"model.encoder.weights: {path or 'not given, and $REGARD_DATA is not set'}: no "
-                "such file; name the safetensors file of EfficientNet-Lite0, or put it at "
-                f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
-            )
-        load_efficientnet(Path(path))  # raises an error of its own if it is none
-        write_atomic(self.folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
 
     # -- learning and measuring -----------------------------------------------------------------
 

@@ -1,25 +1,37 @@
 """What a model is given of a picture: regions by a frozen CNN, or its pixels; computed once."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from regard.atomic_io import read_limited, write_atomic
 from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
 from regard.corpora.captions.corpus import CaptionedPicture
-from regard.exchange.pretrained_cnn import PretrainedCnn
+from regard.corpora.download import data_folder
+from regard.errors import SettingsError
+from regard.exchange.pretrained_cnn import MAX_BYTES, PretrainedCnn, load_efficientnet
 from regard.images.picture_files import Picture, crop_square
 from regard.iterate import chunked
 from regard.layers.efficientnet import PICTURE_SIZE
-from regard.manifest import sha256
+from regard.manifest import check_file, sha256
+from regard.models.vision.encoder_settings import (
+    EncoderSettings,
+    FrozenCnnSettings,
+    SmallCnnSettings,
+)
 from regard.types import Pixels, Regions
 
 PREPROCESSING = "middle square, bicubic, bytes"
 """Part of a fingerprint: to be changed with `crop_square`."""
 PICTURES_AT_ONCE = 25
+ENCODER_FILE = "encoder.safetensors"  # of a run with a frozen encoder
+DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data folder
 
 CPU = torch.device("cpu")
 
@@ -76,6 +88,44 @@ class PixelFeatures:
 
 
 PictureFeatures = RegionFeatures | PixelFeatures
+
+
+def _load_regions(settings: FrozenCnnSettings, folder: Path) -> RegionFeatures:
+    file = folder / ENCODER_FILE
+    check_file(file)
+    return RegionFeatures(load_efficientnet(file), settings.block)
+
+
+def _load_pixels(settings: SmallCnnSettings, folder: Path) -> PixelFeatures:
+    return PixelFeatures(settings.picture_size)
+
+
+LOADERS: dict[str, Callable[[Any, Path], PictureFeatures]] = {
+    "efficientnet-lite0": _load_regions,
+    "cnn": _load_pixels,
+}
+"""What is computed of pictures for each kind of encoder."""
+
+
+def load_features(settings: EncoderSettings, folder: Path) -> PictureFeatures:
+    """What the model of a run in `folder` is given of pictures."""
+    return LOADERS[settings.kind](settings, folder)
+
+
+def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
+    """Copy the weights of a frozen encoder, if there is one, into a run."""
+    if not settings.is_frozen:
+        return
+    data = data_folder()
+    path = settings.weights or (data and os.fspath(data / DEFAULT_WEIGHTS))
+    if path is None or not Path(path).is_file():
+        raise SettingsError(
+            f"model.encoder.weights: {path or 'not given, and $REGARD_DATA is not set'}: no such "
+            "file; name the safetensors file of EfficientNet-Lite0, or put it at "
+            f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
+        )
+    load_efficientnet(Path(path))  # raises an error of its own if it is none
+    write_atomic(folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
 
 
 def stack_pixels(pictures: Sequence[Picture], size: int) -> Tensor:

@@ -22,6 +22,11 @@ class FrozenCnnSettings(Settings):
     weights: str | None = None
     """Its safetensors file; null: `models/efficientnet-lite0/model.safetensors` in $REGARD_DATA."""
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its weights come from a file and do not learn."""
+        return True
+
     def picture_shape(self) -> PictureShape:
         """What the model is given of each picture."""
         return PictureShape(*region_shape(self.block))
@@ -47,6 +52,16 @@ class SmallCnnSettings(Settings):
     """Channels of the last layer; each layer before has half of those behind it."""
     layers: PositiveInt = 3
     """Convolutions; each halves height and width."""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether its weights come from a file and do not learn."""
+        return False
+
+    @property
+    def weights(self) -> None:
+        """Its file of weights: none, as it is trained with the rest."""
+        return None
 
     def picture_shape(self) -> PictureShape:
         """What the model is given of each picture."""
