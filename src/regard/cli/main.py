@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "Train a model from a recipe, or from your own files.",
     "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
     "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
+    "complete": "Continue a text with a language model: drawn, or searched; many prompts at once.",
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence; or measure all of its "
     "heads.",

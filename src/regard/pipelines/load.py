@@ -11,6 +11,7 @@ from regard.recipes.paths import TRANSLATION, run_task_name
 PIPELINES = {
     "chat": "regard.pipelines.chatbot",
     "forecast": "regard.pipelines.forecaster",
+    "language-model": "regard.pipelines.completer",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""

@@ -133,7 +133,7 @@ def load_task_run(
 def finish_task_run(folder: RunFolder, progress: Progress, device: torch.device) -> Evaluation:
     """Measure the run on its test data, or its validation data without any, and write its card."""
     run = load_task_run(folder.path, folder.load_any_recipe().task, device=device)
-    found = run.task.evaluate(run.model, run.task.held_out())
+    found: Evaluation = run.task.evaluate(run.model, run.task.held_out())
     write_atomic(folder.scores, dump_json(found.to_json(), indent=1).encode())
     write_atomic(folder.card, "\n".join(_card(run, progress, found)).encode())
     return found

@@ -1,0 +1,115 @@
+"""`regard complete`: a text continued by a language model."""
+
+import sys
+
+from typer import Argument
+
+from regard.cli.display.console import note, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import flag, option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.decoding.settings import DecodingSettings, search_settings
+from regard.errors import SettingsError
+from regard.pipelines.completer import DEFAULT_MAX_TOKENS, Completer, Completion, load
+
+
+def command(
+    model: shared_options.Model,
+    prompts: list[str] | None = Argument(
+        None,
+        metavar="[PROMPT…]",
+        help="Texts to continue, which may be empty; without any, the lines of the standard input.",
+    ),
+    max_tokens: int = option(
+        "The most tokens of a continuation.", default=DEFAULT_MAX_TOKENS, min=1, metavar="N"
+    ),
+    n_best: int | None = option("Continuations of each prompt.", min=1, metavar="N"),
+    temperature: float | None = option("Below 1 likely tokens become likelier.", min=0.01),
+    top_k: int | None = option("Draw from the K likeliest tokens alone.", min=1),
+    top_p: float | None = option("Draw from the likeliest that make up P.", min=0.0, max=1.0),
+    seed: int | None = option("What decides the draws.", min=0),
+    beam: int | None = option(
+        "Search the likeliest continuation with so many hypotheses, instead of drawing one; 1 is "
+        "greedy search.",
+        min=1,
+    ),
+    stream: bool = flag("--stream", "Print the text of one prompt while it grows."),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Each continuation is printed with its prompt. Many prompts are continued together, whatever
+    their lengths. The same seed gives the same texts.
+
+    Examples:
+
+        regard complete runs/shakespeare "ROMEO:"
+        regard complete runs/shakespeare "ROMEO:" --temperature 0.7 --top-k 20 --seed 3 --stream
+        regard complete runs/shakespeare "To be" --beam 5 --max-tokens 50 --json
+        regard complete runs/shakespeare < prompts.txt
+    """
+    completer = load(model, device=device, weights=weights)
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = {name: value for name, value in given.items() if value is not None}
+    if beam is not None and sampling:
+        raise SettingsError(
+            f"--beam searches and does not draw: drop --{next(iter(sampling)).replace('_', '-')}"
+        )
+    settings = _settings(completer, beam, n_best, sampling)
+    texts = prompts if prompts is not None and prompts else list(read_lines(STDIN))
+    if stream:
+        _stream(completer, texts, settings, max_tokens, as_json=json)
+        return
+    for completion in completer.complete(texts, settings, max_tokens=max_tokens):
+        _print(completion, as_json=json)
+
+
+def _settings(
+    completer: Completer, beam: int | None, n_best: int | None, sampling: dict[str, float]
+) -> DecodingSettings:
+    """The run's settings with the given options."""
+    own = completer.settings
+    if beam is None and own.sampling is not None:
+        sampling = own.sampling.model_dump() | sampling
+    drawn = sampling if beam is None and sampling else None
+    return search_settings(own, beam=beam, n_best=n_best, sampling=drawn)
+
+
+def _stream(
+    completer: Completer,
+    texts: list[str],
+    settings: DecodingSettings,
+    max_tokens: int,
+    *,
+    as_json: bool,
+) -> None:
+    """Print one prompt and its continuation as it grows."""
+    if len(texts) != 1 or settings.n_best > 1 or settings.sampling is None or as_json:
+        raise SettingsError(
+            "--stream prints the one text that is drawn for one prompt: drop it, or --beam, "
+            "--n-best, --json and further prompts"
+        )
+    shown = ""
+
+    def on_text(_: int, text: str) -> None:
+        nonlocal shown
+        if not text.endswith("\ufffd"):  # a character whose bytes have not all come
+            sys.stdout.write(text[len(shown) :])
+            sys.stdout.flush()
+            shown = text
+
+    sys.stdout.write(texts[0])
+    found = completer.complete(texts, settings, max_tokens=max_tokens, on_text=on_text)[0]
+    sys.stdout.write(found.continuations[0].text[len(shown) :] + "\n")
+    for message in found.notes:
+        note(message)
+
+
+def _print(completion: Completion, *, as_json: bool) -> None:
+    if as_json:
+        print(to_json(completion.to_json()))
+        return
+    for one in completion.continuations:
+        print(completion.prompt + one.text)
+    for message in completion.notes:
+        note(message)
