@@ -39,6 +39,11 @@ class SeriesAnswer:
         """The next number, of the first column."""
         return float(self.forecast[0, 0])
 
+    @property
+    def title(self) -> str:
+        """What kind of weights these are."""
+        return self._required_attention().title
+
     def plot(self, *, theme: ThemeName = "light") -> Figure:
         """A figure of the weights over time."""
         return plot_time_weights(self._required_attention(), theme=theme)

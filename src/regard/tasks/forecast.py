@@ -48,6 +48,7 @@ class ForecastRecipe(TaskRecipe):
     """One run of a forecaster: what it learns from, what it is, and how it learns."""
 
     task: Literal["forecast"]
+    """What is learned: the numbers that follow a series."""
     corpus: SeriesSettings
     """What is learned from."""
     model: SimpleRnnSettings = SimpleRnnSettings()

@@ -13,12 +13,20 @@ from typer import Argument, Context
 from regard.cli.display import run_measurements
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
+from regard.cli.display.looks import show_look
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.display.tables import plain_table
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
-from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
+from regard.cli.options.shared_options import (
+    OptionRule,
+    check_n_best,
+    check_options,
+    flag,
+    option,
+    require_options,
+)
 from regard.decoding.settings import DecodingSettings, search_settings
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
@@ -30,9 +38,11 @@ from regard.inspection.viewer.html_page import write_page
 from regard.pipelines import head_importance
 from regard.pipelines.answer import Answer
 from regard.pipelines.chatbot import load as load_chatbot
+from regard.pipelines.contracts import Pipeline
+from regard.pipelines.load import load as load_pipeline
 from regard.pipelines.translator import Translator, load
 from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
-from regard.recipes.paths import CHAT, run_task_name
+from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
@@ -53,6 +63,10 @@ OPTION_RULES = (
 )
 
 
+PIPELINE_OPTIONS = "model sentence png svg theme weights device json"
+"""Parameters that a look into a run of any task has."""
+
+
 class MapSelection(NamedTuple):
     """Which attention is shown, and how it is drawn: arguments of `AttentionCapture.plot`."""
 
@@ -67,8 +81,10 @@ class MapSelection(NamedTuple):
 def command(
     context: Context,
     model: shared_options.Model,
-    sentence: str | None = Argument(
-        None, help="What to translate and look into; none with --heads, --distances, --positions."
+    sentence: list[str] | None = Argument(
+        None,
+        help="What to translate and look into; none with --heads, --distances, --positions. Of a "
+        "forecaster: the numbers of a series, or a table.",
     ),
     heads: bool = flag(
         "--heads",
@@ -164,7 +180,13 @@ def command(
         regard look runs/travel --heads --limit 200 --beam 1
         regard look runs/travel --distances --part encoder --png distances.png
         regard look runs/travel --positions --png positions.png
+        regard look runs/fibonacci-attention 1 1 2 3 5 8 --png weights.png
     """
+    if (task := run_task_name(Path(model))) not in (TRANSLATION, CHAT):
+        require_options(context, PIPELINE_OPTIONS, f"the task of {model} is {task}")
+        pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
+        show_look(pipeline.look(sentence or ()), figure_files(png, svg), theme, as_json=json)
+        return
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam)
     files = figure_files(png, svg)
@@ -174,19 +196,19 @@ def command(
     one_part: Part = "cross" if part is None or part == "all" else part
     if kind is not None and not files:
         raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
-    if sentence is None and not (heads or distances or positions):
+    if not (sentence or heads or distances or positions):
         raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
     texts = None
     if heads:
         texts = read_eval_data(model, source, reference, limit)
         tokenize = eval_options.run_tokenizer(model, tokenize, texts.references)
-    open_run = load_chatbot if run_task_name(Path(model)) == CHAT else load
+    open_run = load_chatbot if task == CHAT else load
     translator = open_run(model, device=device, weights=weights, engine="native")
     settings = search_settings(translator.settings, beam=beam, n_best=n_best)
-    if sentence is not None:
+    if sentence:
         kind = kind or ("grid" if every else "map")
         selection = MapSelection(one_part, kind, layer, head, not pieces, theme)
-        chosen = _select_sentence(translator, sentence, number, split=split)
+        chosen = _select_sentence(translator, " ".join(sentence), number, split=split)
         options = InterventionOptions(without or (), flatten or (), force or ())
         look = SentenceLook(translator, settings, selection, options, every)
         look.show(chosen, tree=tree, json=json, html=html, files=files)
@@ -207,7 +229,18 @@ def command(
         measured = run_measurements.show_distances(answers, one_part, words=not pieces)
     else:
         measured = run_measurements.show_positions(translator, length)
-    if json:
+    _show_measured(measured, files, theme, as_json=json)
+
+
+def _show_measured(
+    measured: run_measurements.RunMeasurement,
+    files: Sequence[Path],
+    theme: ThemeName,
+    *,
+    as_json: bool,
+) -> None:
+    """Print measurements of a model, and draw them."""
+    if as_json:
         print_json(measured.document)
     else:
         for row in measured.rows:

@@ -145,6 +145,14 @@ def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
             )
 
 
+def require_options(context: Context, known: str, why: str) -> None:
+    """Raise an error if an option was given that is none of `known`, names separated by spaces."""
+    for name in sorted(_given_options(context) - set(known.split())):
+        raise SettingsError(
+            f"{_option_spellings(context)[name]} has no effect here: {why}; drop it"
+        )
+
+
 def check_n_best(n_best: int | None, beam: int | None) -> None:
     """Raise an error if a beam was given that keeps fewer hypotheses than are to be shown."""
     if n_best is not None and beam is not None and n_best > beam:

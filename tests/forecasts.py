@@ -1,0 +1,65 @@
+"""A forecaster so small that it trains in a second, to try the rest of the package on."""
+
+import torch
+
+from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.task_run import finish_task_run, train_task
+
+RAW = {
+    "task": "forecast",
+    "name": "tiny",
+    "about": "Some numbers.",
+    "corpus": {"name": "fibonacci", "terms": 60, "window": 6, "shortest": 2},
+    "model": {"family": "simple-rnn", "attention": "linear", "time_steps": 6},
+    "training": {
+        "steps": 40,
+        "batch_size": 8,
+        "optimizer": {"learning_rate": 2e-2},
+        "schedule": {"warmup": 5},
+        "validation": {"every": 10},
+        "average": 2,
+        "log_every": 10,
+        "save_every": 5,
+    },
+}
+
+
+class Quiet:
+    """A reporter that shows nothing and remembers what it was told."""
+
+    def __init__(self):
+        self.notes, self.summary = [], {}
+
+    def noted(self, message):
+        self.notes.append(message)
+
+    def logged(self, step, numbers): ...
+
+    def validated(self, step, numbers, *, best): ...
+
+    def described(self, summary, model):
+        self.summary = summary
+
+
+def forecast_recipe(*overrides):
+    return make_any_recipe(RAW, overrides, where="tiny")
+
+
+def train_forecaster(path, *overrides, reporter=None):
+    """Train and finish a run in `path`, which it gives back."""
+    return train_recipe(forecast_recipe(*overrides), path, reporter=reporter)
+
+
+def train_recipe(recipe, path, *, reporter=None):
+    """The same with a recipe."""
+    folder, device = RunFolder(path), torch.device("cpu")
+    progress = train_task(
+        recipe,
+        folder,
+        device=device,
+        reporter=reporter or Quiet(),
+        stop_requested=lambda: False,
+    )
+    finish_task_run(folder, progress, device)
+    return path
