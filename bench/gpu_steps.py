@@ -152,11 +152,11 @@ def _num_tokens(batch: AnyBatch) -> int:
     return batch.num_labels + len(indices)
 
 
-def step_context(model: AnyModel) -> StepContext:
+def step_context(model: AnyModel, *, smoothing: float = SMOOTHING) -> StepContext:
     settings = OptimizerSettings()
     return StepContext(
         model,
-        partial(batch_loss, smoothing=SMOOTHING),
+        partial(batch_loss, smoothing=smoothing),
         build_optimizer(model, settings),
         None,
         torch.zeros(2, device=CUDA, dtype=torch.float64),

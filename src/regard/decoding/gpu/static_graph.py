@@ -26,16 +26,17 @@ from regard.models.contracts import Decoder, StateT, gather_parents
 from regard.text.special_tokens import PAD
 
 MAX_HYPOTHESES = 640  # the most hypotheses of a batch whose last steps are captured
-MAX_STEPS = 128  # the most steps that a static state has room for
+MAX_SLOTS = 640  # the most slots of a sentence, steps times hypotheses, that a static state has
 
 
 def fits_static_graph(
     hypotheses: Hypotheses, config: SearchConfig, steps_left: Sequence[int]
 ) -> bool:
     """Whether the rest of a search can be captured: it is small, and its rules are static."""
-    if hypotheses.log_probs.numel() > MAX_HYPOTHESES or max(steps_left) > MAX_STEPS:
+    width = hypotheses.log_probs.shape[1]
+    if hypotheses.log_probs.numel() > MAX_HYPOTHESES or max(steps_left) * width > MAX_SLOTS:
         return False
-    is_full = hypotheses.log_probs.shape[1] == config.selector.width  # as in all further steps
+    is_full = width == config.selector.width  # as in all further steps
     has_static_rules = config.rules.token_rules(hypotheses) is not None
     return is_full and has_static_rules and hypotheses.coverage is None
 

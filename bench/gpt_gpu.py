@@ -1,0 +1,209 @@
+"""GPT on a GPU beside Hugging Face's: training GPT-2's smallest model, and completing prompts.
+
+Everything is in bfloat16, with SDPA and a fused AdamW on both sides; tokens are random.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.gpu_steps import CUDA, step_context
+from bench.peers.training_loop import wait_for_device
+from regard.batching.collate import pad
+from regard.batching.shape_buckets import ExactShapes
+from regard.decoding.batch_search import search
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.kernels.cuda_graphs import CudaGraphs
+from regard.models.language.gpt import Gpt, GptSettings
+from regard.training.gpu.cuda_graph_step import CudaGraphStep
+from regard.types import AnyBatch, Batch, Padded
+
+VOCABULARY, CONTEXT, ROWS = 50257, 1024, 32
+WARM_UP, TIMED, ROUNDS = 6, 16, 3
+PROMPTS, NEW_TOKENS = 64, 256
+SHORTEST, LONGEST = 16, 64  # tokens of a prompt
+
+
+def windows(count: int) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    return [torch.randint(4, VOCABULARY, (ROWS, CONTEXT + 1), generator=draw) for _ in range(count)]
+
+
+def our_training() -> Callable[[Tensor], object]:
+    """Our step, as `regard train` runs it on a GPU."""
+    torch.manual_seed(1)
+    model = Gpt(GptSettings(dropout=0.0), VOCABULARY).to(CUDA).train()
+
+    def fail(note: str) -> None:
+        raise RuntimeError(note)
+
+    step = CudaGraphStep(step_context(model, smoothing=0.0), ExactShapes(), CudaGraphs(CUDA), fail)
+    return lambda window: step([_batch(window)], lr=1e-4, step=1)
+
+
+def _batch(window: Tensor) -> AnyBatch:
+    given, labels = window[:, :-1].contiguous(), window[:, 1:].flatten()
+    mask = torch.ones_like(given, dtype=torch.bool)
+    return Batch(Padded(given[:, :0], mask[:, :0]), Padded(given, mask), None, labels)
+
+
+def peer_model() -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(1)
+    config = GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    config._attn_implementation = "sdpa"
+    return GPT2LMHeadModel(config).to(CUDA)
+
+
+def peer_training(*, compiled: bool) -> Callable[[Tensor], object]:
+    """Hugging Face's GPT-2 with torch's autocast."""
+    model = peer_model().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    run = torch.compile(model) if compiled else model
+
+    def step(window: Tensor) -> None:
+        ids = window.pin_memory().to(CUDA, non_blocking=True)
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = run(ids[:, :-1], use_cache=False).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def time_training(step: Callable[[Tensor], object]) -> list[float]:
+    """Tokens a second of each round."""
+    batches = windows(WARM_UP + TIMED)
+    for window in batches[:WARM_UP]:
+        step(window)
+    rates = []
+    for _ in range(ROUNDS):
+        wait_for_device(CUDA)
+        began = time.perf_counter()
+        for window in batches[WARM_UP:]:
+            step(window)
+        wait_for_device(CUDA)
+        rates.append(TIMED * ROWS * CONTEXT / (time.perf_counter() - began))
+    return rates
+
+
+def prompts() -> list[list[int]]:
+    draw = torch.Generator().manual_seed(2)
+    lengths = torch.linspace(SHORTEST, LONGEST, PROMPTS).long().tolist()
+    return [torch.randint(4, VOCABULARY, (n,), generator=draw).tolist() for n in lengths]
+
+
+@torch.inference_mode()
+def our_completion() -> Callable[[], int]:
+    torch.manual_seed(1)
+    model = Gpt(GptSettings(), VOCABULARY).to(CUDA, torch.bfloat16).eval()
+    limits = {"max_length": NEW_TOKENS, "max_length_ratio": 0.0, "max_length_offset": NEW_TOKENS}
+    settings = DecodingSettings(
+        beam=BeamSettings(size=1), rules=RuleSettings(**limits, allow_unknown=True)
+    )
+    rows = prompts()
+
+    def run() -> int:
+        with torch.inference_mode():
+            inputs = pad([row[:-1] for row in rows], least=0).to(CUDA)
+            lengths = torch.tensor([len(row) - 1 for row in rows], device=CUDA)
+            first = Constraints(first=[row[-1] for row in rows])
+            state = model.start(model.encode(inputs))
+            found = search(model, state, lengths, settings, constraints=first)
+        return sum(len(answers[0].tokens) for answers in found)
+
+    return run
+
+
+def peer_completion(*, static: bool) -> Callable[[], int]:
+    """Hugging Face's `generate`, with its default cache or the compiled static one."""
+    model = peer_model().to(torch.bfloat16).eval()
+    longest = max(map(len, prompts()))
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in prompts()], device=CUDA)
+    mask = torch.tensor(
+        [[0] * (longest - len(row)) + [1] * len(row) for row in prompts()], device=CUDA
+    )
+    options: dict[str, Any] = {
+        "max_new_tokens": NEW_TOKENS,
+        "min_new_tokens": NEW_TOKENS,
+        "do_sample": False,
+        "pad_token_id": 0,
+        **({"cache_implementation": "static"} if static else {}),
+    }
+
+    def run() -> int:
+        with torch.inference_mode():
+            found = model.generate(ids, attention_mask=mask, **options)
+        return int(found[:, longest:].numel())
+
+    return run
+
+
+def time_completion(run: Callable[[], int]) -> list[float]:
+    """Tokens a second of each round, after two that compile and warm up."""
+    for _ in range(2):
+        run()
+    rates = []
+    for _ in range(ROUNDS):
+        wait_for_device(CUDA)
+        began = time.perf_counter()
+        tokens = run()
+        wait_for_device(CUDA)
+        rates.append(tokens / (time.perf_counter() - began))
+    return rates
+
+
+CONTENDERS: dict[str, Callable[[], list[float]]] = {
+    "training: regard": lambda: time_training(our_training()),
+    "training: Hugging Face, compiled": lambda: time_training(peer_training(compiled=True)),
+    "training: Hugging Face": lambda: time_training(peer_training(compiled=False)),
+    "completing: regard": lambda: time_completion(our_completion()),
+    "completing: Hugging Face": lambda: time_completion(peer_completion(static=False)),
+    "completing: Hugging Face, static": lambda: time_completion(peer_completion(static=True)),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("training", "completing"), help="one of both")
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
+        return 1
+    torch.set_float32_matmul_precision("high")
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
+    medians: dict[str, float] = {}
+    for name, measure in CONTENDERS.items():
+        if asked.only and not name.startswith(asked.only):
+            continue
+        try:
+            rates = measure()
+        except Exception as error:  # a peer that does not run leaves the others to be measured
+            print(f"{name}: failed: {type(error).__name__}: {str(error)[:200]}", flush=True)
+            continue
+        medians[name] = statistics.median(rates)
+        least, most = min(rates), max(rates)
+        print(
+            f"{name:<34} {medians[name]:>12,.0f} tokens/s ({least:,.0f} to {most:,.0f})", flush=True
+        )
+        torch.cuda.empty_cache()
+    for name, rate in medians.items():
+        kind, _, who = name.partition(": ")
+        if who != "regard" and f"{kind}: regard" in medians:
+            print(f"{kind}: regard is {medians[f'{kind}: regard'] / rate:.2f} times {who}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
