@@ -14,6 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from forecasts import forecast_recipe
 from forks import Fork
 from regard.cli.main import command_app
 from regard.errors import RunError, StorageError
@@ -147,6 +148,19 @@ def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_pa
         kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
     assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, unbroken)
+
+
+def test_a_forecaster_killed_five_times_ends_as_if_it_had_not_been(tmp_path):
+    file, whole, folder = tmp_path / "tiny.yaml", tmp_path / "whole", tmp_path / "run"
+    often = ("training.save_every=4", "training.moving_average=0.9")
+    file.write_text(dump_recipe(forecast_recipe("training.steps=80", *often)))
+    assert run_here(file, "--out", whole).exit_code == 0
+    preparing = [folder / name for name in (".lock", "data/series.csv")]
+    for moment in (*(one.exists for one in preparing), *itertools.repeat(None, 3)):
+        args = ("--resume",) if (folder / "recipe.yaml").exists() else (file,)
+        kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, whole)
 
 
 def test_killed_while_it_is_refined(recipe, tmp_path):
