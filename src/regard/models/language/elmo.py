@@ -1,0 +1,150 @@
+"""ELMo: words by their characters, language models both ways, layers mixed (Peters et al. 2018)."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+import torch
+from pydantic import Field, PositiveInt, model_validator
+from torch import Tensor, nn
+
+from regard.kernels.dropout import Dropout
+from regard.layers.character_cnn import CharacterCnn, spell_words
+from regard.layers.initialization import xavier_linears
+from regard.models.contracts import Model
+from regard.settings import NumLayers, Settings, Width
+from regard.types import AttentionHook, Batch, Features, Padded
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+Filter = tuple[Annotated[int, Field(ge=1, le=64)], Width]
+
+
+class ElmoSettings(Settings):
+    """Two-way LSTM language models over words by their characters; the defaults are the paper's."""
+
+    family: Literal["elmo"] = "elmo"
+    """Which model this is."""
+    width: Width = 512
+    """Width of the vectors of words, and of each direction of each layer."""
+    units: Width = 4096
+    """Units of each direction of each LSTM layer, which are projected to `width`."""
+    layers: NumLayers = 2
+    """LSTM layers; from the second on, what comes from below is added to their outputs."""
+    character_width: Width = 16
+    """Width of the vectors of characters."""
+    filters: tuple[Filter, ...] = FILTERS
+    """Convolutions over the characters of a word: how many they see, and how many there are."""
+    highways: PositiveInt = 2
+    """Highway layers above the convolutions."""
+    max_characters: int = Field(default=50, ge=3, le=1000)
+    """Bytes of a word that are read, with the two marks around it."""
+    mixing: Literal["learned", "top"] = "learned"
+    """What the language models predict from: all layers with learned weights, or the last one, as
+    in the paper, where only the tasks that use the vectors learn to mix them."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """On the inputs of all LSTM layers and before the output layer."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.units <= self.width:
+            raise ValueError(
+                f"units {self.units} are projected to width {self.width}, which must be smaller"
+            )
+        longest = max((reach for reach, _ in self.filters), default=0)
+        if not 0 < longest <= self.max_characters:
+            raise ValueError(
+                f"filters: there must be one or more, none longer than max_characters "
+                f"{self.max_characters}, got {longest}"
+            )
+        return self
+
+
+class LayerMix(nn.Module):
+    """γ Σ_j s_j h_j of layers h_0, h_1, …, where s is a softmax of learned numbers (equation 1)."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def weights(self) -> Tensor:
+        """s (L,)"""
+        return self.scores.softmax(0)
+
+    def forward(self, layers: Tensor) -> Tensor:
+        """(L, ..., D) -> (..., D)"""
+        return self.scale * torch.tensordot(self.weights().to(layers.dtype), layers, 1)
+
+
+class Elmo(Model[Padded]):
+    """A forward and a backward language model with one character CNN and one output layer.
+
+        p(x_{k+1} | x_1, …, x_k) = softmax(W γ Σ_j s_j →h_{k,j} + b), and likewise ← of x_{k-1}
+
+    h_{k,0} is the vector of word k, h_{k,j} the output of LSTM layer j in that direction. Labels
+    lie in the flattened (2, B, S): what follows each word, then what precedes it.
+    """
+
+    spelled: Tensor  # (V, C) the symbols of each token: no parameter, and not saved
+
+    def __init__(self, settings: ElmoSettings, words: Sequence[str]) -> None:
+        """`words`: the spelling of each token of the vocabulary."""
+        super().__init__()
+        width, layers = settings.width, settings.layers
+        self.max_characters = settings.max_characters
+        spelled = spell_words(words, settings.max_characters)
+        self.register_buffer("spelled", spelled, persistent=False)
+        self.characters = CharacterCnn(
+            width,
+            symbol_width=settings.character_width,
+            filters=settings.filters,
+            highways=settings.highways,
+        )
+        self.directions = nn.ModuleList(
+            nn.ModuleList(
+                nn.LSTM(width, settings.units, proj_size=width, batch_first=True)
+                for _ in range(layers)
+            )
+            for _ in range(2)
+        )
+        self.mix = LayerMix(layers + 1) if settings.mixing == "learned" else None
+        self.dropout = Dropout(settings.dropout)
+        self.output = nn.Linear(width, len(words))
+        xavier_linears(self)
+
+    def training_features(
+        self, batch: Batch[Padded], *, hook: AttentionHook | None = None
+    ) -> Features:
+        layers = self.layers_of(batch.inputs)  # (L, 2, B, S, D)
+        mixed = layers[-1] if self.mix is None else self.mix(layers)
+        features = self.dropout(mixed).flatten(0, 2)  # (2 * B * S, D)
+        if batch.positions is not None:
+            features = features.index_select(0, batch.positions)  # (M, D)
+        return Features(features)
+
+    def layers_of(self, inputs: Padded) -> Tensor:
+        """All layers (L + 1, 2, B, S, D) of both directions; the first is the words' vectors."""
+        return self.layers_of_spelled(self.spelled[inputs.ids], inputs.mask)
+
+    def layers_of_spelled(self, spelled: Tensor, mask: Tensor) -> Tensor:
+        """The same of words (B, S, C) given by their symbols, which no vocabulary need have."""
+        x = self.characters(spelled).to(self.output.weight.dtype)  # (B, S, D)
+        order = reversed_order(mask)[..., None].expand_as(x)  # (B, S, D)
+        onward = [x, *self._run(0, x)]
+        back = [y.gather(1, order) for y in self._run(1, x.gather(1, order))]
+        return torch.stack([torch.stack(onward), torch.stack([x, *back])], 1)
+
+    def _run(self, direction: int, x: Tensor) -> list[Tensor]:
+        """The outputs (B, S, D) of the layers of a direction, which read `x` from the left."""
+        outputs: list[Tensor] = []
+        with torch.autocast(x.device.type, enabled=False):  # states would lose small updates
+            for layer in self.directions[direction]:  # type: ignore[union-attr]
+                made = layer(self.dropout(x))[0]
+                x = made + x if outputs else made
+                outputs.append(x)
+        return outputs
+
+
+def reversed_order(mask: Tensor) -> Tensor:
+    """For each row of `mask` (B, S), places that turn its real tokens round; padding stays."""
+    places = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    return torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)
