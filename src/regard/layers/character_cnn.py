@@ -29,9 +29,10 @@ class Highway(nn.Module):
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, 2 * width) for _ in range(layers))
-        for layer in self.layers:
-            nn.init.constant_(layer.bias[width:], -2.0)  # type: ignore[index,arg-type]
+        stack = [nn.Linear(width, 2 * width) for _ in range(layers)]
+        self.layers = nn.ModuleList(stack)
+        for layer in stack:  # most is passed on at first
+            nn.init.constant_(layer.bias[width:], -2.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""

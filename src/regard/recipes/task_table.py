@@ -4,6 +4,7 @@ from regard.errors import SettingsError
 from regard.recipes.paths import TEXT_TASKS
 from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
+from regard.tasks.bidirectional_language import BidirectionalModelling
 from regard.tasks.captions import CaptionTask
 from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
@@ -12,6 +13,7 @@ from regard.tasks.language_modelling import LanguageModelling
 TASKS: dict[str, type[AnyTask]] = {
     "forecast": Forecast,
     "language-model": LanguageModelling,
+    "bidirectional-language-model": BidirectionalModelling,
     "caption": CaptionTask,
 }
 

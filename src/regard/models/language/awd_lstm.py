@@ -47,6 +47,11 @@ class AwdLstmSettings(Settings):
     change_penalty: NonNegativeFloat = 1.0
     """TAR: what the mean square of the difference between neighbouring outputs costs."""
 
+    @property
+    def context(self) -> int | None:
+        """The most tokens that are seen at once: there is no limit."""
+        return None
+
 
 @dataclass(frozen=True)
 class LstmMemory(TensorFields):

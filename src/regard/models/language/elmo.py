@@ -1,7 +1,8 @@
 """ELMo: words by their characters, language models both ways, layers mixed (Peters et al. 2018)."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, cast
 
 import torch
 from pydantic import Field, PositiveInt, model_validator
@@ -72,7 +73,8 @@ class LayerMix(nn.Module):
 
     def forward(self, layers: Tensor) -> Tensor:
         """(L, ..., D) -> (..., D)"""
-        return self.scale * torch.tensordot(self.weights().to(layers.dtype), layers, 1)
+        mixed: Tensor = torch.tensordot(self.weights().to(layers.dtype), layers, 1)
+        return self.scale * mixed
 
 
 class Elmo(Model[Padded]):
@@ -99,13 +101,14 @@ class Elmo(Model[Padded]):
             filters=settings.filters,
             highways=settings.highways,
         )
-        self.directions = nn.ModuleList(
+        stacks = (
             nn.ModuleList(
                 nn.LSTM(width, settings.units, proj_size=width, batch_first=True)
                 for _ in range(layers)
             )
             for _ in range(2)
         )
+        self.directions = cast(Sequence[Sequence[nn.LSTM]], nn.ModuleList(stacks))
         self.mix = LayerMix(layers + 1) if settings.mixing == "learned" else None
         self.dropout = Dropout(settings.dropout)
         self.output = nn.Linear(width, len(words))
@@ -136,8 +139,10 @@ class Elmo(Model[Padded]):
     def _run(self, direction: int, x: Tensor) -> list[Tensor]:
         """The outputs (B, S, D) of the layers of a direction, which read `x` from the left."""
         outputs: list[Tensor] = []
-        with torch.autocast(x.device.type, enabled=False):  # states would lose small updates
-            for layer in self.directions[direction]:  # type: ignore[union-attr]
+        # In autocast, states would lose small updates.
+        with torch.autocast(x.device.type, enabled=False), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="LSTM with projections is not supported with")
+            for layer in self.directions[direction]:
                 made = layer(self.dropout(x))[0]
                 x = made + x if outputs else made
                 outputs.append(x)

@@ -1,0 +1,120 @@
+"""Tasks that learn from a running text: its splits as token streams, and their one tokenizer."""
+
+import math
+import os
+from pathlib import Path
+from typing import TypeVar
+
+from regard.atomic_io import write_atomic
+from regard.corpora.running_text import RunningTextSettings, read_splits, text_lines
+from regard.corpora.token_store import fingerprint
+from regard.corpora.token_stream import (
+    StreamCounts,
+    TokenStream,
+    encode_stream,
+    stream_matches,
+    write_token_stream,
+)
+from regard.evaluation.perplexity import MAX_NATS
+from regard.manifest import check_file, is_intact
+from regard.models.contracts import AnyModel
+from regard.tasks.contracts import Notify, SplitName, Task, TaskRecipe
+from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizer
+from regard.text.settings import TokenizerSettings
+from regard.text.tokenizer import Tokenizer
+
+
+class RunningTextRecipe(TaskRecipe):
+    """What every recipe says that learns from a running text."""
+
+    corpus: RunningTextSettings
+    """What is learned from."""
+    text: TokenizerSettings = TokenizerSettings(byte_level=True)
+    """How text becomes tokens."""
+
+
+RunningTextRecipeT = TypeVar("RunningTextRecipeT", bound=RunningTextRecipe)
+ModelT = TypeVar("ModelT", bound=AnyModel)
+
+
+def text_numbers(nats: float, counts: StreamCounts) -> dict[str, float]:
+    """Loss (nats a token), perplexity per token and per word, bits per character of a text."""
+    loss, words = nats / counts.tokens, counts.words + counts.line_ends
+    return {
+        "loss": loss,
+        "perplexity": math.exp(min(loss, MAX_NATS)),
+        "word_perplexity": math.exp(min(nats / words, MAX_NATS)),
+        "bits_per_character": nats / math.log(2) / counts.characters,
+    }
+
+
+def counting_note(counts: StreamCounts) -> str:
+    """What the numbers of a text were divided by."""
+    return (
+        f"{counts.tokens:,} tokens, {counts.words:,} words, {counts.line_ends:,} ends of lines or "
+        f"documents, which count as words, {counts.characters:,} characters, {counts.unknown:,} "
+        "unknown tokens"
+    )
+
+
+class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
+    """The splits of a text as token streams, and their one tokenizer."""
+
+    tokenizer: Tokenizer
+
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        if resumed:
+            self.load()
+            return
+        corpus = self.recipe.corpus
+        splits, mark = read_splits(corpus), self._fingerprint()
+        saved = self._data / "text.mark"
+        if saved.exists() and is_intact(saved) and saved.read_bytes() == mark.encode():
+            self.tokenizer = load_tokenizers(self.folder).source
+        else:
+            note(f"reading {corpus.label} and learning the vocabulary")
+            self.tokenizer = train_tokenizer(text_lines(splits["train"]()), self.recipe.text)
+            save_tokenizers(Tokenizers(self.tokenizer, self.tokenizer), self.folder)
+            write_atomic(saved, mark.encode())
+        for split, read in splits.items():
+            path = self._stream_path(split)
+            own_mark = fingerprint(mark, split, self.tokenizer.fingerprint())
+            if not (stream_matches(path, own_mark) and is_intact(path)):
+                note(f"tokenising {split}")
+                parts = encode_stream(self.tokenizer, read())
+                write_token_stream(path, parts, own_mark, vocabulary=self.tokenizer.size)
+
+    def load(self) -> None:
+        self.tokenizer = load_tokenizers(self.folder).source
+
+    def held_out(self) -> SplitName:
+        return "test" if self._stream_path("test").exists() else "valid"
+
+    def summary(self) -> dict[str, str]:
+        names: tuple[SplitName, ...] = ("train", "valid", "test")
+        there = [name for name in names if self._stream_path(name).exists()]
+        counts = ", ".join(f"{len(self.stream(name)):,} {name}" for name in there)
+        return {"tokens": counts, "vocabulary": f"{self.tokenizer.size:,}"}
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def _stream_path(self, split: SplitName) -> Path:
+        return self._data / f"{split}.tokens"
+
+    def stream(self, split: SplitName) -> TokenStream:
+        """The tokens of a split."""
+        check_file(self._stream_path(split))
+        return TokenStream.open(self._stream_path(split))
+
+    def _fingerprint(self) -> str:
+        """A hash of the settings of text, and of sizes and times of the files that they name."""
+        corpus = self.recipe.corpus
+        files = (*corpus.train, *corpus.valid, *corpus.test)
+        stats = [
+            os.stat(file) for file in files if os.path.exists(file)
+        ]  # reading says what is gone
+        times = (f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
+        settings = (one.model_dump_json() for one in (corpus, self.recipe.text))
+        return fingerprint(*settings, *times)
