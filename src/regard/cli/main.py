@@ -30,6 +30,7 @@ COMMANDS = {
     "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
     "look": "Show what a model attends to when it translates a sentence; or measure all of its "
     "heads.",
+    "caption": "Say what is to be seen on pictures: files, folders, or a list of them on stdin.",
     "forecast": "Forecast the numbers that follow a series.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",

@@ -84,7 +84,7 @@ class CaptionRecipe(TaskRecipe):
     task: Literal["caption"] = "caption"
     corpus: CaptionCorpusSettings
     """What is learned from."""
-    text: TokenizerSettings = TokenizerSettings(kind="words", size=0, min_count=5)
+    text: TokenizerSettings = TokenizerSettings(kind="whitespace", size=0, min_count=5)
     """How captions become tokens, once they are in small letters and without punctuation."""
     model: CaptionerSettings = ShowAttendTellSettings()
     """What learns: `family` says which model."""

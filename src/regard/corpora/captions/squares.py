@@ -11,7 +11,7 @@ from regard.corpora.corpus import SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.images.picture_files import Bytes, Picture
 
-SIZE, NOISE = 48, 60  # pixels of a side; the brightest grey level behind the shapes, plus one
+SIZE, NOISE = 48, 110  # pixels of a side; the brightest grey level behind the shapes, plus one
 COLOURS = {"red": (230, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230)}
 COLOURS["yellow"] = (235, 215, 40)
 SHAPES = ("square", "disc")
@@ -48,7 +48,7 @@ def draw(left: tuple[str, str], right: tuple[str, str], seed: int) -> Bytes:
     pixels = np.repeat(random.integers(0, NOISE, (SIZE, SIZE, 1)), 3, axis=2)
     rows, columns = np.mgrid[:SIZE, :SIZE]
     for half, (colour, shape) in enumerate((left, right)):
-        radius = random.integers(6, 10)
+        radius = random.integers(8, 12)
         y = random.integers(radius, SIZE - radius)
         x = half * SIZE // 2 + random.integers(radius, SIZE // 2 - radius + 1)
         far = np.maximum(abs(rows - y), abs(columns - x))

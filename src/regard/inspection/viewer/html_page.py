@@ -13,13 +13,23 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.atomic_io import write_atomic
 
 ASSETS = Path(__file__).parent  # the viewer's modules and style sheets
-STYLE_SHEETS = "theme.css", "view.css", "file.css"
-ENTRY_MODULE = "file.js"  # the module that draws the page of a file
+
+
+class Page(NamedTuple):
+    """What a kind of page is made of."""
+
+    template: str
+    entry: str  # the module that draws it
+    style_sheets: tuple[str, ...]
+
+
+SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css"))
+PICTURE_PAGE = Page("picture.html", "picture.js", ("theme.css", "picture.css", "file.css"))
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
@@ -31,11 +41,20 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
     write_atomic(path, render_page(document).encode())
 
 
+def write_picture_page(path: Path, document: Mapping[str, Any]) -> None:
+    """Write the page of a picture and its caption to a file."""
+    write_atomic(path, _render(PICTURE_PAGE, str(document["text"]), document).encode())
+
+
 def render_page(document: Mapping[str, Any]) -> str:
     """The whole page, under a policy that lets only its own script and style in."""
-    script, style = bundle(ENTRY_MODULE), styles()
     title = f"{document['source']['text']} → {document['target']['text']}"
-    template = Template((ASSETS / "file.html").read_text(encoding="utf-8"))
+    return _render(SENTENCE_PAGE, title, document)
+
+
+def _render(page: Page, title: str, document: Mapping[str, Any]) -> str:
+    script, style = bundle(page.entry), styles(page)
+    template = Template((ASSETS / page.template).read_text(encoding="utf-8"))
     return template.substitute(
         policy=_content_security_policy(script, style),
         title=html.escape(title),
@@ -76,9 +95,9 @@ def _source(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def styles() -> str:
-    """One style sheet of all that the page of a file has."""
-    return "".join(map(_resolve_style, STYLE_SHEETS))
+def styles(page: Page = SENTENCE_PAGE) -> str:
+    """One style sheet of all that a page has."""
+    return "".join(map(_resolve_style, page.style_sheets))
 
 
 def _resolve_style(name: str) -> str:

@@ -1,0 +1,95 @@
+"""`regard caption`: what is to be seen on pictures."""
+
+from typer import Argument, Context, Exit
+
+from regard.cli.display.console import note, print_error, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.decoding.settings import search_settings
+from regard.images.picture_files import find_pictures
+from regard.pipelines.captioner import CaptionAnswer, load
+
+OPTION_RULES = (OptionRule("temperature top_k top_p seed", needs="sample"),)
+
+
+def command(
+    context: Context,
+    model: shared_options.Model,
+    pictures: list[str] = Argument(
+        None, metavar="PICTURE…", help="Files, and folders of them; - is a list of them on stdin."
+    ),
+    beam: shared_options.Beam = None,
+    n_best: int | None = option("Print the N best, each on its own line.", min=1, metavar="N"),
+    length_penalty: float | None = option("More favours longer captions.", min=0, max=5),
+    sample: bool = flag("--sample", "Draw captions at random instead of searching."),
+    temperature: float | None = option(
+        "With --sample: below 1 likely words become likelier.", min=0.01
+    ),
+    top_k: int | None = option("With --sample: from the K likeliest words alone.", min=1),
+    top_p: float | None = option(
+        "With --sample: from the likeliest that make up P.", min=0.0, max=1.0
+    ),
+    seed: int | None = option("With --sample: what decides.", min=0),
+    scores: bool = flag("--scores", "Put each caption's score before it."),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Every picture gives one line, in order: its caption alone where one picture was named, and
+    else its name, a tab and its caption. Of a folder all pictures are taken, also those in folders
+    below. One that cannot be read gives an empty caption and an error on stderr, the others are
+    captioned all the same, and the command ends with 1.
+
+    Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF; the square in the middle is looked
+    at.
+
+    Examples:
+
+        regard caption runs/flickr8k photo.jpg
+        regard caption runs/flickr8k holidays/ --json > captions.jsonl
+        ls *.png | regard caption runs/flickr8k --beam 3 --n-best 3 --scores
+    """
+    check_options(context, OPTION_RULES)
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    captioner = load(model, device=device, weights=weights)
+    settings = search_settings(
+        captioner.settings,
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        sampling={name: value for name, value in given.items() if value is not None}
+        if sample
+        else None,
+    )
+    listed = [
+        name
+        for one in pictures or [STDIN]
+        for name in ([line for line in read_lines(STDIN) if line] if one == STDIN else [one])
+    ]
+    found = list(find_pictures(listed))
+    failed = 0
+    for answer in captioner.stream(found, settings):
+        failed += answer.error is not None
+        _print(answer, as_json=json, named=len(found) > 1, n_best=n_best, scores=scores)
+    if failed:
+        raise Exit(1)
+
+
+def _print(
+    answer: CaptionAnswer, *, as_json: bool, named: bool, n_best: int | None, scores: bool
+) -> None:
+    if answer.error is not None:
+        print_error(answer.error)
+    for message in answer.notes:
+        note(f"{answer.picture}: {message}")
+    if as_json:
+        print(to_json(answer.to_json()))
+        return
+    name = [answer.picture] if named else []
+    if answer.error is not None:
+        print(*name, "", sep="\t")
+    for rank, one in enumerate(answer.candidates):
+        number = [str(rank)] if n_best is not None else []
+        score = [f"{one.score:.4f}"] if scores else []
+        print(*name, *number, *score, one.text, sep="\t")

@@ -1,0 +1,60 @@
+"""A picture once for each word of its caption, bright where the word looked."""
+
+import numpy as np
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.inspection.plots.figure import InchFigure, ThemeName
+from regard.inspection.plots.fonts import style_text, truncate_label
+from regard.inspection.recording.picture_attention import PictureAttention
+
+PANEL_INCHES, GAP_INCHES, LABEL_INCHES = 1.5, 0.12, 0.26
+PANELS_PER_ROW = 6
+MAX_WORDS = 60  # of a longer caption the first ones are drawn
+DARKEST = 0.25  # the share of its brightness that is left of what no word looked at
+
+
+def plot_picture_words(
+    attention: PictureAttention,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    theme: ThemeName = "light",
+) -> Figure:
+    """The picture, then once for each word (Xu et al. 2015, figure 3).
+
+    Each is as bright as before at its largest weight; weights are spread smoothly over regions.
+    """
+    weights = attention.weights(layer, head)[:MAX_WORDS]  # (T, rows, columns)
+    panels = [("", attention.pixels.astype(np.float64) / 255)]
+    for word, seen in zip(attention.words, weights, strict=False):
+        panels.append((word, highlight(attention.pixels, seen)))
+    rows = -(-len(panels) // PANELS_PER_ROW)
+    across, down = PANEL_INCHES + GAP_INCHES, PANEL_INCHES + LABEL_INCHES + GAP_INCHES
+    width = min(len(panels), PANELS_PER_ROW) * across - GAP_INCHES
+    figure = InchFigure(width, rows * down - GAP_INCHES, theme)
+    for number, (word, picture) in enumerate(panels):
+        row, column = divmod(number, PANELS_PER_ROW)
+        top = row * down + LABEL_INCHES
+        axes = figure.add_panel(column * across, top, PANEL_INCHES, PANEL_INCHES)
+        axes.imshow(picture, interpolation="bilinear")
+        axes.set(xticks=[], yticks=[])
+        if word:
+            label = axes.set_title(truncate_label(word), loc="left", pad=4)
+            style_text(label, 11, figure.theme.foreground)
+    return figure
+
+
+def highlight(pixels: NDArray[np.uint8], weights: Tensor) -> NDArray[np.float64]:
+    """A picture (size, size, 3) as numbers from 0 to 1, dark where the weights (rows, columns) are
+    small.
+    """
+    size = pixels.shape[0]
+    spread = F.interpolate(
+        weights[None, None].float(), (size, size), mode="bilinear", align_corners=False
+    )[0, 0]
+    share = (spread / spread.max().clamp(min=1e-12)).numpy()[..., None]  # (size, size, 1)
+    bright: NDArray[np.float64] = pixels / 255 * (DARKEST + (1 - DARKEST) * share)
+    return bright

@@ -1,0 +1,246 @@
+"""A saved run as a function of pictures: what is to be seen on them."""
+
+import base64
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from regard.decoding.settings import DecodingSettings
+from regard.errors import PictureError, SettingsError
+from regard.images.picture_files import Picture, crop_square, read_picture
+from regard.inspection.plots.figure import ThemeName, notebook_html
+from regard.inspection.plots.picture_words import plot_picture_words
+from regard.inspection.recording.picture_attention import (
+    PictureAttention,
+    build_picture_attention,
+)
+from regard.inspection.recording.recorder import AttentionRecorder
+from regard.iterate import chunked
+from regard.models.vision.build import Captioner as CaptionModel
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
+from regard.tasks.caption_search import caption_inputs
+from regard.tasks.captions import CaptionTask
+from regard.text.special_tokens import BOS, EOS
+from regard.types import Hypothesis, Padded
+
+SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
+PICTURES_AT_ONCE = 32
+JPEG_QUALITY = 90
+DOCUMENT_VERSION = 1  # of what the viewer reads
+WEIGHT_SCALE = 255  # the byte of a caption's largest weight
+DECIMALS = 4
+
+PictureName = str | os.PathLike[str]
+
+
+class CaptionCandidate(NamedTuple):
+    """One of the n best captions."""
+
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CaptionAnswer:
+    """The caption of a picture; a notebook displays what its words looked at, if recorded."""
+
+    picture: str  # its file
+    text: str  # empty if there was no picture to look at
+    candidates: tuple[CaptionCandidate, ...] = ()
+    notes: tuple[str, ...] = ()  # what is odd about the picture or the caption
+    error: str | None = None  # why there is no caption
+    attention: PictureAttention | None = None
+
+    @property
+    def score(self) -> float | None:
+        """What the search ranked the caption by."""
+        return self.candidates[0].score if self.candidates else None
+
+    def plot(
+        self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"
+    ) -> Figure:
+        """A figure of the picture, once for each word."""
+        return plot_picture_words(self.required_attention(), layer=layer, head=head, theme=theme)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        if self.error is not None:
+            return {"picture": self.picture, "error": self.error}
+        found = [{"text": one.text, "score": one.score} for one in self.candidates]
+        document = {"picture": self.picture, "caption": self.text, "score": self.score}
+        document |= {"candidates": found, "notes": list(self.notes)}
+        if self.attention is not None:
+            weights = self.attention.maps.weights.tolist()  # (L, H, T, S)
+            document["words"] = list(self.attention.words)
+            document["attention"] = {"grid": list(self.attention.grid), "weights": weights}
+        return document
+
+    def required_attention(self) -> PictureAttention:
+        """What was looked at; an error if nobody asked for it."""
+        if self.error is not None:
+            raise PictureError(self.error)
+        if self.attention is None:
+            raise SettingsError("the attention was not recorded: ask for it with look=True")
+        return self.attention
+
+    def __repr__(self) -> str:
+        return f"<Caption of {self.picture}: {self.error or self.text!r}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        if self.attention is None:
+            return f"<p>{self.text}</p>"
+        return notebook_html(lambda theme: self.plot(theme=theme), alt=self.text)
+
+
+def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Captioner":
+    """The captioner of a run."""
+    run = load_task_run(path, "caption", device=pick_device(device), weights=weights)
+    return Captioner(run.task, run.model)
+
+
+class Captioner:
+    """A model as a function of pictures."""
+
+    def __init__(self, task: CaptionTask, model: CaptionModel) -> None:
+        self.task, self.model = task, model
+        self.settings = task.recipe.decoding  # the recipe's search
+
+    def __repr__(self) -> str:
+        return f"<Captioner {self.task.folder}, {self.task.recipe.model.family}>"
+
+    def __call__(
+        self, picture: PictureName, settings: DecodingSettings | None = None, *, look: bool = False
+    ) -> CaptionAnswer:
+        """The caption of a picture; a `PictureError` if it cannot be read."""
+        [answer] = self.caption([picture], settings, look=look)
+        if answer.error is not None:
+            raise PictureError(answer.error)
+        return answer
+
+    def look(self, picture: PictureName, settings: DecodingSettings | None = None) -> CaptionAnswer:
+        """The same with what each word looked at."""
+        return self(picture, settings, look=True)
+
+    def caption(
+        self,
+        pictures: Sequence[PictureName],
+        settings: DecodingSettings | None = None,
+        *,
+        look: bool = False,
+    ) -> list[CaptionAnswer]:
+        """An answer for each picture, in order; one that cannot be read has an `error`."""
+        return list(self.stream(pictures, settings, look=look))
+
+    def stream(
+        self,
+        pictures: Sequence[PictureName],
+        settings: DecodingSettings | None = None,
+        *,
+        look: bool = False,
+    ) -> Iterator[CaptionAnswer]:
+        """The same, a few pictures at a time: as many as needed are in memory."""
+        first = 0
+        for names in chunked(pictures, PICTURES_AT_ONCE):
+            read = [_try_to_read(name) for name in names]
+            good = [(number, one) for number, one in enumerate(read) if isinstance(one, Picture)]
+            found = self._search([one for _, one in good], settings or self.settings, first, look)
+            answers = dict(zip((number for number, _ in good), found, strict=True))
+            for number, (name, one) in enumerate(zip(names, read, strict=True)):
+                if isinstance(one, Picture):
+                    yield self._answer(os.fspath(name), one, answers[number])
+                else:
+                    yield CaptionAnswer(os.fspath(name), "", error=str(one))
+            first += len(names)
+
+    def _search(
+        self, pictures: Sequence[Picture], settings: DecodingSettings, first: int, look: bool
+    ) -> list["_Found"]:
+        """The hypotheses of each picture, with what the best one looked at if asked for."""
+        if not pictures:
+            return []
+        features = self.task.features
+        inputs = features.to_inputs(features.compute(pictures))
+        numbers = range(first, first + len(pictures))
+        found = caption_inputs(self.model, inputs, settings, numbers=numbers)
+        if not look:
+            return [_Found(hypotheses) for hypotheses in found]
+        return [
+            _Found(hypotheses, self._record(picture, hypotheses[0].tokens))
+            for picture, hypotheses in zip(pictures, found, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _record(self, picture: Picture, tokens: Sequence[int]) -> PictureAttention:
+        """What the words of a caption look at, when they are given."""
+        recorder, features = AttentionRecorder(("cross",)), self.task.features
+        device = next(self.model.parameters()).device
+        inputs = features.to_inputs(features.compute([picture])).to(device)
+        ids = torch.tensor([[BOS, *tokens]], device=device)
+        memory = self.model.encode(inputs, hook=recorder)
+        self.model.decode(Padded(ids, torch.ones_like(ids).bool()), memory, hook=recorder)
+        size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
+        pixels = crop_square(picture.pixels, max(size, self.task.recipe.model.encoder.picture_size))
+        tokenizer, grid = self.task.tokenizer, self.model.grid
+        return build_picture_attention(recorder.weights(), (*tokens, EOS), tokenizer, grid, pixels)
+
+    def _answer(self, name: str, picture: Picture, found: "_Found") -> CaptionAnswer:
+        decode = self.task.tokenizer.decode
+        candidates = tuple(
+            CaptionCandidate(decode(one.tokens), one.score) for one in found.hypotheses
+        )
+        notes = picture.notes
+        if not found.hypotheses[0].finished:
+            notes = (*notes, "the caption was cut at the length limit: raise rules.max_length")
+        return CaptionAnswer(name, candidates[0].text, candidates, notes, attention=found.attention)
+
+
+class _Found(NamedTuple):
+    """What a search found for a picture."""
+
+    hypotheses: list[Hypothesis]
+    attention: PictureAttention | None = None
+
+
+def _try_to_read(name: PictureName) -> Picture | PictureError:
+    try:
+        return read_picture(name)
+    except PictureError as error:
+        return error
+
+
+def picture_document(answer: CaptionAnswer, *, model: str) -> dict[str, Any]:
+    """An answer with its attention as plain data, which the viewer draws: picture inside."""
+    attention = answer.required_attention()
+    weights = attention.maps.weights  # (L, H, T, S)
+    peak = float(weights.max()) or 1.0
+    scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
+    content = io.BytesIO()
+    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY)
+    encoded = base64.b64encode(content.getvalue()).decode()
+    return {
+        "version": DOCUMENT_VERSION,
+        "model": model,
+        "name": Path(answer.picture).name,
+        "text": answer.text,
+        "picture": f"data:image/jpeg;base64,{encoded}",
+        "words": list(attention.words),
+        "grid": list(attention.grid),
+        "shape": list(weights.shape),
+        "peak": round(peak, DECIMALS),
+        "weights": base64.b64encode(scaled.tobytes()).decode(),
+        "candidates": [
+            {"text": one.text, "score": round(one.score, DECIMALS)} for one in answer.candidates
+        ],
+        "notes": list(answer.notes),
+    }
