@@ -11,17 +11,22 @@ from typing import Any, NamedTuple
 import torch
 from matplotlib.figure import Figure
 from PIL import Image
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import Picture, crop_square, read_picture
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.picture_words import plot_picture_words
+from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.picture_attention import (
     PictureAttention,
     build_picture_attention,
 )
 from regard.inspection.recording.recorder import AttentionRecorder
+from regard.inspection.viewer.html_page import render_picture_page
 from regard.iterate import chunked
 from regard.models.vision.build import Captioner as CaptionModel
 from regard.recipes.run_folder import pick_device
@@ -37,6 +42,8 @@ JPEG_QUALITY = 90
 DOCUMENT_VERSION = 1  # of what the viewer reads
 WEIGHT_SCALE = 255  # the byte of a caption's largest weight
 DECIMALS = 4
+
+CROSS: tuple[Part, ...] = ("cross",)
 
 PictureName = str | os.PathLike[str]
 
@@ -70,13 +77,34 @@ class CaptionAnswer:
         """A figure of the picture, once for each word."""
         return plot_picture_words(self.required_attention(), layer=layer, head=head, theme=theme)
 
+    @property
+    def title(self) -> str:
+        """Which attention is shown."""
+        rows, columns = self.required_attention().grid
+        return f"where each word looked most, of {rows} × {columns} regions"
+
+    def show(self) -> RenderableType:
+        """For the terminal: the region that each word looked at most."""
+        attention, table = self.required_attention(), Table(box=None, pad_edge=False)
+        for column in ("word", "row, column", "weight"):
+            table.add_column(column, style="" if column == "word" else "dim")
+        for word, weights in zip(attention.words, attention.weights(), strict=True):
+            row, column = divmod(int(weights.argmax()), weights.shape[1])
+            share = f"{float(weights.max()):.0%}"
+            table.add_row(Text(word), f"{row + 1}, {column + 1}", share)
+        return table
+
+    def page(self, model: str) -> str:
+        """One offline page with the picture inside, which answers the pointer."""
+        return render_picture_page(picture_document(self, model=model))
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         if self.error is not None:
             return {"picture": self.picture, "error": self.error}
-        found = [{"text": one.text, "score": one.score} for one in self.candidates]
-        document = {"picture": self.picture, "caption": self.text, "score": self.score}
-        document |= {"candidates": found, "notes": list(self.notes)}
+        document: dict[str, Any] = {"picture": self.picture, "caption": self.text}
+        document |= {"score": self.score, "notes": list(self.notes)}
+        document["candidates"] = [one._asdict() for one in self.candidates]
         if self.attention is not None:
             weights = self.attention.maps.weights.tolist()  # (L, H, T, S)
             document["words"] = list(self.attention.words)
@@ -128,9 +156,14 @@ class Captioner:
             raise PictureError(answer.error)
         return answer
 
-    def look(self, picture: PictureName, settings: DecodingSettings | None = None) -> CaptionAnswer:
-        """The same with what each word looked at."""
-        return self(picture, settings, look=True)
+    def look(
+        self, picture: PictureName | Sequence[str], settings: DecodingSettings | None = None
+    ) -> CaptionAnswer:
+        """The same with what each word looked at; a list has one picture."""
+        names = [picture] if isinstance(picture, str | os.PathLike) else list(picture)
+        if len(names) != 1:
+            raise SettingsError(f"give one PICTURE to caption and look into, got {len(names)}")
+        return self(names[0], settings, look=True)
 
     def caption(
         self,
@@ -183,7 +216,7 @@ class Captioner:
     @torch.inference_mode()
     def _record(self, picture: Picture, tokens: Sequence[int]) -> PictureAttention:
         """What the words of a caption look at, when they are given."""
-        recorder, features = AttentionRecorder(("cross",)), self.task.features
+        recorder, features = AttentionRecorder(CROSS), self.task.features
         device = next(self.model.parameters()).device
         inputs = features.to_inputs(features.compute([picture])).to(device)
         ids = torch.tensor([[BOS, *tokens]], device=device)

@@ -30,6 +30,10 @@ class Look(Protocol):
         """The attention as a figure."""
         ...
 
+    def page(self, model: str) -> str:
+        """The attention as one HTML page of the run `model`; a `SettingsError` if it has none."""
+        ...
+
     def to_json(self) -> dict[str, Any]: ...
 
 

@@ -53,6 +53,9 @@ class SeriesAnswer:
         attention = self._required_attention()
         return WeightBars(attention.weights, attention.labels)
 
+    def page(self, model: str) -> str:
+        raise SettingsError("--html: weights over time have no page; draw them: --png or --svg")
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers of one column are not nested."""
         one = self.forecast.shape[1] == 1

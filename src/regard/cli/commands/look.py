@@ -63,7 +63,7 @@ OPTION_RULES = (
 )
 
 
-PIPELINE_OPTIONS = "model sentence png svg theme weights device json"
+PIPELINE_OPTIONS = "model sentence png svg theme html weights device json"
 """Parameters that a look into a run of any task has."""
 
 
@@ -84,7 +84,7 @@ def command(
     sentence: list[str] | None = Argument(
         None,
         help="What to translate and look into; none with --heads, --distances, --positions. Of a "
-        "forecaster: the numbers of a series, or a table.",
+        "forecaster: the numbers of a series, or a table; of a captioner: a picture.",
     ),
     heads: bool = flag(
         "--heads",
@@ -181,11 +181,15 @@ def command(
         regard look runs/travel --distances --part encoder --png distances.png
         regard look runs/travel --positions --png positions.png
         regard look runs/fibonacci-attention 1 1 2 3 5 8 --png weights.png
+        regard look runs/flickr8k photo.jpg --png words.png --html look.html
     """
     if (task := run_task_name(Path(model))) not in (TRANSLATION, CHAT):
         require_options(context, PIPELINE_OPTIONS, f"the task of {model} is {task}")
+        files = figure_files(png, svg)
+        check_suffix("--html", html, ".html")
         pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
-        show_look(pipeline.look(sentence or ()), figure_files(png, svg), theme, as_json=json)
+        look_result = pipeline.look(sentence or ())
+        show_look(look_result, files, theme, as_json=json, html=html, model=model)
         return
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam)

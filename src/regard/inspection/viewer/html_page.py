@@ -41,9 +41,9 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
     write_atomic(path, render_page(document).encode())
 
 
-def write_picture_page(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the page of a picture and its caption to a file."""
-    write_atomic(path, _render(PICTURE_PAGE, str(document["text"]), document).encode())
+def render_picture_page(document: Mapping[str, Any]) -> str:
+    """The whole page of a picture and its caption."""
+    return _render(PICTURE_PAGE, str(document["text"]), document)
 
 
 def render_page(document: Mapping[str, Any]) -> str:

@@ -5,18 +5,17 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from regard.models.contracts import Generator
 from regard.models.vision.caption_transformer import CaptionTransformer, CaptionTransformerSettings
+from regard.models.vision.contracts import PictureGenerator
 from regard.models.vision.show_attend_tell import ShowAttendTell, ShowAttendTellSettings
 from regard.settings import Settings
-from regard.types import Pixels, Regions
 
 CaptionerSettings = Annotated[
     ShowAttendTellSettings | CaptionTransformerSettings, Field(discriminator="family")
 ]
 """The settings of whichever captioner; `family` says which."""
 
-Captioner = Generator[Pixels | Regions, Any, Any]
+Captioner = PictureGenerator[Any]
 """A model that writes about pictures."""
 
 

@@ -7,9 +7,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Generator, OutputProjection
+from regard.models.contracts import OutputProjection
 from regard.models.translation.transformer import Transformer, TransformerState
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.models.vision.contracts import PictureGenerator
 from regard.models.vision.encoder_settings import EncoderSettings, FrozenCnnSettings
 from regard.settings import Settings
 from regard.types import AttentionHook, Features, Memory, Padded, Pixels, Regions
@@ -33,7 +34,7 @@ class CaptionTransformerSettings(Settings):
         return self.transformer.width
 
 
-class CaptionTransformer(Generator[Pixels | Regions, Memory, TransformerState]):
+class CaptionTransformer(PictureGenerator[TransformerState]):
     """The Transformer of `models/translation`, with the regions in the place of source tokens:
 
         x_i = W a_i + b,   plus the position encoding of region i, row by row
@@ -53,7 +54,6 @@ class CaptionTransformer(Generator[Pixels | Regions, Memory, TransformerState]):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of the regions that a word looks at."""
         return self.encoder.grid
 
     def encode(self, inputs: Pixels | Regions, *, hook: AttentionHook | None = None) -> Memory:
