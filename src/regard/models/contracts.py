@@ -10,7 +10,16 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.types import AttentionHook, Batch, Features, InputsT, Padded
+from regard.types import (
+    AttentionHook,
+    Batch,
+    Features,
+    InputsT,
+    Memory,
+    Padded,
+    Pixels,
+    Regions,
+)
 
 
 class State(Protocol):
@@ -155,10 +164,21 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         return decoded._replace(features=features)
 
 
+class Captioner(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
+    """A model that writes about pictures; its memory has a state for each region."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the regions that a word looks at, row by row."""
+
+
 AnyModel = Model[Any]
 """A model of whichever family."""
 AnyGenerator = Generator[Any, Any, Any]
 """A model that writes, of whichever family."""
+AnyCaptioner = Captioner[Any]
+"""A model that writes about pictures, of whichever family."""
 
 
 def gather_parents(cells: Tensor, parents: Tensor) -> Tensor:

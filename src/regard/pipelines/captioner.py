@@ -28,7 +28,7 @@ from regard.inspection.recording.picture_attention import (
 from regard.inspection.recording.recorder import AttentionRecorder
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.iterate import chunked
-from regard.models.vision.build import Captioner as CaptionModel
+from regard.models.contracts import AnyCaptioner
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.caption_search import caption_inputs
@@ -140,7 +140,7 @@ def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "
 class Captioner:
     """A model as a function of pictures."""
 
-    def __init__(self, task: CaptionTask, model: CaptionModel) -> None:
+    def __init__(self, task: CaptionTask, model: AnyCaptioner) -> None:
         self.task, self.model = task, model
         self.settings = task.recipe.decoding  # the recipe's search
 

@@ -29,7 +29,8 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
-from regard.models.vision.build import Captioner, CaptionerSettings, build_captioner
+from regard.models.contracts import AnyCaptioner
+from regard.models.vision.build import build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
 from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
@@ -103,7 +104,7 @@ class CaptionedName(NamedTuple):
     captions: tuple[str, ...]
 
 
-class CaptionTask(Task[CaptionRecipe, Captioner]):
+class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
     """Captions and vocabulary are kept in the run, features of pictures in the cache.
 
     The run holds a copy of the frozen CNN's weights, so that it can look at new pictures wherever
@@ -237,10 +238,10 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
 
     # -- learning and measuring -----------------------------------------------------------------
 
-    def new_model(self) -> Captioner:
+    def new_model(self) -> AnyCaptioner:
         return build_captioner(self.recipe.model, self.tokenizer.size)
 
-    def training(self, model: Captioner) -> TrainingTask:
+    def training(self, model: AnyCaptioner) -> TrainingTask:
         settings = self.recipe.training
         return TrainingTask(
             partial(
@@ -256,7 +257,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
             CaptionBuckets(),
         )
 
-    def _validate(self, model: Captioner) -> Mapping[str, float]:
+    def _validate(self, model: AnyCaptioner) -> Mapping[str, float]:
         """Loss and scores on validation pictures, searched greedily."""
         rules = RuleSettings(max_length=self.recipe.decoding.rules.max_length)
         greedy = DecodingSettings(beam=BeamSettings(size=1), rules=rules)
@@ -272,7 +273,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
 
     def answers(
         self,
-        model: Captioner,
+        model: AnyCaptioner,
         split: SplitName,
         settings: DecodingSettings,
         limit: int | None = None,
@@ -284,7 +285,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
             row.captions for row in rows
         ]
 
-    def evaluate(self, model: Captioner, split: SplitName) -> Evaluation:
+    def evaluate(self, model: AnyCaptioner, split: SplitName) -> Evaluation:
         texts, references = self.answers(model, split, self.recipe.decoding)
         found = score(texts, references, _score_settings())
         measured = perplexity(
@@ -305,7 +306,7 @@ class CaptionTask(Task[CaptionRecipe, Captioner]):
         return Evaluation(split, {**numbers, "perplexity": measured.value}, notes)
 
     def compare(
-        self, model: Captioner, other: "CaptionTask", its_model: Captioner, split: SplitName
+        self, model: AnyCaptioner, other: "CaptionTask", its_model: AnyCaptioner, split: SplitName
     ) -> list[Comparison]:
         """Paired bootstrap tests of the captions of `model` against those of another run."""
         ours, references = self.answers(model, split, self.recipe.decoding)

@@ -5,8 +5,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from regard.models.contracts import AnyCaptioner
 from regard.models.vision.caption_transformer import CaptionTransformer, CaptionTransformerSettings
-from regard.models.vision.contracts import PictureGenerator
 from regard.models.vision.show_attend_tell import ShowAttendTell, ShowAttendTellSettings
 from regard.settings import Settings
 
@@ -15,15 +15,12 @@ CaptionerSettings = Annotated[
 ]
 """The settings of whichever captioner; `family` says which."""
 
-Captioner = PictureGenerator[Any]
-"""A model that writes about pictures."""
-
 
 class CaptionerFamily(NamedTuple):
     """A kind of captioner."""
 
     settings: type[Settings]
-    construct: Callable[[Any, int], Captioner]  # of settings and the size of the vocabulary
+    construct: Callable[[Any, int], AnyCaptioner]  # of settings and the size of the vocabulary
 
 
 CAPTIONERS: dict[str, CaptionerFamily] = {
@@ -33,6 +30,6 @@ CAPTIONERS: dict[str, CaptionerFamily] = {
 """Every family, in the order of their years."""
 
 
-def build_captioner(settings: CaptionerSettings, vocabulary: int) -> Captioner:
+def build_captioner(settings: CaptionerSettings, vocabulary: int) -> AnyCaptioner:
     """A new model, its weights drawn from torch's generator."""
     return CAPTIONERS[settings.family].construct(settings, vocabulary)
