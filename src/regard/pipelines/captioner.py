@@ -259,7 +259,7 @@ def picture_document(answer: CaptionAnswer, *, model: str) -> dict[str, Any]:
     peak = float(weights.max()) or 1.0
     scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
     content = io.BytesIO()
-    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY)
+    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     encoded = base64.b64encode(content.getvalue()).decode()
     return {
         "version": DOCUMENT_VERSION,

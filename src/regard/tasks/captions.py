@@ -30,7 +30,7 @@ from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
 from regard.models.contracts import AnyCaptioner
-from regard.models.vision.build import build_captioner
+from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
 from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
