@@ -56,6 +56,21 @@ def test_a_look_has_a_weight_for_each_number_and_changes_nothing(forecaster):
     assert longer.labels == ("6", "7", "8", "9", "10", "11")  # the window
 
 
+def test_interventions_change_the_forecast_and_the_recorded_weights(forecaster):
+    numbers = [1, 2, 3, 5]
+    plain = forecaster(numbers, look=True)
+    flat = forecaster(numbers, changes=[regard.Flattened("cross", 0)])
+    assert flat.attention.weights.tolist() == [0.25] * 4
+    assert flat.value != flat.before.value == plain.value
+    silent = forecaster(numbers, changes=[regard.Silenced("cross", 0, 0)])
+    assert not silent.attention.weights.any()
+    assert silent.to_json()["before"] == [plain.value]
+    with pytest.raises(
+        SettingsError, match="there is no such head; this model has cross attention alone"
+    ):
+        forecaster(numbers, changes=[regard.Silenced("encoder", 0)])
+
+
 def test_without_attention_there_is_nothing_to_look_at(plain):
     assert plain([1, 2, 3]).attention is None
     with pytest.raises(SettingsError, match="has no attention to look at; train one that has"):

@@ -68,7 +68,7 @@ class Flattened(HeadIntervention):
 
     def replacement(self, weights: Tensor) -> Tensor:
         # The mask is not known here, and one head's weight may be rounded to 0.
-        visible = (weights > 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)
+        visible = (weights != 0).any(1, keepdim=True).to(weights)  # (B, 1, T, S)
         return (visible / visible.sum(-1, keepdim=True).clamp_min(1)).expand_as(weights)
 
 
@@ -151,6 +151,17 @@ def resolve_requests(
         resolved.append(ForcedWords(target, source, request.layer, request.head))
         interventions.append(ForcedPositions(steps, columns, request.layer, request.head))
     return resolved, interventions
+
+
+def require_heads(changes: Sequence[HeadIntervention], layers: int, heads: int) -> None:
+    """Raise an error if an intervention is on no head of the cross attention, so without effect."""
+    for change in changes:
+        head = 0 if change.head is None else change.head
+        if change.part != "cross" or change.layer >= layers or head >= heads:
+            raise SettingsError(
+                f"{change}: there is no such head; this model has cross attention alone, layers 0 "
+                f"to {layers - 1} of heads 0 to {heads - 1}"
+            )
 
 
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:

@@ -4,7 +4,8 @@ import base64
 import io
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from rich.text import Text
 from regard.decoding.settings import DecodingSettings
 from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import Picture, crop_square, read_picture
+from regard.inspection.interventions import HeadIntervention, require_heads
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.picture_words import plot_picture_words
 from regard.inspection.recording.attention_map import Part
@@ -25,7 +27,7 @@ from regard.inspection.recording.picture_attention import (
     PictureAttention,
     build_picture_attention,
 )
-from regard.inspection.recording.recorder import AttentionRecorder
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.iterate import chunked
 from regard.models.contracts import AnyCaptioner
@@ -65,6 +67,7 @@ class CaptionAnswer:
     notes: tuple[str, ...] = ()  # what is odd about the picture or the caption
     error: str | None = None  # why there is no caption
     attention: PictureAttention | None = None
+    before: "CaptionAnswer | None" = None  # the answer without interventions
 
     @property
     def score(self) -> float | None:
@@ -143,6 +146,7 @@ class Captioner:
     def __init__(self, task: CaptionTask, model: AnyCaptioner) -> None:
         self.task, self.model = task, model
         self.settings = task.recipe.decoding  # the recipe's search
+        self._changes: tuple[HeadIntervention, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Captioner {self.task.folder}, {self.task.recipe.model.family}>"
@@ -157,13 +161,24 @@ class Captioner:
         return answer
 
     def look(
-        self, picture: PictureName | Sequence[str], settings: DecodingSettings | None = None
+        self,
+        picture: PictureName | Sequence[str],
+        settings: DecodingSettings | None = None,
+        *,
+        changes: Sequence[HeadIntervention] = (),
     ) -> CaptionAnswer:
-        """The same with what each word looked at; a list has one picture."""
+        """The same with what each word looked at, under `changes`; a list has one picture."""
         names = [picture] if isinstance(picture, str | os.PathLike) else list(picture)
         if len(names) != 1:
             raise SettingsError(f"give one PICTURE to caption and look into, got {len(names)}")
-        return self(names[0], settings, look=True)
+        plain = self(names[0], settings, look=True)
+        if not changes:
+            return plain
+        layers, heads = plain.required_attention().maps.weights.shape[:2]
+        require_heads(changes, layers, heads)
+        changed = copy(self)
+        changed._changes = tuple(changes)
+        return replace(changed(names[0], settings, look=True), before=plain)
 
     def caption(
         self,
@@ -205,7 +220,8 @@ class Captioner:
         features = self.task.features
         inputs = features.to_inputs(features.compute(pictures))
         numbers = range(first, first + len(pictures))
-        found = caption_inputs(self.model, inputs, settings, numbers=numbers)
+        hook = compose_hooks(*self._changes) if self._changes else None
+        found = caption_inputs(self.model, inputs, settings, numbers=numbers, hook=hook)
         if not look:
             return [_Found(hypotheses) for hypotheses in found]
         return [
@@ -220,8 +236,9 @@ class Captioner:
         device = next(self.model.parameters()).device
         inputs = features.to_inputs(features.compute([picture])).to(device)
         ids = torch.tensor([[BOS, *tokens]], device=device)
-        memory = self.model.encode(inputs, hook=recorder)
-        self.model.decode(Padded(ids, torch.ones_like(ids).bool()), memory, hook=recorder)
+        hook = compose_hooks(*self._changes, recorder)
+        memory = self.model.encode(inputs, hook=hook)
+        self.model.decode(Padded(ids, torch.ones_like(ids).bool()), memory, hook=hook)
         size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
         pixels = crop_square(picture.pixels, max(size, self.task.recipe.model.encoder.picture_size))
         tokenizer, grid = self.task.tokenizer, self.model.grid

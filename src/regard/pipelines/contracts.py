@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
+from regard.inspection.interventions import HeadIntervention
 from regard.inspection.plots.figure import ThemeName
 
 
@@ -15,6 +16,11 @@ class Look(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about the inputs."""
+        ...
+
+    @property
+    def before(self) -> "Look | None":
+        """The answer without interventions; None if there are none."""
         ...
 
     @property
@@ -40,6 +46,6 @@ class Look(Protocol):
 class Pipeline(Protocol):
     """A saved run as a function."""
 
-    def look(self, texts: Sequence[str]) -> Look:
-        """The answer to the arguments of a command line, with its attention."""
+    def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> Look:
+        """The answer to the arguments of a command line, with its attention under `changes`."""
         ...

@@ -1,7 +1,7 @@
 """A saved model as a function of a series: the numbers that come next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,16 @@ from rich.console import RenderableType
 
 from regard.corpora.series import MAX_MAGNITUDE, Numbers, Scale, parse_number, read_series
 from regard.errors import CorpusError, SettingsError
+from regard.inspection.interventions import HeadIntervention, require_heads
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
-from regard.inspection.recording.recorder import AttentionRecorder
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import Predictor
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
-from regard.types import Series
+from regard.types import AttentionHook, Series
 
 Row = float | Sequence[float]  # the numbers of a time step
 
@@ -33,6 +34,7 @@ class SeriesAnswer:
     forecast: Numbers  # (steps, F)
     notes: tuple[str, ...] = ()
     attention: TimeWeights | None = None  # of the first step, if requested
+    before: "SeriesAnswer | None" = None  # the answer without interventions
 
     @property
     def value(self) -> float:
@@ -60,8 +62,10 @@ class SeriesAnswer:
         """Plain values; numbers of one column are not nested."""
         one = self.forecast.shape[1] == 1
         given, forecast = (x[:, 0] if one else x for x in (self.given, self.forecast))
-        document = {"given": given.tolist(), "forecast": forecast.tolist()}
+        document: dict[str, Any] = {"given": given.tolist(), "forecast": forecast.tolist()}
         document["notes"] = list(self.notes)
+        if self.before is not None:
+            document["before"] = self.before.to_json()["forecast"]
         if self.attention is not None:
             document["attention"] = {
                 "weights": self.attention.weights.tolist(),
@@ -110,28 +114,47 @@ class Forecaster:
         return f"<Forecaster {self.task.folder}, of {', '.join(self.columns)}>"
 
     def __call__(
-        self, numbers: Sequence[Row], *, steps: int = 1, look: bool = False
+        self,
+        numbers: Sequence[Row],
+        *,
+        steps: int = 1,
+        look: bool = False,
+        changes: Sequence[HeadIntervention] = (),
     ) -> SeriesAnswer:
         """What follows `numbers`: a number, or one for each column, for each time step.
 
-        Each of the `steps` after the first is made from the forecasts before it. With `look`, the
-        attention of the first is recorded.
+        Each of the `steps` after the first is made from the forecasts before it. With `look` or
+        `changes`, which are made at every step, the attention of the first is recorded.
         """
+        if changes:
+            require_heads(changes, layers=1, heads=1)
+            before = self(numbers, steps=steps, look=True)
+            return replace(self._forecast(numbers, steps, True, changes), before=before)
+        return self._forecast(numbers, steps, look, ())
+
+    def _forecast(
+        self,
+        numbers: Sequence[Row],
+        steps: int,
+        look: bool,
+        changes: Sequence[HeadIntervention],
+    ) -> SeriesAnswer:
         given = self._to_rows(numbers)
         if steps < 1:
             raise SettingsError(f"steps: must be at least 1, got {steps}")
         values, attention = given, None
         for step in range(steps):
             recorder = AttentionRecorder() if look and step == 0 else None
-            forecast, scaled, scale = self._next(values, recorder)
+            hooks: list[AttentionHook] = [*changes, *([recorder] if recorder else [])]
+            forecast, scaled, scale = self._next(values, compose_hooks(*hooks) if hooks else None)
             if recorder is not None:
                 attention = self._attention(given, forecast, scaled, scale, recorder)
             values = np.concatenate([values, forecast])
         return SeriesAnswer(given, values[len(given) :], self._notes(given), attention)
 
-    def look(self, texts: Sequence[str]) -> SeriesAnswer:
+    def look(self, texts: Sequence[str], changes: Sequence[HeadIntervention] = ()) -> SeriesAnswer:
         """The forecast of a series as `read` takes it, with its attention."""
-        return self(self.read(texts), look=True)
+        return self(self.read(texts), look=True, changes=changes)
 
     def read(self, texts: Sequence[str]) -> Sequence[Row]:
         """The series that texts say: numbers, or a table that has the columns of the run."""
@@ -184,7 +207,7 @@ class Forecaster:
 
     @torch.inference_mode()
     def _next(
-        self, values: Numbers, hook: AttentionRecorder | None
+        self, values: Numbers, hook: AttentionHook | None
     ) -> tuple[Numbers, torch.Tensor, Scale]:
         """The numbers (1, F) after `values` (N, F), as they are and scaled, and the scale."""
         windows = self.task.windows.last(values)

@@ -62,6 +62,10 @@ def test_a_look_is_shown_and_drawn(run, tmp_path):
     assert [line.split()[0] for line in lines[2:]] == ["1", "1", "2", "3"]
     with Image.open(tmp_path / "weights.png") as picture:
         assert picture.width > 500
+    changed = call("look", run, 1, 1, 2, 3, "--flatten", 0).stdout.splitlines()
+    assert changed[0] == lines[0]
+    assert changed[1].startswith("flat 0: ")
+    assert changed[3].endswith("0.2500")
     document = json.loads(call("look", run, 1, 2, "--json").stdout)
     assert len(document["attention"]["weights"]) == 2
     with pytest.raises(SettingsError, match=r"--heads has no effect here: the task of .* forecast"):

@@ -13,7 +13,7 @@ from typer import Argument, Context
 from regard.cli.display import run_measurements
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
-from regard.cli.display.looks import show_look
+from regard.cli.display.looks import save_look_page, show_look
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.display.tables import plain_table
 from regard.cli.options import eval_options, shared_options
@@ -63,7 +63,7 @@ OPTION_RULES = (
 )
 
 
-PIPELINE_OPTIONS = "model sentence png svg theme html weights device json"
+PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights device json"
 """Parameters that a look into a run of any task has."""
 
 
@@ -188,8 +188,10 @@ def command(
         files = figure_files(png, svg)
         check_suffix("--html", html, ".html")
         pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
-        look_result = pipeline.look(sentence or ())
-        show_look(look_result, files, theme, as_json=json, html=html, model=model)
+        changed = InterventionOptions(without or (), flatten or ())
+        look_of_task = pipeline.look(sentence or (), changes=changed.heads("cross"))
+        show_look(look_of_task, files, theme, changes=str(changed), as_json=json)
+        save_look_page(look_of_task, html, model)
         return
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam)

@@ -20,10 +20,13 @@ class InterventionOptions(NamedTuple):
 
     def requests(self, part: Part) -> list[InterventionRequest]:
         """The parsed options; `part` is the default part."""
+        return [*self.heads(part), *(parse_forced_link(one) for one in self.force)]
+
+    def heads(self, part: Part) -> list[Silenced | Flattened]:
+        """Those of them that change heads."""
         return [
             *(Silenced(*parse_head_position(one, part, "--without")) for one in self.without),
             *(Flattened(*parse_head_position(one, part, "--flatten")) for one in self.flatten),
-            *(parse_forced_link(one) for one in self.force),
         ]
 
     def __str__(self) -> str:
