@@ -31,6 +31,7 @@ COMMANDS = {
     "look": "Show what a model attends to when it translates a sentence; or measure all of its "
     "heads.",
     "caption": "Say what is to be seen on pictures: files, folders, or a list of them on stdin.",
+    "embed": "Print vectors of words in their context, by a language model in both directions.",
     "forecast": "Forecast the numbers that follow a series.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",

@@ -5,6 +5,7 @@ belongs to the source once per sentence and what belongs to a hypothesis once pe
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
@@ -99,6 +100,23 @@ class Predictor(Model[InputsT]):
         self, batch: Batch[InputsT], *, hook: AttentionHook | None = None
     ) -> Features:
         return Features(self.row_features(batch.inputs, hook=hook))
+
+
+class WordEmbedder(Model[InputsT]):
+    """A model that gives words vectors, each in its context, in several layers."""
+
+    @property
+    @abstractmethod
+    def num_layers(self) -> int:
+        """L + 1, with the lowest, which knows each word alone."""
+
+    @abstractmethod
+    def embed_words(self, texts: Sequence[Sequence[str]]) -> Tensor:
+        """All layers (L + 1, B, S, D) of the words of texts, whatever their spelling."""
+
+    @abstractmethod
+    def mix_layers(self, layers: Tensor) -> Tensor:
+        """All layers (L + 1, ..., D) as one: (..., D)."""
 
 
 class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):

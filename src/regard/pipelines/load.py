@@ -9,6 +9,7 @@ from regard.pipelines.translator import load as load_translator
 from regard.recipes.paths import TRANSLATION, run_task_name
 
 PIPELINES = {
+    "bidirectional-language-model": "regard.pipelines.embedder",
     "caption": "regard.pipelines.captioner",
     "chat": "regard.pipelines.chatbot",
     "forecast": "regard.pipelines.forecaster",

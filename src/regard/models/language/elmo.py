@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.character_cnn import CharacterCnn, spell_words
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Model
+from regard.models.contracts import WordEmbedder
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Batch, Features, Padded
 
@@ -77,7 +77,7 @@ class LayerMix(nn.Module):
         return self.scale * mixed
 
 
-class Elmo(Model[Padded]):
+class Elmo(WordEmbedder[Padded]):
     """A forward and a backward language model with one character CNN and one output layer.
 
         p(x_{k+1} | x_1, …, x_k) = softmax(W γ Σ_j s_j →h_{k,j} + b), and likewise ← of x_{k-1}
@@ -118,11 +118,32 @@ class Elmo(Model[Padded]):
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
         layers = self.layers_of(batch.inputs)  # (L, 2, B, S, D)
-        mixed = layers[-1] if self.mix is None else self.mix(layers)
-        features = self.dropout(mixed).flatten(0, 2)  # (2 * B * S, D)
+        features = self.dropout(self.mix_layers(layers)).flatten(0, 2)  # (2 * B * S, D)
         if batch.positions is not None:
             features = features.index_select(0, batch.positions)  # (M, D)
         return Features(features)
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.directions[0]) + 1
+
+    def embed_words(self, texts: Sequence[Sequence[str]]) -> Tensor:
+        """Forward and backward states, end to end."""
+        counts = torch.tensor([len(words) for words in texts])
+        longest = max(1, int(counts.max()))
+        filled = ([*words, *[""] * (longest - len(words))] for words in texts)
+        spelled = torch.stack([spell_words(words, self.max_characters) for words in filled])
+        mask = torch.arange(longest) < counts[:, None]  # (B, S)
+        device = self.spelled.device
+        layers = self.layers_of_spelled(spelled.to(device), mask.to(device))
+        return torch.cat(layers.unbind(1), -1)  # (L + 1, B, S, 2 D)
+
+    def mix_layers(self, layers: Tensor) -> Tensor:
+        """With the learned weights; or the last of them."""
+        if self.mix is None:
+            return layers[-1]
+        mixed: Tensor = self.mix(layers)
+        return mixed
 
     def layers_of(self, inputs: Padded) -> Tensor:
         """All layers (L + 1, 2, B, S, D) of both directions; the first is the words' vectors."""

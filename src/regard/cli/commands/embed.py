@@ -1,0 +1,43 @@
+"""`regard embed`: vectors of words in their context, by a language model in both directions."""
+
+from typer import Argument
+
+from regard.cli.display.console import to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.pipelines.embedder import load
+
+
+def command(
+    model: shared_options.Model,
+    texts: list[str] | None = Argument(
+        None, metavar="[TEXT…]", help="Texts; without any, the lines of the standard input."
+    ),
+    layer: int | None = option(
+        "Vectors of one layer, of which 0 knows each word alone; without it all layers are mixed.",
+        min=0,
+        metavar="N",
+    ),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Each word is a line: the word, a tab, and the numbers of its vector; a blank line ends each
+    text. With --json, each text is a line. Words are read by their letters and need not have been
+    seen in training.
+
+    Examples:
+
+        regard embed runs/elmo "the bank of the river" "the bank lent money" --json
+        regard embed runs/elmo --layer 0 < sentences.txt > vectors.tsv
+    """
+    embedder = load(model, device=device, weights=weights)
+    given = texts if texts else list(read_lines(STDIN))
+    for found in embedder(given, layer=layer):
+        if json:
+            print(to_json(found.to_json()))
+            continue
+        for word, vector in zip(found.words, found.vectors.tolist(), strict=True):
+            print(f"{word}\t{' '.join(f'{number:.6g}' for number in vector)}")
+        print()

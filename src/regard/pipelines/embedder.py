@@ -1,0 +1,74 @@
+"""A saved language model in both directions as a function of text: a vector for each word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.errors import SettingsError
+from regard.iterate import chunked
+from regard.models.contracts import WordEmbedder
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
+from regard.text.preprocess import require_texts
+from regard.text.tokenizer import Tokenizer
+
+TASK_NAME = "bidirectional-language-model"
+BATCH_TEXTS = 32  # texts that are read together
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Embedding:
+    """The vectors of the words of a text."""
+
+    words: tuple[str, ...]
+    vectors: NDArray[np.float32]  # (S, D)
+
+    def to_json(self) -> dict[str, Any]:
+        vectors = [[round(x, 6) for x in row] for row in self.vectors.tolist()]
+        return {"words": list(self.words), "vectors": vectors}
+
+    def __repr__(self) -> str:
+        return f"<Embedding of {len(self.words)} words in {self.vectors.shape[1]} numbers>"
+
+
+class Embedder:
+    """Texts -> vectors of their words, which depend on the words around them.
+
+    Words are read by their letters, so that a word need not be in the vocabulary.
+    """
+
+    def __init__(self, path: Path, model: WordEmbedder[Any], tokenizer: Tokenizer) -> None:
+        self.path, self.model, self.tokenizer = path, model, tokenizer
+
+    def __call__(self, texts: Sequence[str], *, layer: int | None = None) -> list[Embedding]:
+        """The vectors of the words of each text: all layers mixed as the model has learned to; or
+        those of one `layer`, of which 0 knows the word alone.
+        """
+        require_texts("texts", texts)
+        num_layers = self.model.num_layers
+        if layer is not None and not 0 <= layer < num_layers:
+            raise SettingsError(f"layer {layer}: the model has layers 0 to {num_layers - 1}")
+        words = [[one.strip() for one in self.tokenizer.surfaces(text)] for text in texts]
+        words = [[one for one in row if one] for row in words]
+        return [found for rows in chunked(words, BATCH_TEXTS) for found in self._embed(rows, layer)]
+
+    @torch.inference_mode()
+    def _embed(self, texts: Sequence[Sequence[str]], layer: int | None) -> list[Embedding]:
+        layers = self.model.embed_words(texts)  # (L + 1, B, S, D)
+        chosen = self.model.mix_layers(layers) if layer is None else layers[layer]  # (B, S, D)
+        pairs = zip(texts, chosen.float().cpu().numpy(), strict=True)
+        return [Embedding(tuple(words), found[: len(words)]) for words, found in pairs]
+
+    def __repr__(self) -> str:
+        return f"<Embedder {self.path}>"
+
+
+def load(path: str | Path, *, device: str = "auto", weights: str = "model") -> Embedder:
+    """The embedder of the run in a folder."""
+    run = load_task_run(path, TASK_NAME, device=pick_device(device), weights=weights)
+    return Embedder(Path(path), run.model, run.task.tokenizer)
