@@ -5,6 +5,8 @@ from typer.testing import CliRunner
 
 from regard.cli.commands.corpora import app
 from regard.corpora.build import CORPORA
+from regard.corpora.download import data_folder
+from regard.corpora.running_text import TEXTS
 from regard.errors import SettingsError
 
 FEW = ("--set", "corpus.generated.train=50")
@@ -20,7 +22,7 @@ def test_the_list_names_every_corpus(monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "300")
     lines = run().output.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(CORPORA)
+    assert [line.split()[0] for line in lines] == [*CORPORA, *TEXTS]
     here = {line.split()[0]: line for line in lines}
     assert here["travel"].rstrip().endswith("made when asked for")
     assert here["multi30k"].rstrip().endswith(str(tmp_path / "multi30k"))
@@ -31,7 +33,7 @@ def test_the_list_for_a_machine(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     rows = {row["name"]: row for row in json.loads(run("--json").output)}
-    assert rows.keys() == CORPORA.keys()
+    assert [*rows] == [*CORPORA, *TEXTS]
     assert rows["multi30k"]["here"] is None
 
 
@@ -83,3 +85,17 @@ def test_json():
 def test_mistakes(args, message):
     with pytest.raises(SettingsError, match=message):
         run(*args)
+
+
+@pytest.mark.skipif(
+    data_folder() is None or not (data_folder() / "language/tinyshakespeare.tar.xz").is_file(),
+    reason="$REGARD_DATA holds no language/tinyshakespeare.tar.xz",
+)
+def test_lines_of_a_running_text_are_printed(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    shown = run("show", "tinyshakespeare", "--split", "train", "-n", "3").stdout
+    assert shown == "First Citizen:\nBefore we proceed any further, hear me speak.\n\n"
+    with pytest.raises(SettingsError, match="tinyshakespeare has no split test; it has train, va"):
+        run("show", "tinyshakespeare")
+    with pytest.raises(SettingsError, match="is a running text: leave out --gold"):
+        run("show", "ptb", "--gold")

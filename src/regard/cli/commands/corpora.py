@@ -1,7 +1,7 @@
 """`regard corpora`: the corpora that can be used by name."""
 
 from collections.abc import Iterator
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import cast, get_args
 
 from rich.markup import escape
@@ -15,6 +15,13 @@ from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.corpus import Corpus, SplitName
 from regard.corpora.dialogues import SPEAKERS
 from regard.corpora.download import cache_folder, data_folder
+from regard.corpora.running_text import (
+    TEXTS,
+    RunningTextSettings,
+    TextName,
+    TextPart,
+    read_splits,
+)
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.recipes.paths import CHAT
@@ -33,6 +40,7 @@ def command(context: Context, json: shared_options.Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     found = [(name, entry.about, _find_corpus(name)) for name, entry in CORPORA.items()]
+    found += [(str(name), known.about, _find_text(name)) for name, known in TEXTS.items()]
     if json:
         print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
@@ -52,6 +60,13 @@ def _find_corpus(name: str) -> str | None:
     return next((str(folder) for folder in folders if folder.is_dir()), None)
 
 
+def _find_text(name: TextName) -> str | None:
+    """Where a corpus of running text is, as an archive or in files."""
+    archive, file = (getattr(TEXTS[name].files["train"], key) for key in ("archive", "path"))
+    places = [data_folder() and data_folder() / archive, (cache_folder() / file).parent]
+    return next((str(place) for place in places if place and place.exists()), None)
+
+
 @app.command()
 def show(
     name: str = Argument(metavar="NAME", help="A corpus of the list."),
@@ -63,14 +78,20 @@ def show(
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Print pairs of a corpus, source and target separated by a tab.
+    """Print pairs of a corpus, source and target separated by a tab; or lines of a text.
 
-    Example:
+    Examples:
 
         regard corpora show tatoeba --split train -n 0 --set corpus.tatoeba.pair=eng-fra > fra.tsv
+        regard corpora show ptb -n 3
     """
     if split not in get_args(SplitName):
         raise SettingsError(f"--split {split}: there are {', '.join(get_args(SplitName))}")
+    if name in TEXTS:
+        if gold or settings:
+            raise SettingsError(f"{name} is a running text: leave out --gold and --set")
+        _show_text(cast(TextName, name), cast(SplitName, split), lines, as_json=json)
+        return
     entry = CORPORA.get(name)
     others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
     raw = {"name": name, "corpus": {"name": name}, **others}
@@ -82,6 +103,18 @@ def show(
         else:
             print("\t".join(row))
     note(f"{corpus.name}, {' → '.join(corpus.languages)}. {corpus.origin}")
+
+
+def _show_text(name: TextName, split: SplitName, lines: int, *, as_json: bool) -> None:
+    """Print lines of a running text."""
+    splits = read_splits(RunningTextSettings(name=name))
+    if split not in splits:
+        raise SettingsError(f"{name} has no split {split}; it has {', '.join(splits)}")
+    parts = ("\n" if part == TextPart("", True) else part.text for part in splits[split]())
+    shown = chain.from_iterable(part.splitlines() for part in parts)
+    for line in islice(shown, lines or None):
+        print_json({"line": line}) if as_json else print(line)
+    note(f"{name}. {TEXTS[name].origin}")
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:
