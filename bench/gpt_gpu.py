@@ -74,7 +74,7 @@ def peer_training(*, compiled: bool) -> Callable[[Tensor], object]:
         with torch.autocast("cuda", torch.bfloat16):
             logits = run(ids[:, :-1], use_cache=False).logits
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -108,10 +108,13 @@ def prompts() -> list[list[int]]:
 def our_completion() -> Callable[[], int]:
     torch.manual_seed(1)
     model = Gpt(GptSettings(), VOCABULARY).to(CUDA, torch.bfloat16).eval()
-    limits = {"max_length": NEW_TOKENS, "max_length_ratio": 0.0, "max_length_offset": NEW_TOKENS}
-    settings = DecodingSettings(
-        beam=BeamSettings(size=1), rules=RuleSettings(**limits, allow_unknown=True)
+    rules = RuleSettings(
+        max_length=NEW_TOKENS,
+        max_length_ratio=0.0,
+        max_length_offset=NEW_TOKENS,
+        allow_unknown=True,
     )
+    settings = DecodingSettings(beam=BeamSettings(size=1), rules=rules)
     rows = prompts()
 
     def run() -> int:

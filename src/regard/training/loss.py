@@ -18,6 +18,7 @@ from regard.types import AnyBatch, Features, Routing
 CHUNK_LOGITS_CPU = 1 << 22  # logits of a chunk on a CPU: as many as its caches hold
 CHUNK_LOGITS_GPU = 1 << 28  # enough to keep any device busy: half a gigabyte in bfloat16
 ROW_MULTIPLE = 128  # rows of larger chunks are a multiple, like the tiles of matrix products
+COLUMN_MULTIPLE = 64  # columns of logits on a GPU: rows that are not aligned multiply at half speed
 
 
 class Loss(NamedTuple):
@@ -129,7 +130,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         if torch.is_autocast_enabled(kind):
             dtype = torch.get_autocast_dtype(kind)
         sum_dtype = torch.promote_types(dtype, torch.float32)
-        cast_weight, cast_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+        size = len(weight)  # V
+        more = -size % COLUMN_MULTIPLE if kind == "cuda" else 0  # columns of no token, V' - V
+        cast_weight, cast_bias = (
+            None if x is None else F.pad(x.to(dtype), (0, 0) * (x.ndim - 1) + (0, more))
+            for x in (weight, bias)
+        )
+        assert cast_weight is not None
         features_grad = torch.empty_like(features, dtype=dtype) if need_grad else None
         weight_grad: Tensor | None = None
         bias_grad: Tensor | None = None
@@ -139,18 +146,18 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         with torch.autocast(kind, enabled=False):
             for rows in _chunks(len(labels), len(weight), on_cpu=kind == "cpu"):
                 x = features[rows].to(dtype)  # (R, D)
-                grads = F.linear(x, cast_weight, cast_bias)  # (R, V): logits until the next line
-                losses, nll = cross_entropy_and_grad_(grads, labels[rows], smoothing)  # (R,) each
+                grads = F.linear(x, cast_weight, cast_bias)  # (R, V'): logits until the next line
+                losses, nll = cross_entropy_and_grad_(grads[:, :size], labels[rows], smoothing)
                 totals += torch.stack([losses.sum(), nll.sum()])
                 if features_grad is not None:
                     torch.mm(grads, cast_weight, out=features_grad[rows])
-                    part = grads.mT @ x  # (V, D)
+                    part = (grads.mT @ x)[:size]  # (V, D)
                     if weight_grad is None:
                         weight_grad = part.to(sum_dtype)
                     else:
                         weight_grad.add_(part)
                 if bias_grad is not None:
-                    bias_grad += grads.sum(0, dtype=sum_dtype)
+                    bias_grad += grads[:, :size].sum(0, dtype=sum_dtype)
         if need_grad and weight_grad is None:  # there was no row
             weight_grad = torch.zeros_like(weight, dtype=sum_dtype)
         ctx.save_for_backward(features_grad, weight_grad, bias_grad)
