@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from chats import train_chat
 from regard.pipelines.translator import load
 from tiny import train_tiny
 
@@ -40,6 +41,12 @@ def words_run(tmp_path_factory):
     """The folder of a run that knows few words, and says so."""
     few = "text={source: {kind: words, size: 40}, joint: false}"
     return train_tiny(tmp_path_factory.mktemp("runs") / "words", few, "model.embeddings=target")
+
+
+@pytest.fixture(scope="session")
+def chat_run(tmp_path_factory):
+    """The folder of a chatbot."""
+    return train_chat(tmp_path_factory.mktemp("runs") / "chat")
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ class Translator:
 
     def __repr__(self) -> str:
         engine = "native" if self._ct2_engine is None else "ctranslate2"
-        return f"<Translator {', '.join(map(str, self.folders))}, engine {engine}>"
+        return f"<{type(self).__name__} {', '.join(map(str, self.folders))}, engine {engine}>"
 
     @property
     def runs(self) -> "tuple[Run, ...]":

@@ -1,5 +1,6 @@
 """`regard chat`: a conversation with a model, typed or through a pipe."""
 
+import readline  # noqa: F401  # `input` then has a history and can be edited
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -89,9 +90,10 @@ def _answers(conversation: Conversation, line: str) -> Iterator[Answer]:
 
 def _typed_lines() -> Iterator[str]:
     """The lines that are typed, until Ctrl-D."""
+    prompt = PROMPT if sys.stdout.isatty() else ""
     while True:
         try:
-            yield input(PROMPT)
+            yield input(prompt)
         except EOFError:
             print(file=sys.stderr)
             return
