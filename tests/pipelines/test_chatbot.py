@@ -8,6 +8,7 @@ import regard
 from chats import chat_recipe, train_chat, write_dialogues
 from regard.corpora.dialogues import format_history
 from regard.decoding.settings import DecodingSettings, SamplingSettings, search_settings
+from regard.engines.ctranslate2.exporter import require_exportable
 from regard.errors import RunError, SettingsError
 from regard.evaluation.perplexity import sequence_log_probs
 from regard.pipelines import translator as translation
@@ -139,6 +140,12 @@ def test_a_chatbot_is_no_translator_and_the_other_way_round(chat_run, tiny_run):
         Chatbot([load_run(tiny_run, device=torch.device("cpu"))])
     with pytest.raises(SettingsError, match="native engine alone"):
         regard.load(chat_run, engine="ctranslate2")
+
+
+def test_a_chatbot_is_not_exported(chat_run):
+    run = load_run(chat_run, device=torch.device("cpu"))
+    with pytest.raises(SettingsError, match="its task is chat, and an export can only translate"):
+        require_exportable(run)
 
 
 def test_the_run_is_scored_beside_people_and_the_commonest_answer(chat_run):

@@ -36,7 +36,7 @@ from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
 from regard.recipes.auto_settings import run_input_settings
-from regard.recipes.paths import NAMED_WEIGHTS
+from regard.recipes.paths import NAMED_WEIGHTS, TRANSLATION
 from regard.recipes.run_folder import Run
 from regard.text.build import save_tokenizers
 
@@ -52,6 +52,8 @@ STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed
 def require_exportable(run: Run) -> None:
     """An error if CTranslate2 cannot run the run's model."""
     reason = unsupported_reason(run.recipe.model)
+    if run.recipe.task != TRANSLATION:
+        reason = f"its task is {run.recipe.task}, and an export can only translate"
     if reason is not None:
         raise SettingsError(f"{run.folder.path}: cannot be exported: {reason}")
 
