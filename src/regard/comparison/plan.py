@@ -17,7 +17,7 @@ from regard.json_files import load_json
 from regard.manifest import MANIFEST, list_files
 from regard.recipes.auto_settings import AUTO_CLEANING, UNSET
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import rename_old_settings
+from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.training.checkpoints import last_progress
 
@@ -128,7 +128,7 @@ def check_finished(run: RunFolder) -> None:
 def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
-    recipe = folder.load_recipe()
+    recipe = require_translation(folder.load_recipe(), str(path))
     check_finished(folder)
     label = label or _label_in_comparison(path, recipe) or recipe.name
     return PlanEntry(label=label, recipe=recipe, run=path.resolve())

@@ -16,7 +16,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from regard.corpora.corpus import Corpus, Pair, SplitName
 from regard.corpora.dedup import hash_exact_pairs, hash_texts
 from regard.corpora.readers.dialogue_files import Dialogue
-from regard.corpora.splits import HELD_OUT, MAX_HELD_OUT_SHARE, SplitSettings, comparison_key
+from regard.corpora.splits import HELD_OUT, MAX_HELD_OUT_SHARE, SplitSettings, punctuationless_key
 from regard.errors import CorpusError
 from regard.settings import Settings
 
@@ -119,8 +119,9 @@ def split_dialogues(
 
     They are chosen by a hash of the seed and the id, or else the text, of each dialogue, until
     their pairs are as many as asked for, at most a tenth of all. A dialogue that shares a turn of
-    six words or more with one of the test split is not in the others, and one that shares it with
-    the validation split is not trained on: it may be a part of the same conversation.
+    six words or more with one of the test split, punctuation aside, is not in the others, and one
+    that shares it with the validation split is not trained on: it may be a part of the same
+    conversation.
     """
     sizes = dict(zip(HELD_OUT, (settings.valid, settings.test), strict=True))
     missing = {each: size for each, size in sizes.items() if size and each not in files}
@@ -163,7 +164,7 @@ def _choose_dialogues(
 
 def _key(dialogue: Dialogue, seed: int) -> int:
     """A hash that all lines of one dialogue share."""
-    text = dialogue.id or "\n".join(map(comparison_key, dialogue.turns))
+    text = dialogue.id or "\n".join(map(punctuationless_key, dialogue.turns))
     return int(hash_texts([text], seed=seed)[0])
 
 
@@ -180,5 +181,5 @@ def _without_turns(read: ReadDialogues, turns: frozenset[str]) -> Iterator[Dialo
 
 
 def _long_turns(dialogue: Dialogue) -> Iterator[str]:
-    keys = map(comparison_key, dialogue.turns)
+    keys = map(punctuationless_key, dialogue.turns)
     return (key for key in keys if len(key.split()) >= LONG_TURN)

@@ -28,7 +28,7 @@ from regard.recipes.auto_settings import (
     get_path,
     set_values,
 )
-from regard.recipes.paths import TRANSLATION
+from regard.recipes.paths import TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.task_table import TASKS, recipe_class
 from regard.settings import abbreviate, expectation
@@ -69,8 +69,17 @@ def load_any_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskReci
 
 def require_translation(recipe: TaskRecipe, where: str) -> Recipe:
     """The recipe, if it is one of translation."""
+    found = require_text_task(recipe, where)
+    if found.task != TRANSLATION:
+        raise SettingsError(f"{where}: its task is {found.task}, and this needs translation")
+    return found
+
+
+def require_text_task(recipe: TaskRecipe, where: str) -> Recipe:
+    """The recipe, if it is one of translation or chat."""
     if not isinstance(recipe, Recipe):
-        raise SettingsError(f"{where}: its task is {recipe.task}, and this needs translation")
+        needed = " or ".join(TEXT_TASKS)
+        raise SettingsError(f"{where}: its task is {recipe.task}, and this needs {needed}")
     return recipe
 
 
@@ -91,8 +100,8 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
 
 
 def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
-    """The translation recipe of plain values, with `a.b=c` overrides."""
-    return require_translation(make_any_recipe(raw, overrides, where=where), where)
+    """The recipe of translation or chat of plain values, with `a.b=c` overrides."""
+    return require_text_task(make_any_recipe(raw, overrides, where=where), where)
 
 
 def make_any_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TaskRecipe:

@@ -34,7 +34,7 @@ from regard.recipes.recipe_files import (
     fill_old_defaults,
     make_any_recipe,
     read_raw,
-    require_translation,
+    require_text_task,
 )
 from regard.settings import abbreviate
 from regard.tasks.contracts import TaskRecipe
@@ -95,8 +95,8 @@ class RunFolder:
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
     def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
-        """The recipe of a translator's run, with `a.b=c` overrides."""
-        return require_translation(self.load_any_recipe(overrides), str(self.path))
+        """The recipe of a run of translation or chat, with `a.b=c` overrides."""
+        return require_text_task(self.load_any_recipe(overrides), str(self.path))
 
     def load_any_recipe(self, overrides: Sequence[str] = ()) -> TaskRecipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""

@@ -88,3 +88,11 @@ def test_ctrl_d_and_ctrl_c_leave_without_a_traceback(chat_run, typed, status):
     os.close(terminal)
     assert "Traceback" not in said
     assert "/reset forgets" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "args"), [("doctor", ["dailydialog"]), ("compare", ["dailydialog", "travel"])]
+)
+def test_what_examines_translators_refuses_dialogues(command, args):
+    with pytest.raises(SettingsError, match="its task is chat, and this needs translation"):
+        CliRunner().invoke(command_app(command), args, catch_exceptions=False)

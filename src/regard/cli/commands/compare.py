@@ -32,7 +32,7 @@ from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
 from regard.recipes.prepared_data import PreparedData
-from regard.recipes.recipe_files import shelf_recipes
+from regard.recipes.recipe_files import require_translation, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
 
@@ -218,6 +218,7 @@ def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
     recipe = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
+    require_translation(recipe, name)
     label = label if equals else recipe.name
     return entries_of(recipe, label, options.seeds_for.get(label, options.seeds), options.budget)
 

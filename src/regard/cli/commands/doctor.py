@@ -29,7 +29,7 @@ from regard.recipes.dry_run_findings import busy_clause, diagnose_dry_run
 from regard.recipes.memory import format_bytes, format_seconds, format_times
 from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import load_recipe, shelf_recipes
+from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
 
 LEVEL_MARKS: Mapping[Level, str] = {
@@ -153,7 +153,8 @@ def _recipe_to_examine(
         close = difflib.get_close_matches(str(corpus), [*CORPORA, *shelf], n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
         raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
-    return corpus_options.recipe_with_corpus(recipe or corpus_options.OWN_RECIPE, own, overrides)
+    name = recipe or corpus_options.OWN_RECIPE
+    return require_translation(corpus_options.recipe_with_corpus(name, own, overrides), name)
 
 
 def _refuse_stdin(own: Mapping[str, Any]) -> None:
