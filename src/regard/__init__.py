@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.inspection.interventions import ForcedWords as ForcedWords
     from regard.inspection.interventions import Silenced as Silenced
     from regard.pipelines.answer import Answer as Answer
+    from regard.pipelines.forecaster import Forecaster as Forecaster
     from regard.pipelines.load import load as load
     from regard.pipelines.translator import Translator as Translator
 
@@ -23,6 +24,7 @@ _HOMES = {
     "Answer": "regard.pipelines.answer",
     "Flattened": "regard.inspection.interventions",
     "ForcedWords": "regard.inspection.interventions",
+    "Forecaster": "regard.pipelines.forecaster",
     "RegardError": "regard.errors",
     "Silenced": "regard.inspection.interventions",
     "Translator": "regard.pipelines.translator",

@@ -17,12 +17,14 @@ from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.inspection.viewer.html_page import render_series_page
 from regard.models.contracts import Predictor
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import AttentionHook, Series
 
+DOCUMENT_VERSION = 1  # the format's version
 Row = float | Sequence[float]  # the numbers of a time step
 
 
@@ -44,19 +46,20 @@ class SeriesAnswer:
     @property
     def title(self) -> str:
         """What kind of weights these are."""
-        return self._required_attention().title
+        return self.required_attention().title
 
     def plot(self, *, theme: ThemeName = "light") -> Figure:
         """A figure of the weights over time."""
-        return plot_time_weights(self._required_attention(), theme=theme)
+        return plot_time_weights(self.required_attention(), theme=theme)
 
     def show(self) -> RenderableType:
         """The weights over time, for the terminal."""
-        attention = self._required_attention()
+        attention = self.required_attention()
         return WeightBars(attention.weights, attention.labels)
 
     def page(self, model: str) -> str:
-        raise SettingsError("--html: weights over time have no page; draw them: --png or --svg")
+        """One offline page of the series and its weights, which answers the pointer."""
+        return render_series_page(series_document(self, model=model))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; numbers of one column are not nested."""
@@ -73,7 +76,8 @@ class SeriesAnswer:
             }
         return document
 
-    def _required_attention(self) -> TimeWeights:
+    def required_attention(self) -> TimeWeights:
+        """The attention, or an error if it was not recorded."""
         if self.attention is None:
             raise SettingsError("the attention was not recorded: ask for it with look=True")
         return self.attention
@@ -242,6 +246,24 @@ class Forecaster:
             format_row(forecast[0]),
             not recorder.signed,
         )
+
+
+def series_document(answer: SeriesAnswer, *, model: str) -> dict[str, Any]:
+    """An answer with its attention as plain data, which the viewer draws."""
+    attention = answer.required_attention()
+    return {
+        "version": DOCUMENT_VERSION,
+        "model": model,
+        "text": f"{' '.join(attention.labels)} → {attention.answer}",
+        "labels": list(attention.labels),
+        "values": attention.values.tolist(),
+        "forecast": attention.forecast.tolist(),
+        "answer": attention.answer,
+        "before": None if answer.before is None else format_row(answer.before.forecast[0]),
+        "weights": attention.weights.tolist(),
+        "normalized": attention.normalized,
+        "notes": list(answer.notes),
+    }
 
 
 def format_row(row: Numbers) -> str:

@@ -30,6 +30,7 @@ class Page(NamedTuple):
 
 SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css"))
 PICTURE_PAGE = Page("picture.html", "picture.js", ("theme.css", "picture.css", "file.css"))
+SERIES_PAGE = Page("picture.html", "series.js", ("theme.css", "series.css", "file.css"))
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
@@ -44,6 +45,11 @@ def write_page(path: Path, document: Mapping[str, Any]) -> None:
 def render_picture_page(document: Mapping[str, Any]) -> str:
     """The whole page of a picture and its caption."""
     return _render(PICTURE_PAGE, str(document["text"]), document)
+
+
+def render_series_page(document: Mapping[str, Any]) -> str:
+    """The whole page of a series and its forecast."""
+    return _render(SERIES_PAGE, str(document["text"]), document)
 
 
 def render_page(document: Mapping[str, Any]) -> str:
