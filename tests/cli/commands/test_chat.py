@@ -96,3 +96,35 @@ def test_ctrl_d_and_ctrl_c_leave_without_a_traceback(chat_run, typed, status):
 def test_what_examines_translators_refuses_dialogues(command, args):
     with pytest.raises(SettingsError, match="its task is chat, and this needs translation"):
         CliRunner().invoke(command_app(command), args, catch_exceptions=False)
+
+
+@pytest.fixture
+def evaluate(chat_run):
+    def invoke(*args):
+        given = (str(chat_run), *map(str, args), "--device", "cpu")
+        evaluation = command_app("evaluate")
+        return CliRunner().invoke(evaluation, given, catch_exceptions=False, env={"COLUMNS": "150"})
+
+    return invoke
+
+
+def test_evaluate_shows_a_chatbot_beside_people_and_the_commonest_answer(evaluate, tmp_path):
+    shown = evaluate("--output", tmp_path / "answers")
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    assert ["answers", "distinct-1", "distinct-2", "BLEU", "words"] in rows
+    assert [row[0] for row in rows if row][2:6] == ["its", "people's", "always", "perplexity"]
+    found = json.loads(evaluate("--json").stdout)
+    assert len((tmp_path / "answers").read_text().splitlines()) == found["prompts"]
+    assert found["answers"][0]["distinct_2"] > found["answers"][2]["distinct_2"]
+
+
+def test_evaluate_takes_histories_with_answers_from_files(evaluate, tmp_path):
+    history = "Do you like tea in Rome?\tWhy do you ask?\tI am going to Rome."
+    (tmp_path / "source").write_text(f"{history}\n{history}\nDo you like rain in Oslo?\n")
+    (tmp_path / "reference").write_text("Yes, I like tea.\nNo.\nNo, never rain.\n")
+    files = ("--source", tmp_path / "source", "--reference", tmp_path / "reference")
+    found = json.loads(evaluate(*files, "--beam", "1", "--json").stdout)
+    assert found["prompts"] == 2
+    assert found["answers"][1]["bleu"] is None
+    with pytest.raises(SettingsError, match="--by-length has no effect on a run of the task chat"):
+        evaluate("--by-length")
