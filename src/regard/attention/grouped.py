@@ -1,12 +1,14 @@
 """Self-attention of language models: causal, with keys and values that groups of heads share."""
 
+from itertools import accumulate, pairwise
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, causal_mask, fused_attention
 from regard.attention.kv_cache import Ancestry, KVCache, attend_cached
-from regard.attention.multihead import AttentionHeads, merge_heads
+from regard.attention.multihead import AttentionHeads, StackedLinear, merge_heads, split_heads
 from regard.attention.positions import apply_rotary
 from regard.types import AttentionHook, Site
 
@@ -23,7 +25,7 @@ class GroupedSelfAttention(AttentionHeads):
         super().__init__(heads, dropout)
         self.kv_heads, self.rotary, self.head_width = kv_heads, rotary, width // heads
         self.scale = self.score.scale(self.head_width)
-        self.project = nn.Linear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
+        self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
     def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
@@ -31,9 +33,16 @@ class GroupedSelfAttention(AttentionHeads):
 
         `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings.
         """
-        stacked = torch.unflatten(self.project(x), -1, (-1, self.head_width)).transpose(1, 2)
         sizes = [self.heads, self.kv_heads, self.kv_heads]
-        queries, keys, values = torch.split(stacked, sizes, dim=1)
+        if (
+            x.is_cuda and torch.is_grad_enabled()
+        ):  # one product's gradients would be joined by copies
+            ends = [size * self.head_width for size in accumulate(sizes, initial=0)]
+            projected = (self.project(x, bounds) for bounds in pairwise(ends))
+            queries, keys, values = map(split_heads, projected, sizes)
+        else:
+            stacked = split_heads(self.project(x), sum(sizes))
+            queries, keys, values = torch.split(stacked, sizes, dim=1)
         if self.rotary:
             queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
         return queries, KeyValues(keys, values)

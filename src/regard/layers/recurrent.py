@@ -94,7 +94,7 @@ class RecurrentLayer(nn.Module):
         x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
         if mask is not None:
             x, weight = self._with_padding_gate(x, mask)
-        first = [h.to(x.dtype)[None] for h in hidden]  # each (1, B, D)
+        first = [h.to(x.dtype)[None].contiguous() for h in hidden]  # each (1, B, D)
         with torch.autocast(x.device.type, enabled=False):
             if self.weight_hr is not None:
                 return self._run_projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
