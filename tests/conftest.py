@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from caption_runs import train_captioner
 from chats import train_chat
 from regard.pipelines.translator import load
 from tiny import train_tiny
@@ -47,6 +48,14 @@ def words_run(tmp_path_factory):
 def chat_run(tmp_path_factory):
     """The folder of a chatbot."""
     return train_chat(tmp_path_factory.mktemp("runs") / "chat")
+
+
+def caption_run(tmp_path_factory):
+    """The folder of a captioner's run; the features of its pictures are in a cache of its own."""
+    folder = tmp_path_factory.mktemp("captions")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(folder / "cache"))
+        return train_captioner(folder / "run")
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from caption_runs import caption_recipe
 from forecasts import forecast_recipe
 from forks import Fork
 from regard.cli.main import command_app
@@ -157,6 +158,21 @@ def test_a_forecaster_killed_five_times_ends_as_if_it_had_not_been(tmp_path):
     assert run_here(file, "--out", whole).exit_code == 0
     preparing = [folder / name for name in (".lock", "data/series.csv")]
     for moment in (*(one.exists for one in preparing), *itertools.repeat(None, 3)):
+        args = ("--resume",) if (folder / "recipe.yaml").exists() else (file,)
+        kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, whole)
+
+
+@pytest.mark.parametrize("attention", ["soft", "hard"])
+def test_a_captioner_killed_ends_as_if_it_had_not_been(attention, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    file, whole, folder = tmp_path / "tiny.yaml", tmp_path / "whole", tmp_path / "run"
+    often = ("training.save_every=4", "training.moving_average=0.9")
+    recipe = caption_recipe("training.steps=40", f"model.attention={attention}", *often)
+    file.write_text(dump_recipe(recipe))
+    assert run_here(file, "--out", whole).exit_code == 0
+    for moment in ((folder / "data/train.jsonl").exists, None, None):
         args = ("--resume",) if (folder / "recipe.yaml").exists() else (file,)
         kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
     assert run_here("--resume", "--out", folder).exit_code == 0
