@@ -77,12 +77,14 @@ class CaptionTrainingSettings(TrainingSettings):
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """Share of each label that goes to all tokens of the vocabulary alike."""
     validation: CaptionValidationSettings = CaptionValidationSettings()
+    """When and how it is tried on held-out pictures."""
 
 
 class CaptionRecipe(TaskRecipe):
     """One run of a captioner: what it learns from, what it is, how it learns and is used."""
 
     task: Literal["caption"] = "caption"
+    """What is learned: to say what is to be seen on pictures."""
     corpus: CaptionCorpusSettings
     """What is learned from."""
     text: TokenizerSettings = TokenizerSettings(kind="whitespace", size=0, min_count=5)
