@@ -58,13 +58,6 @@ def test_a_text_read_in_parts_is_read_as_in_one_piece():
     torch.testing.assert_close(memory.cells, end.cells)
 
 
-def test_states_are_laid_out_as_the_kernel_for_gpus_demands():
-    network = model()
-    hidden = [h for layer in network._split(network.blank_memory(B)) for h in layer]
-    assert len(hidden) == 6
-    assert all(h.is_contiguous() for h in hidden)
-
-
 def test_prompts_of_unlike_length_are_each_read_to_their_end():
     network, prompt = model().eval(), tokens(length=4)
     lengths = torch.tensor([0, 4, 2])

@@ -165,10 +165,10 @@ class AwdLstm(Generator[Padded, LstmMemory, RecurrentState]):
         return penalty
 
     def _split(self, memory: LstmMemory) -> list[Hidden]:
-        """h and c of each layer, (B, D) each; contiguous, as cuDNN demands."""
+        """h and c of each layer, (B, D) each."""
         widths = [layer.width for layer in self.layers]
         kinds = (torch.split(x, widths, -1) for x in (memory.hidden, memory.cells))
-        return [(h.contiguous(), c.contiguous()) for h, c in zip(*kinds, strict=True)]
+        return list(zip(*kinds, strict=True))
 
     def _merge(self, states: Sequence[Hidden]) -> LstmMemory:
         hidden, cells = zip(*states, strict=True)
