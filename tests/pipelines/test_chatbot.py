@@ -12,9 +12,11 @@ from regard.engines.ctranslate2.exporter import require_exportable
 from regard.errors import RunError, SettingsError
 from regard.evaluation.perplexity import sequence_log_probs
 from regard.pipelines import translator as translation
-from regard.pipelines.chatbot import Chatbot, Conversation
+from regard.pipelines.chatbot import Chatbot
 from regard.recipes.prepared_data import load_data, prepare
 from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.train_run import train
+from tiny import Quiet
 
 TURNS = ["Do you like tea in Rome?", "Why do you ask?", "I am going to Rome."]
 HISTORY = "<user> Do you like tea in Rome? <assistant> Why do you ask? <user> I am going to Rome."
@@ -62,7 +64,7 @@ def test_training_reads_the_newest_tokens_too(tmp_path):
 
 def test_blank_lines_have_blank_answers(chatbot):
     assert [answer.text for answer in chatbot.translate(["", " \t\n"])] == ["", ""]
-    assert Conversation(chatbot).say(" ").text == ""
+    assert chatbot.conversation().say(" ").text == ""
 
 
 def test_attention_of_an_answer_has_the_speakers_among_its_words(chatbot):
@@ -88,7 +90,7 @@ def test_answers_are_chosen_by_mutual_information(chatbot):
 
 
 def test_a_conversation_remembers_until_it_is_reset(chatbot):
-    conversation = Conversation(chatbot)
+    conversation = chatbot.conversation()
     first = conversation.say("Do you like tea in Rome?")
     second = conversation.say("Why?")
     turns = ["Do you like tea in Rome?", first.text, "Why?", second.text]
@@ -102,7 +104,7 @@ def test_a_conversation_remembers_until_it_is_reset(chatbot):
 
 
 def test_a_conversation_does_not_repeat_itself(chatbot):
-    conversation = Conversation(chatbot)
+    conversation = chatbot.conversation()
     said = [conversation.say("Do you like tea in Rome?").text for _ in range(3)]
     assert len(set(said)) == 3
 
@@ -111,7 +113,7 @@ def test_the_seed_decides(chatbot):
     def say(seed):
         sampling = {"temperature": 3.0, "seed": seed}
         settings = search_settings(chatbot.settings, sampling=sampling)
-        return Conversation(chatbot, settings).say("Do you like tea in Rome?").text
+        return chatbot.conversation(settings).say("Do you like tea in Rome?").text
 
     assert say(1) == say(1)
     assert len({say(seed) for seed in range(4)}) > 1
@@ -174,3 +176,11 @@ def test_what_a_chatbot_needs(tmp_path, override, message):
 def test_samples_can_be_had_without_reranking(chatbot):
     settings = DecodingSettings(n_best=2, sampling=SamplingSettings(), rules={"max_length": 5})
     assert len(chatbot(HISTORY, settings=settings).candidates) == 2
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(chat_run, tmp_path):
+    folder, stops = RunFolder(tmp_path / "run"), iter([False] * 20 + [True])
+    recipe = chat_recipe(chat_run.parent / "chat.jsonl")
+    for stop in (lambda: next(stops), lambda: False):
+        train(recipe, folder, device=torch.device("cpu"), reporter=Quiet(), stop_requested=stop)
+    assert folder.weights("model").read_bytes() == RunFolder(chat_run).weights("model").read_bytes()

@@ -45,6 +45,10 @@ class Chatbot(Translator):
             for text in map(sanitize, texts)
         ]
 
+    def conversation(self, settings: DecodingSettings | None = None) -> "Conversation":
+        """A new conversation, with the search that the run has or the one given."""
+        return Conversation(self, settings)
+
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each history, as the first model reads it."""
         return [ids for text in texts for ids in self._tokenize(text, 0).parts or [[]]]

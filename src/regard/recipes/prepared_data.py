@@ -263,7 +263,9 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
             if name and name != "-" and os.path.exists(name):
                 stat = os.stat(name)
                 stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
-    return fingerprint(settings.model_dump_json(), *stats)
+    # without a group that runs of before did not have, whose data are the same
+    absent = {"dialogue"} if settings.dialogue is None else None
+    return fingerprint(settings.model_dump_json(exclude=absent), *stats)
 
 
 def _read_pairs(files: SplitFiles) -> Iterator[Pair]:

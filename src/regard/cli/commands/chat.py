@@ -57,8 +57,7 @@ def command(
     check_options(context, OPTION_RULES)
     chatbot = load(model, device=device, weights=weights)
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    settings = _settings(chatbot.settings, given, beam, candidates)
-    conversation = Conversation(chatbot, settings)
+    conversation = chatbot.conversation(_settings(chatbot.settings, given, beam, candidates))
     typed = sys.stdin.isatty()
     if typed:
         note(HELP_TEXT)
