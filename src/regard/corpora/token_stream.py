@@ -4,6 +4,7 @@ The file holds the ids end to end, as unsigned numbers of 16 or 32 bits, and beh
 `StreamFooter` in JSON, the length of that in 8 bytes, and `MAGIC`.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -15,7 +16,6 @@ from pydantic import NonNegativeInt, ValidationError
 from regard.atomic_io import atomic_file
 from regard.corpora.running_text import TextPart
 from regard.errors import CorpusError
-from regard.iterate import chunked
 from regard.json_files import describe_error
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, UNK
@@ -25,6 +25,8 @@ MAGIC = b"RegardTokens1\n"
 PARTS_PER_CHUNK = 4096  # parts tokenised at a time, with fewer characters than
 CHUNK_CHARACTERS = 1 << 22
 MAX_FOOTER = 1 << 16  # bytes
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class StreamCounts(Settings):
@@ -61,6 +63,14 @@ class EncodedPart(NamedTuple):
     counts: StreamCounts
 
 
+class _Line(NamedTuple):
+    """A line of a part, or all of a part that has no line end."""
+
+    text: str
+    begins_document: bool
+    ends_document: bool
+
+
 def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[EncodedPart]:
     """The ids of a text, part by part; an EOS follows the end of each document.
 
@@ -68,16 +78,22 @@ def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[E
     """
     begins = True  # whether the next part begins a document
     for chunk in _chunks(parts):
-        starts = [begins, *(part.ends_document for part in chunk[:-1])]
-        begins = chunk[-1].ends_document
-        texts = [part.text for part in chunk]
-        first = iter(tokenizer.encode([t for t, new in zip(texts, starts, strict=True) if new]))
-        others = [t for t, new in zip(texts, starts, strict=True) if not new]
+        lines: list[_Line] = []
+        for part in chunk:
+            texts = _LINE.findall(part.text) or [""]
+            last = len(texts) - 1
+            for number, text in enumerate(texts):
+                lines.append(
+                    _Line(text, begins and not number, part.ends_document and number == last)
+                )
+            begins = part.ends_document
+        first = iter(tokenizer.encode([line.text for line in lines if line.begins_document]))
+        others = [line.text for line in lines if not line.begins_document]
         later = iter(tokenizer.encode_continued(others) if others else ())
         ids: list[int] = []
-        for part, new in zip(chunk, starts, strict=True):
-            ids += next(first if new else later)
-            if part.ends_document:
+        for line in lines:
+            ids += next(first if line.begins_document else later)
+            if line.ends_document:
                 ids.append(EOS)
         array = np.array(ids, np.int64)
         yield EncodedPart(array, _count(chunk, array))
@@ -85,15 +101,15 @@ def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[E
 
 def _chunks(parts: Iterable[TextPart]) -> Iterator[list[TextPart]]:
     """Consecutive parts, limited in number and, all together, in characters."""
-    for some in chunked(parts, PARTS_PER_CHUNK):
-        chunk: list[TextPart] = []
-        size = 0
-        for part in some:
-            if chunk and size + len(part.text) > CHUNK_CHARACTERS:
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(part)
-            size += len(part.text)
+    chunk: list[TextPart] = []
+    size = 0
+    for part in parts:
+        size += len(part.text)
+        if chunk and (len(chunk) >= PARTS_PER_CHUNK or size > CHUNK_CHARACTERS):
+            yield chunk
+            chunk, size = [], len(part.text)
+        chunk.append(part)
+    if chunk:
         yield chunk
 
 
