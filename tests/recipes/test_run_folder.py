@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+from regard import manifest
 from regard.atomic_io import atomic_file
 from regard.errors import (
     DamagedError,
@@ -138,10 +140,19 @@ def test_a_run_from_before_manifests_is_noted_once_and_given_one(copied):
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(RunError, match=r"file/run: cannot be written: Not a directory"),
+        pytest.raises(StorageError, match=r"file/run: cannot be written: Not a directory"),
         RunFolder(tmp_path / "file" / "run").locked(),
     ):
         pass
+
+
+def test_a_disk_that_is_full_from_the_start(tmp_path, monkeypatch):
+    def fill(folder):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(manifest, "create_manifest", fill)
+    with pytest.raises(StorageError, match="run: the disk is full"):
+        RunFolder(tmp_path / "run").create()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +171,7 @@ def test_a_lock_that_is_no_file_of_its_own_is_not_written_to(tmp_path, put):
     (tmp_path / "other").write_text("kept")
     put(tmp_path / "run" / ".lock", tmp_path / "other")
     folder = RunFolder(tmp_path / "run")
-    with pytest.raises(RunError, match=r"\.lock: cannot be written: "), folder.locked():
+    with pytest.raises(StorageError, match=r"\.lock: cannot be written: "), folder.locked():
         pass
     assert not folder.in_use()
     assert (tmp_path / "other").read_text() == "kept"

@@ -149,7 +149,7 @@ class RunFolder:
         try:
             manifest.create_manifest(self.path)
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror}") from None
+            raise storage_error(self.path, error) from None
 
     def rebuild_manifest(self) -> None:
         """Write a new manifest of the files as they are now."""
@@ -170,7 +170,7 @@ class RunFolder:
             handle = open_regular(self.lock, os.O_RDWR)
         except OSError as error:
             path = self.lock if error.filename == str(self.lock) else self.path
-            raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+            raise storage_error(path, error) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -111,7 +111,7 @@ def verify(folder: Path) -> Verification:
         FileFinding(file, state, _remedy(file, state, folder, copies, expected.get(file, ())))
         for file, state in found.items()
     )
-    return Verification(folder, len(digests), tuple(findings))
+    return Verification(folder, len({*digests, *found}), tuple(findings))
 
 
 def _check_is_ours(folder: Path, names: Iterable[str]) -> None:

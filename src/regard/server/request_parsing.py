@@ -35,7 +35,7 @@ async def read_body(request: Request, service: Service, request_type: type[Reque
     with parsing_errors():
         if kind == JSON or (kind.startswith("application/") and kind.endswith("+json")):
             data = (await request.body()).removeprefix(UTF8_BOM)
-            payload = request_type.model_validate_json(data, strict=True)
+            payload = _parse_json(data, request_type)
         else:
             with parsing_errors("query string"):
                 query = parse_form(request.scope["query_string"])
@@ -55,6 +55,16 @@ async def read_body(request: Request, service: Service, request_type: type[Reque
             payload = request_type.model_validate(fields | query)
     service.access.authorize(request, payload.api_key)
     return payload
+
+
+def _parse_json(data: bytes, request_type: type[RequestT]) -> RequestT:
+    """The request in a body of JSON; a `UnicodeDecodeError` where it is not UTF-8."""
+    try:
+        return request_type.model_validate_json(data, strict=True)
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "json_invalid":
+            data.decode()
+        raise
 
 
 @contextmanager

@@ -29,14 +29,18 @@ def parse_number(value: Any) -> Any:
 
 
 NonNegativeCount = Annotated[NonNegativeInt, BeforeValidator(parse_number)]
-Format = Annotated[Literal["text", "html"], BeforeValidator(lambda value: value or "text")]
+Format = Annotated[
+    Literal["text", "html"], BeforeValidator(lambda value: "text" if value in (None, "") else value)
+]
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1)]
 OneOrMore = Annotated[
     Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
     Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
-UNION_TAGS = frozenset(["text", "texts", "silence", "flatten", "force"])
+UNION_TAGS = frozenset(
+    ["text", "texts", "silence", "flatten", "force", "constrained-int", "constrained-str"]
+)
 """Parts of pydantic's error locations that name a member of a union, not a field."""
 Source = Annotated[str, Field(description="The code of its language; auto finds out.")]
 Target = Annotated[str, Field(description="The code of the language to translate into.")]

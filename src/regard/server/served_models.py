@@ -19,6 +19,7 @@ from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
+from regard.settings import abbreviate
 
 
 class LanguageDirection(NamedTuple):
@@ -170,7 +171,8 @@ class Models:
         served = self._by_pair.get(LanguageDirection(source, target))
         if served is None:
             pairs = ", ".join(map(str, self._by_pair))
-            raise RequestError(400, f"{source}-{target} is not supported; this server has {pairs}")
+            asked = abbreviate(f"{source}-{target}")
+            raise RequestError(400, f"{asked} is not supported; this server has {pairs}")
         return served
 
     def training_texts(self, max_pairs: int) -> dict[str, list[str]]:

@@ -53,13 +53,13 @@ def test_the_table_of_head_costs(run, files):
 def test_a_pipe_is_told_how_far_it_is_before_the_table(monkeypatch):
     pipe, clock = io.StringIO(), iter([0.0, 0.0, 3.0, 6.0, 31.0, 40.0])
     monkeypatch.setattr(run_measurements.time, "monotonic", lambda: next(clock))
-    with run_measurements.AblationProgress(Console(file=pipe)) as progress:
+    with run_measurements.AblationProgress(500, console=Console(file=pipe)) as progress:
         for done in (0, 1, 2, 9, 10):
             progress.report(done, 10)
     assert pipe.getvalue().splitlines() == [
-        "removing heads: 0 of 10 translations",
-        "removing heads: 1 of 10 translations, about 27 seconds left",
-        "removing heads: 9 of 10 translations, about 3.4 seconds left",
+        "translating 500 sentences 10 times; --limit N takes fewer",
+        "1 of 10 translations, about 27 seconds left",
+        "9 of 10 translations, about 3.4 seconds left",
     ]
 
 

@@ -199,7 +199,7 @@ def test_a_full_disk(copied, monkeypatch):
 
     monkeypatch.setattr(exporter, "write_model", fill)
     native = load(copied, device="cpu")
-    assert "the disk is full" in native.remarks[0]
+    assert f"{copied / EXPORTS_FOLDER}: the disk is full" in native.remarks[0]
     assert list((copied / EXPORTS_FOLDER).iterdir()) == []
     assert len(native.translate(SENTENCES)) == 3
 

@@ -77,6 +77,10 @@ def test_the_search_tree_is_included_on_request(server):
         ({"changes": [{**SILENCE, "layer": 9}]}, "layer: cross attention of fr-en has 2"),
         ({"changes": [{**SILENCE, "head": 9}]}, "has 4, counted from 0"),
         ({"changes": [{"kind": "force", "target": 99, "source": 0}]}, "word 99 of the translation"),
+        (
+            {"changes": [{"kind": "force", "target": -1, "source": 0}]},
+            "changes.0.target must be at least 0, got -1",
+        ),
         ({"changes": [{"kind": "hum"}]}, "Invalid request: changes.0"),
         ({"changes": [SILENCE] * 65}, "Invalid request: changes"),
         ({"beam": 17}, "beam must be at most 16"),

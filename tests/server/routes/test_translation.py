@@ -191,6 +191,8 @@ def test_detected_languages_are_sorted_by_confidence(server):
         ({"q": ["x", None], **PAIR}, "Invalid request: q.1 must be a text, got None"),
         ({"q": [], **PAIR}, "Invalid request: q must hold 1 or more, got a list of 0"),
         ({"q": "x", **PAIR, "format": "pdf"}, "format must be 'text' or 'html', got 'pdf'"),
+        ({"q": "x", **PAIR, "format": []}, "format must be 'text' or 'html', got a list of 0"),
+        ({"q": "x", **PAIR, "source": "f" * 5000}, "… (5,003 characters) is not supported; this"),
         ({"q": "x", **PAIR, "alternatives": 99}, "alternatives must be at most 10"),
         ({"q": "x", **PAIR, "alternatives": -1}, "alternatives must be at least 0, got -1"),
         ({"q": "x", **PAIR, "alternatives": "²"}, "alternatives must be a whole number, got '²'"),
@@ -216,6 +218,13 @@ def test_malformed_json_gets_400(server, body):
     answer = server.post("/translate", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert "Invalid request" in answer.json()["error"]
+
+
+def test_json_in_latin_1_is_told_so(server):
+    body, headers = '{"q": "été"}'.encode("latin-1"), {"Content-Type": "application/json"}
+    answer = server.post("/translate", content=body, headers=headers)
+    wanted = "Invalid request: the body is not UTF-8, it has the byte 0xe9; send UTF-8"
+    assert (answer.status_code, answer.json()["error"]) == (400, wanted)
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/xml"])

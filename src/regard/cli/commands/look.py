@@ -224,7 +224,7 @@ def command(
         importance = head_importance.HeadImportanceSettings(
             parts=parts, tolerance=tolerance, tokenize=tokenize
         )
-        with run_measurements.AblationProgress() as progress:
+        with run_measurements.AblationProgress(len(texts.sources)) as progress:
             found = head_importance.measure_head_importance(
                 translator, *texts, importance, search=settings, progress=progress.report
             )

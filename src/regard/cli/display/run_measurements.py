@@ -47,10 +47,13 @@ class RunMeasurement(NamedTuple):
 
 
 class AblationProgress(LiveProgress):
-    """How many translations without some heads are done: a bar in a terminal, lines in a pipe."""
+    """How many translations of some sentences are done, each without some heads: a bar in a
+    terminal, lines in a pipe.
+    """
 
-    def __init__(self, console: Console = err) -> None:
+    def __init__(self, sentences: int, *, console: Console = err) -> None:
         super().__init__(*bar_columns(), console=console)
+        self._sentences = sentences
         self._task = self.add_task("removing heads")
         self._began = self._last_line = time.monotonic()
 
@@ -58,14 +61,18 @@ class AblationProgress(LiveProgress):
         """Called before each of `total` translations of all sentences, and at the end."""
         self.update(self._task, completed=done, total=total)
         now = time.monotonic()
-        is_due = done < 2 or now - self._last_line >= SECONDS_BETWEEN_LINES
-        if self.console.is_terminal or not is_due or done == total:
-            return
-        self._last_line = now
-        left = (now - self._began) / done * (total - done) if done else 0.0
-        time_left = f", about {format_seconds(left)} left" if done else ""
-        line = f"[dim]removing heads: {done} of {total} translations{time_left}[/dim]"
-        self.console.print(line, soft_wrap=True)
+        if done == 0:
+            sentences = f"{self._sentences:,} sentence{'s' if self._sentences > 1 else ''}"
+            self._say(f"translating {sentences} {total} times; --limit N takes fewer")
+        elif done < total and not self.console.is_terminal:
+            if done > 1 and now - self._last_line < SECONDS_BETWEEN_LINES:
+                return
+            self._last_line = now
+            left = format_seconds((now - self._began) / done * (total - done))
+            self._say(f"{done} of {total} translations, about {left} left")
+
+    def _say(self, line: str) -> None:
+        self.console.print(f"[dim]{line}[/dim]", soft_wrap=True)
 
 
 def show_positions(translator: Translator, length: int) -> RunMeasurement:

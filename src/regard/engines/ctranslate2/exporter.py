@@ -178,7 +178,7 @@ def _write(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> Ex
             run.model, run.recipe.model, folder, precision=precision, positions=num_positions
         )
     except OSError as error:
-        raise storage_error(folder / MODEL_FILE, error) from error
+        raise storage_error(folder.parent, error) from error  # `folder` is temporary
     save_tokenizers(run.tokenizers, folder)
     card = ExportCard(
         engine=f"ctranslate2 {ctranslate2.__version__}",
