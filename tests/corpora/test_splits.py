@@ -141,7 +141,7 @@ def test_a_small_corpus_gets_small_splits():
     notes = []
     found = cut(PAIRS[:50], valid=1000, test=3, notes=notes)
     assert (len(found["valid"]), len(found["test"]), len(found["train"])) == (5, 3, 42)
-    assert notes == ["mine: valid holds 5 of 50 pairs; 1000 were asked"]
+    assert notes == ["mine: valid holds 5 of 50 pairs; 1,000 were asked"]
 
 
 def test_ten_pairs_are_enough():

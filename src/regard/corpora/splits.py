@@ -160,7 +160,7 @@ def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) ->
             raise CorpusError(f"{name}: no source sentence was found for {split}; {_ADVICE}")
         if choice.total < asked:
             notes.append(
-                f"{name}: {split} holds {choice.total} of {total} pairs; {asked} were asked"
+                f"{name}: {split} holds {choice.total:,} of {total:,} pairs; {asked:,} were asked"
             )
     return notes
 

@@ -49,7 +49,7 @@ def test_a_count_agrees_with_the_search():
 
 def test_what_was_cut_is_told_with_what_to_set():
     assert str(report_truncation([3], [9], RuleSettings())) == ""
-    assert str(report_truncation([3], [9], RuleSettings(), 1)) == "1 answers were cut at the limit"
+    assert str(report_truncation([3], [9], RuleSettings(), 1)) == "1 answer was cut at the limit"
     sentences = str(report_truncation([3, 3], [9, 150], RuleSettings(), 2))
     assert sentences.startswith(
         "1 of 2 references (50.0%) are longer than answers may be and 2 answers"

@@ -83,7 +83,8 @@ class TruncationReport(NamedTuple):
                 f"({self.references / self.pairs:.1%}) are longer than answers may be"
             )
         if self.answers:
-            sentences.append(f"{self.answers:,} answers were cut at the limit")
+            cut = "1 answer was" if self.answers == 1 else f"{self.answers:,} answers were"
+            sentences.append(f"{cut} cut at the limit")
         if not sentences:
             return ""
         advice = f"; decoding.rules of {{{self.fitting}}} would fit them" if self.references else ""
