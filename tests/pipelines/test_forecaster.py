@@ -98,7 +98,7 @@ def test_series_that_cannot_be_forecast(plain, numbers, message):
 
 def test_fewer_numbers_than_were_trained_with_are_noted(plain):
     assert plain([1, 2]).notes == ()
-    assert "1 numbers are fewer than the 2" in plain([1]).notes[0]
+    assert "1 time steps are fewer than the 2" in plain([1]).notes[0]
 
 
 def test_several_columns(tmp_path):

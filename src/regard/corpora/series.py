@@ -24,6 +24,8 @@ TUTORIAL_SEED = 13
 """Of the split in the lectures' source, https://machinelearningmastery.com/
 adding-a-custom-attention-layer-to-recurrent-neural-network-in-keras."""
 
+GENERATED_SERIES = {"fibonacci": "1, 2, 3, 5, 8, …: the series of numbers of the lectures"}
+"""Name -> what it is."""
 Scaling = Literal["minmax", "window-maxabs", "window-minmax"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 

@@ -204,8 +204,8 @@ class Forecaster:
         corpus = self.task.recipe.corpus
         if len(given) < corpus.shortest_window:
             return (
-                f"{len(given)} numbers are fewer than the {corpus.shortest_window} that the model "
-                "was trained with at the least",
+                f"{len(given)} time steps are fewer than the {corpus.shortest_window} that the "
+                "model was trained with at the least",
             )
         return ()
 

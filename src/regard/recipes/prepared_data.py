@@ -46,6 +46,7 @@ from regard.recipes.auto_choices import (
     resolve_tokens,
 )
 from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
+from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.settings import Settings
@@ -248,7 +249,8 @@ def _dropped_text(report: CleaningReport) -> str:
 def load_data(folder: RunFolder) -> PreparedData:
     """The data that a run was trained on."""
     saved = folder.data / PREPARED_FILE
-    if not saved.exists():
+    other_task = run_task_name(folder.path) not in (TRANSLATION, CHAT)
+    if other_task or not saved.exists():
         folder.load_recipe()  # raises an error of its own if there is no run at all
         raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
     data = load_json(saved, PreparedData, advice="train again in another folder")

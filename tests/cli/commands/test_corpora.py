@@ -7,6 +7,7 @@ from regard.cli.commands.corpora import app
 from regard.corpora.build import CORPORA
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import TEXTS
+from regard.corpora.series import GENERATED_SERIES
 from regard.errors import SettingsError
 
 FEW = ("--set", "corpus.generated.train=50")
@@ -22,7 +23,7 @@ def test_the_list_names_every_corpus(monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "300")
     lines = run().output.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == [*CORPORA, *TEXTS]
+    assert [line.split()[0] for line in lines] == [*CORPORA, *TEXTS, *GENERATED_SERIES]
     here = {line.split()[0]: line for line in lines}
     assert here["travel"].rstrip().endswith("made when asked for")
     assert here["multi30k"].rstrip().endswith(str(tmp_path / "multi30k"))
@@ -33,7 +34,7 @@ def test_the_list_for_a_machine(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     rows = {row["name"]: row for row in json.loads(run("--json").output)}
-    assert [*rows] == [*CORPORA, *TEXTS]
+    assert [*rows] == [*CORPORA, *TEXTS, *GENERATED_SERIES]
     assert rows["multi30k"]["here"] is None
 
 

@@ -34,7 +34,7 @@ def test_a_line_in_is_a_line_out(run):
     lines = shown.stdout.splitlines()
     assert [bool(line) for line in lines] == [True, False, True, False, True]
     assert "line 4: time step 1: expected a number, and 'x' is not a number" in shown.stderr
-    assert "line 5: 1 numbers are fewer than the 2" in shown.stderr
+    assert "line 5: 1 time steps are fewer than the 2" in shown.stderr
 
 
 def test_files_and_json(run, tmp_path):
@@ -77,3 +77,24 @@ def test_evaluate_measures_the_run_again(run):
     with open(f"{run}/scores.json") as file:
         assert found == json.load(file)
     assert "mse of the last number" in call("evaluate", run).stdout
+
+
+def test_commands_for_pairs_say_that_it_is_none(run, tmp_path):
+    for name, *args in (
+        ("translate", run),
+        ("bench", run),
+        ("align", run),
+        ("doctor", "fibonacci"),
+    ):
+        with pytest.raises(SettingsError, match="its task is forecast, and this needs translation"):
+            call(name, *args, given="")
+    with pytest.raises(SettingsError, match="its task is forecast, which does not learn from pair"):
+        call("train", "fibonacci", "--data", "pairs.tsv", "--out", tmp_path / "run")
+
+
+def test_the_series_is_among_the_corpora():
+    assert "fibonacci" in call("corpora").stdout
+    window, behind = call("corpora", "show", "fibonacci", "-n", 1).stdout.rstrip().split("\t")
+    numbers = [float(number) for number in window.split()]
+    assert len(numbers) == 20
+    assert float(behind) == pytest.approx(sum(numbers[-2:]), rel=1e-4)

@@ -22,12 +22,20 @@ from regard.corpora.running_text import (
     TextPart,
     read_splits,
 )
+from regard.corpora.series import (
+    GENERATED_SERIES,
+    SeriesSettings,
+    build_series,
+    split_targets,
+)
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.recipes.paths import CHAT
 from regard.recipes.recipe_files import make_recipe
 
 CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}
+
+MADE_HERE = "made when asked for"
 
 app = Typer(invoke_without_command=True, add_completion=False)
 
@@ -41,6 +49,7 @@ def command(context: Context, json: shared_options.Json = False) -> None:
         return
     found = [(name, entry.about, _find_corpus(name)) for name, entry in CORPORA.items()]
     found += [(str(name), known.about, _find_text(name)) for name, known in TEXTS.items()]
+    found += [(name, about, MADE_HERE) for name, about in GENERATED_SERIES.items()]
     if json:
         print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
@@ -54,7 +63,7 @@ def command(context: Context, json: shared_options.Json = False) -> None:
 def _find_corpus(name: str) -> str | None:
     """Where the corpus is; None: it is not on this machine."""
     if CORPORA[name].group == "generated":
-        return "made when asked for"
+        return MADE_HERE
     own = CORPORA[name].folder or name
     folders = (folder / own for folder in (data_folder(), cache_folder()) if folder)
     return next((str(folder) for folder in folders if folder.is_dir()), None)
@@ -78,7 +87,8 @@ def show(
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Print pairs of a corpus, source and target separated by a tab; or lines of a text.
+    """Print pairs of a corpus, source and target separated by a tab; or lines of a text; or windows
+    of a series.
 
     Examples:
 
@@ -91,6 +101,11 @@ def show(
         if gold or settings:
             raise SettingsError(f"{name} is a running text: leave out --gold and --set")
         _show_text(cast(TextName, name), cast(SplitName, split), lines, as_json=json)
+        return
+    if name in GENERATED_SERIES:
+        if gold or settings:
+            raise SettingsError(f"{name} is a series of numbers: leave out --gold and --set")
+        _show_series(name, cast(SplitName, split), lines, as_json=json)
         return
     entry = CORPORA.get(name)
     others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
@@ -115,6 +130,18 @@ def _show_text(name: TextName, split: SplitName, lines: int, *, as_json: bool) -
     for line in islice(shown, lines or None):
         print_json({"line": line}) if as_json else print(line)
     note(f"{name}. {TEXTS[name].origin}")
+
+
+def _show_series(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
+    """Print windows of a series, and the numbers behind them."""
+    settings = SeriesSettings.model_validate({"name": name})
+    series = build_series(settings)
+    numbers = series.values[:, 0].tolist()
+    for target in split_targets(settings, series)[split][: lines or None].tolist():
+        window = [f"{number:g}" for number in numbers[target - settings.window : target]]
+        row = {"window": " ".join(window), "next": f"{numbers[target]:g}"}
+        print_json(row) if as_json else print("\t".join(row.values()))
+    note(f"{name}: {GENERATED_SERIES[name]}")
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:

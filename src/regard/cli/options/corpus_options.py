@@ -9,6 +9,7 @@ from typer import Option
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
+from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 
@@ -125,6 +126,11 @@ def recipe_with_corpus(name: str, corpus: Mapping[str, Any] | None, overrides: l
         return load_recipe(name, overrides)
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
+    if (task := raw.get("task", TRANSLATION)) not in (TRANSLATION, CHAT):
+        raise SettingsError(
+            f"{file.name}: its task is {task}, which does not learn from pairs: leave out the "
+            f"files, and set those of its corpus with --set; see: regard recipes show {name}"
+        )
     kept = ("cleaning", "split", "dialogue") if "train" in corpus else ()
     given = raw.get("corpus")
     own = {key: given[key] for key in kept if key in given} if isinstance(given, dict) else {}
