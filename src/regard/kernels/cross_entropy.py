@@ -9,8 +9,9 @@ IGNORE_INDEX = -100
 """The label of a row that does not count, as in torch."""
 MAX_WHOLE_ROW = 1 << 15
 """Rows of at most so many logits are read once, and held in registers; longer ones twice."""
-BLOCK = 4096
-"""Logits that a program handles at a time in longer rows."""
+BLOCK, BLOCK_WARPS = 2048, 16
+"""Logits that a program handles at a time in longer rows, and its warps: of 20 combinations the
+fastest for 50,257 logits on an H200 (504 microseconds for 5,248 rows; 4096 with 8 take 841)."""
 
 
 def cross_entropy_and_grad_(
@@ -27,7 +28,7 @@ def cross_entropy_and_grad_(
     cols = next_power_of_two(size)
     kernel, warps = "whole_row", max(4, cols // 2048)
     if size > MAX_WHOLE_ROW:
-        kernel, cols, warps = "row_in_blocks", BLOCK, 8
+        kernel, cols, warps = "row_in_blocks", BLOCK, BLOCK_WARPS
     launch(
         "cross_entropy", kernel, (rows,), logits, labels.contiguous(), losses, nll,
         logits.stride(0), size, smoothing, IGNORE_INDEX, COLS=cols, num_warps=warps, on=logits,
