@@ -31,6 +31,13 @@ def python(code, **options):
     )
 
 
+def test_a_negative_number_is_no_option():
+    with pytest.raises(RunError, match="no-such-run: no such folder"):
+        CliRunner().invoke(
+            main.app, ["forecast", "no-such-run", "-1", "-2.5"], catch_exceptions=False
+        )
+
+
 @pytest.fixture
 def command(monkeypatch):
     """Puts a function in the place of every command."""

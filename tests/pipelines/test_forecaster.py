@@ -101,6 +101,13 @@ def test_fewer_numbers_than_were_trained_with_are_noted(plain):
     assert "1 time steps are fewer than the 2" in plain([1]).notes[0]
 
 
+def test_numbers_that_the_scale_of_the_series_cannot_tell_apart_are_noted(tmp_path):
+    path = train_forecaster(tmp_path / "run", "corpus.scaling=minmax", "training.steps=2")
+    forecaster = regard.load(path, device="cpu")
+    assert "these numbers are all alike" in forecaster([1, 2, 3]).notes[0]
+    assert forecaster(forecaster.task.series.values[-6:]).notes == ()
+
+
 def test_several_columns(tmp_path):
     table = tmp_path / "own.csv"
     table.write_text("\n".join(["a,b", *(f"{n},{60 - n}" for n in range(60))]))

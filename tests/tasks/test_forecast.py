@@ -5,6 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import regard
 from forecasts import Quiet, forecast_recipe, train_forecaster, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.errors import CorpusError, RunError, SettingsError
@@ -72,6 +73,15 @@ def test_recipes_of_the_shelf_have_the_lectures_parameters_in_their_file(name, t
     path = train_recipe(load_any_recipe(name, ["training.steps=1"]), tmp_path / name)
     weights = load_file(path / "model.safetensors")
     assert sum(tensor.numel() for tensor in weights.values()) == SHELF[name]
+
+
+@pytest.mark.slow
+def test_the_recipe_forecasts_13_within_a_hundredth(tmp_path):
+    path = train_recipe(load_any_recipe("fibonacci-attention"), tmp_path / "run")
+    forecaster = regard.load(path, device="cpu")
+    for size in (1, 1e-9, 1e100):
+        found = forecaster([size * number for number in (1, 1, 2, 3, 5, 8)]).value
+        assert abs(found / (13 * size) - 1) < 0.01
 
 
 def test_a_table_is_kept_in_the_run(tmp_path):

@@ -24,6 +24,7 @@ from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import AttentionHook, Series
 
+INVISIBLE_SPREAD = 1e-6  # scaled numbers that lie no farther apart are all alike to a model
 DOCUMENT_VERSION = 1  # the format's version
 Row = float | Sequence[float]  # the numbers of a time step
 
@@ -202,6 +203,15 @@ class Forecaster:
 
     def _notes(self, given: Numbers) -> tuple[str, ...]:
         corpus = self.task.recipe.corpus
+        window = self.task.windows.last(given)
+        scaled = window.values[window.mask]  # (S, F)
+        spread = np.ptp(scaled, axis=0).max()
+        if corpus.scaling == "minmax" and len(scaled) > 1 and spread < INVISIBLE_SPREAD:
+            low, high = self.task.series.values.min(), self.task.series.values.max()
+            return (
+                f"in the scale of the series, from {low:.3g} to {high:.3g}, these numbers are all "
+                "alike; a model trained with corpus.scaling window-maxabs can tell them apart",
+            )
         if len(given) < corpus.shortest_window:
             return (
                 f"{len(given)} time steps are fewer than the {corpus.shortest_window} that the "
