@@ -96,9 +96,10 @@ class RuleSettings(Settings):
 class RerankingSettings(Settings):
     """How an answer is chosen among candidates by its mutual information with the source.
 
-    It is the one with the largest log p(T|S) - λ log p(T) + γ |T| (Li et al. 2016, equations 9 and
-    15), where p(T) is what the model gives T behind an empty source: an answer that is likely
-    whatever was said counts for less. A model has to be trained with empty sources too.
+    It is the one with the largest log p(T|S) - λ log p(T) + γ |T| (MMI-antiLM of Li et al. 2016,
+    here of whole candidates, not within the search), where p(T) is what the model gives T behind an
+    empty source: an answer that is likely whatever was said counts for less. A model has to be
+    trained with empty sources too.
     """
 
     candidates: int = Field(default=16, ge=2, le=1000)
