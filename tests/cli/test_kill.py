@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from caption_runs import caption_recipe
 from forecasts import forecast_recipe
 from forks import Fork
+from languages import RECIPES as LANGUAGE_RECIPES
+from languages import language_recipe
 from regard.cli.main import command_app
 from regard.errors import RunError, StorageError
 from regard.recipes.recipe_files import dump_recipe
@@ -276,3 +278,18 @@ def test_a_full_disk(recipe, unbroken, small_disk):
     assert enlarge()
     assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, unbroken)
+
+
+@pytest.mark.parametrize("name", LANGUAGE_RECIPES)
+def test_a_language_model_killed_twice_ends_as_if_it_had_not_been(name, tmp_path):
+    often = {"steps": 40, "save_every": 4, "validation": {"every": 10}}
+    raw = LANGUAGE_RECIPES[name]["training"] | often
+    path = tmp_path / "language.yaml"
+    path.write_text(dump_recipe(language_recipe(name, tmp_path, training=raw)))
+    assert run_here(path, "--out", tmp_path / "whole").exit_code == 0
+    folder = tmp_path / "run"
+    for number in range(2):
+        args = (path, "--resume") if number else (path,)
+        kill(folder, args, new_checkpoint(folder), pause=0.02)
+    assert run_here(path, "--resume", "--out", folder).exit_code == 0
+    assert_same(folder, tmp_path / "whole")

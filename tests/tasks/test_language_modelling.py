@@ -6,56 +6,16 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from languages import RECIPES, TRAINING, language_recipe
 from regard.batching.sampler import StreamPosition
 from regard.batching.shuffled_windows import shuffled_windows
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
-from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run, train_task
 from regard.tasks.bidirectional_language import both_ways, one_way
 from regard.training.checkpoints import load_weights
 
-TEXT = "".join(f"the cat {n % 7} sat on the mat {n % 3} .\n" for n in range(60))
-TRAINING = {
-    "steps": 12,
-    "batch_size": 3,
-    "window": 8,
-    "precision": "float32",
-    "schedule": {"shape": "constant", "warmup": 0},
-    "validation": {"every": 4},
-    "save_every": 5,
-    "log_every": 4,
-}
-SGD = {"kind": "sgd", "learning_rate": 5.0, "clip_norm": 0.25}
-RECIPES = {
-    "gpt": {
-        "task": "language-model",
-        "text": {"kind": "characters", "size": 0},
-        "model": {"family": "gpt", "layers": 1, "width": 8, "heads": 2, "context": 8},
-        "training": TRAINING,
-    },
-    "awd-lstm": {
-        "task": "language-model",
-        "text": {"kind": "whitespace", "size": 0},
-        "model": {"family": "awd-lstm", "layers": 2, "width": 6, "units": 8},
-        "training": TRAINING
-        | {"optimizer": SGD, "vary_window": True, "nonmonotone_average": 1, "batch_size": 2},
-    },
-    "elmo": {
-        "task": "bidirectional-language-model",
-        "text": {"kind": "whitespace", "size": 0},
-        "model": {
-            "family": "elmo",
-            "width": 6,
-            "units": 8,
-            "character_width": 4,
-            "filters": [[1, 3], [2, 4]],
-            "max_characters": 8,
-        },
-        "training": TRAINING,
-    },
-}
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 
 
@@ -75,14 +35,6 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def recipe(name, tmp_path, **changed):
-    text = tmp_path / "text.txt"
-    text.write_text(TEXT)
-    corpus = {"train": str(text), "test_share": 0.1, "documents": "line"}
-    raw = {"name": name, "corpus": corpus, **RECIPES[name], **changed}
-    return make_any_recipe(raw, [], where="test")
-
-
 def train(plain, path, *, stop_after=None):
     steps = iter(range(1, 1000))
     return train_task(
@@ -96,7 +48,7 @@ def train(plain, path, *, stop_after=None):
 
 @every_recipe
 def test_stopped_and_resumed_equals_unbroken(name, tmp_path):
-    plain = recipe(name, tmp_path)
+    plain = language_recipe(name, tmp_path)
     train(plain, tmp_path / "whole")
     for stop in (1, 6):
         assert train(plain, tmp_path / "broken", stop_after=stop).step == (1 if stop == 1 else 7)
@@ -107,7 +59,7 @@ def test_stopped_and_resumed_equals_unbroken(name, tmp_path):
 
 @every_recipe
 def test_a_trained_run_is_evaluated_as_it_was_validated(name, tmp_path):
-    plain = recipe(name, tmp_path)
+    plain = language_recipe(name, tmp_path)
     train(plain, tmp_path / "run")
     run = load_task_run(tmp_path / "run", plain.task, device=torch.device("cpu"))
     found = run.task.evaluate(run.model, run.task.held_out())
@@ -119,14 +71,14 @@ def test_a_trained_run_is_evaluated_as_it_was_validated(name, tmp_path):
 
 
 def test_a_missing_file_is_said(tmp_path):
-    plain = recipe("gpt", tmp_path, corpus={"train": str(tmp_path / "none.txt")})
+    plain = language_recipe("gpt", tmp_path, corpus={"train": str(tmp_path / "none.txt")})
     with pytest.raises(CorpusError, match=r"none.txt: no such file"):
         train(plain, tmp_path / "run")
 
 
 def test_windows_that_vary_are_for_models_that_carry_their_memory(tmp_path):
     with pytest.raises(SettingsError, match=r"vary_window is for a model that carries its memory"):
-        recipe("gpt", tmp_path, training=TRAINING | {"vary_window": True})
+        language_recipe("gpt", tmp_path, training=TRAINING | {"vary_window": True})
 
 
 def test_both_ways_ask_what_follows_and_what_precedes():
@@ -145,7 +97,7 @@ def test_both_ways_ask_what_follows_and_what_precedes():
 
 
 def test_a_recurrent_language_model_continues_prompts_of_unlike_length(tmp_path):
-    train(recipe("awd-lstm", tmp_path), tmp_path / "run")
+    train(language_recipe("awd-lstm", tmp_path), tmp_path / "run")
     prompts = ["the cat", "", "the cat 3 sat on"]
     asked = [str(tmp_path / "run"), *prompts, "--max-tokens", "5", "--seed", "2"]
     found = CliRunner().invoke(command_app("complete"), asked)
