@@ -19,13 +19,14 @@ Stop = Literal["safe", "size", "limit"]
 Normalise = Literal["power", "gnmt"]
 Excluded = Literal["spread", "lost"]
 
+MAX_BEAM = 1000  # hypotheses
 MIN_COUNTED_LENGTH = 4  # of a sentence in a budget: its hypotheses have logits, however short
 
 
 class BeamSettings(Settings):
     """How a beam search runs and ranks."""
 
-    size: int = Field(default=5, ge=1, le=1000)
+    size: int = Field(default=5, ge=1, le=MAX_BEAM)
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
     """Exponent alpha of what a log-probability is divided by: more favours longer answers; 0

@@ -242,7 +242,7 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
         (("--without", "0.9"), "head: cross attention of .* has 4, counted from 0; got 9"),
         (("--layer", "5"), "layer: cross attention has 2, counted from 0; got 5"),
         (("--head", "5"), "head: cross attention has 4, counted from 0; got 5"),
-        (("--n-best", "3", "--beam", "2"), "--n-best 3 asks for more translations than --beam 2"),
+        (("--n-best", "3", "--beam", "2"), "--n-best 3 asks for more answers than --beam 2"),
         (("--png", "a.svg"), r"--png a\.svg: the file's name should end in \.png"),
         (("--svg", "a.png"), r"--svg a\.png: the file's name should end in \.svg"),
     ],

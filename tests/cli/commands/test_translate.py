@@ -203,9 +203,10 @@ def test_other_weights(run):
         (("--top-k", "2"), "--top-k goes with --sample"),
         (("--seed", "2"), "--seed goes with --sample"),
         (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
+        (("--n-best", "1001"), "--n-best 1001: a beam keeps at most 1,000: lower it"),
         (
             ("--beam", "2", "--n-best", "3"),
-            "--n-best 3 asks for more translations than --beam 2 keeps: raise --beam or lower --n",
+            "--n-best 3 asks for more answers than --beam 2 keeps: raise --beam or lower --n",
         ),
     ],
 )
@@ -214,7 +215,9 @@ def test_options_that_do_not_go_together(run, args, message):
         run(*args)
 
 
-@pytest.mark.parametrize("args", [("--beam", "0"), ("--top-p", "2"), ("--n-best", "x")])
+@pytest.mark.parametrize(
+    "args", [("--beam", "0"), ("--beam", "1001"), ("--top-p", "2"), ("--n-best", "x")]
+)
 def test_options_out_of_range_are_refused(run, args):
     shown = run(*args)
     assert shown.exit_code == 2

@@ -11,7 +11,7 @@ from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import OptionRule, check_options, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.decoding.settings import DecodingSettings, RerankingSettings, search_settings
+from regard.decoding.settings import MAX_BEAM, DecodingSettings, RerankingSettings, search_settings
 from regard.pipelines.answer import Answer
 from regard.pipelines.chatbot import Conversation, load
 
@@ -29,7 +29,9 @@ def command(
     top_k: int | None = option("Sample from the K likeliest tokens alone.", min=1),
     top_p: float | None = option("Sample from the likeliest that make up P.", min=0.0, max=1.0),
     seed: int | None = option("What decides between equals: another gives other answers.", min=0),
-    beam: int | None = option("Search for the likeliest answer instead of sampling.", min=1),
+    beam: int | None = option(
+        "Search for the likeliest answer instead of sampling.", min=1, max=MAX_BEAM
+    ),
     candidates: int | None = option(
         "Answers to choose from by mutual information with what was said; 1 takes the first.",
         min=1,

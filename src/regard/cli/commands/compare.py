@@ -28,6 +28,7 @@ from regard.comparison.plan import (
 from regard.comparison.plots import plot_by_length, plot_quality_cost
 from regard.comparison.results import ComparisonResults, aggregate_results
 from regard.comparison.table import format_report
+from regard.decoding.settings import MAX_BEAM
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
@@ -75,7 +76,7 @@ def command(
     skip_bad: corpus_options.SkipBad = False,
     settings: shared_options.Settings = None,
     beam: int | None = option(
-        f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}.", min=1
+        f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}.", min=1, max=MAX_BEAM
     ),
     tokenize: TokenizerChoice = option(
         "How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "

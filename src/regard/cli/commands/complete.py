@@ -6,9 +6,9 @@ from typer import Argument
 
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import flag, option
+from regard.cli.options.shared_options import check_n_best, flag, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.decoding.settings import DecodingSettings, search_settings
+from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
 from regard.pipelines.completer import DEFAULT_MAX_TOKENS, Completer, Completion, load
 
@@ -32,6 +32,7 @@ def command(
         "Search the likeliest continuation with so many hypotheses, instead of drawing one; 1 is "
         "greedy search.",
         min=1,
+        max=MAX_BEAM,
     ),
     stream: bool = flag("--stream", "Print the text of one prompt while it grows."),
     weights: shared_options.Weights = "model",
@@ -48,6 +49,7 @@ def command(
         regard complete runs/shakespeare "To be" --beam 5 --max-tokens 50 --json
         regard complete runs/shakespeare < prompts.txt
     """
+    check_n_best(n_best, beam, sampled=beam is None)
     completer = load(model, device=device, weights=weights)
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = {name: value for name, value in given.items() if value is not None}

@@ -101,7 +101,7 @@ def command(
     """
     document_format = _document_format(kind, file)
     check_options(context, OPTION_RULES)
-    check_n_best(n_best, beam)
+    check_n_best(n_best, beam, sampled=sample)
     if document_format is not None:
         _check_document_options(document_format, file, context.params)
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
+from regard.decoding.settings import MAX_BEAM
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.pipelines.translator import EngineChoice
@@ -42,7 +43,8 @@ Out = Annotated[
     Path | None, Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME.")
 ]
 Beam = Annotated[
-    int | None, Option(min=1, help="Hypotheses kept at each step; 1 is greedy search.")
+    int | None,
+    Option(min=1, max=MAX_BEAM, help="Hypotheses kept at each step; 1 is greedy search."),
 ]
 Engine = Annotated[
     EngineChoice,
@@ -153,10 +155,14 @@ def require_options(context: Context, known: str, why: str) -> None:
         )
 
 
-def check_n_best(n_best: int | None, beam: int | None) -> None:
-    """Raise an error if a beam was given that keeps fewer hypotheses than are to be shown."""
+def check_n_best(n_best: int | None, beam: int | None, *, sampled: bool = False) -> None:
+    """Raise an error if more answers are to be shown than the beam that is given can keep, or any
+    beam; there may be more samples.
+    """
     if n_best is not None and beam is not None and n_best > beam:
         raise SettingsError(
-            f"--n-best {n_best} asks for more translations than --beam {beam} keeps: raise --beam "
-            "or lower --n-best"
+            f"--n-best {n_best} asks for more answers than --beam {beam} keeps: raise --beam or "
+            "lower --n-best"
         )
+    if n_best is not None and n_best > MAX_BEAM and not sampled:
+        raise SettingsError(f"--n-best {n_best}: a beam keeps at most {MAX_BEAM:,}: lower it")
