@@ -50,6 +50,7 @@ def chat_run(tmp_path_factory):
     return train_chat(tmp_path_factory.mktemp("runs") / "chat")
 
 
+@pytest.fixture(scope="session")
 def caption_run(tmp_path_factory):
     """The folder of a captioner's run; the features of its pictures are in a cache of its own."""
     folder = tmp_path_factory.mktemp("captions")

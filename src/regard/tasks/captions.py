@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -23,7 +23,7 @@ from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
 from regard.corpora.corpus import SplitName
 from regard.corpora.download import cache_folder
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import CorpusError, RunError
+from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.metrics import METRICS
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
@@ -308,10 +308,12 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
         return Evaluation(split, {**numbers, "perplexity": measured.value}, notes)
 
     def compare(
-        self, model: AnyCaptioner, other: "CaptionTask", its_model: AnyCaptioner, split: SplitName
+        self, model: AnyCaptioner, other: Self, its_model: AnyCaptioner, split: SplitName
     ) -> list[Comparison]:
         """Paired bootstrap tests of the captions of `model` against those of another run."""
         ours, references = self.answers(model, split, self.recipe.decoding)
+        if other.captions(split) != self.captions(split):
+            raise SettingsError(f"--against: {other.folder} has other {split} pictures or captions")
         theirs, _ = other.answers(its_model, split, other.recipe.decoding)
         return compare(theirs, ours, references, _score_settings())
 

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
+from regard.errors import SettingsError
+from regard.evaluation.scores import Comparison
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 from regard.training.loop import TrainingSettings, TrainingTask
@@ -77,6 +79,14 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:
         """The numbers of a trained model on a split."""
+
+    def compare(
+        self, model: ModelT, other: Self, its_model: ModelT, split: SplitName
+    ) -> list[Comparison]:
+        """Paired tests of a model against that of an `other` run of the task, on a split of this
+        one; a `SettingsError` where a task has none.
+        """
+        raise SettingsError(f"--against: there is no test of two runs of {self.recipe.task}")
 
     @abstractmethod
     def summary(self) -> dict[str, str]:

@@ -95,3 +95,7 @@ def test_evaluating_a_captioner(caption_run, monkeypatch):
     found = json.loads(run(evaluate, caption_run, "--json").stdout)
     assert found["split"] == "test"
     assert found["BLEU-1"] > 0
+    assert "against" not in found
+    shown = run(evaluate, caption_run, "--against", caption_run)
+    assert "paired bootstrap" in shown.stdout
+    assert "CIDEr-D" in shown.stdout

@@ -43,7 +43,7 @@ from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.task_run import load_task_run
 
-TRANSLATOR_OPTIONS = "against ensemble unknown lowercase by_length engine precision"
+TRANSLATOR_OPTIONS = "ensemble unknown lowercase by_length engine precision"
 TEXT_OPTIONS = "source reference beam tokenize output"  # that a chatbot has, too
 
 
@@ -185,17 +185,24 @@ def _evaluate_task(context: Context, task: str) -> None:
     """Evaluate a run of another task on its own held-out data."""
     refuse_options(context, TRANSLATOR_OPTIONS, f"a run of the task {task}")
     if task == CHAT:
+        refuse_options(context, "against", f"a run of the task {task}")
         _evaluate_chat(context)
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
     given = context.params
     device = pick_device(given["device"])
     run = load_task_run(given["model"], task, device=device, weights=given["weights"])
-    found = run.task.evaluate(run.model, run.task.held_out())
+    split, against = run.task.held_out(), given["against"]
+    found, comparisons = run.task.evaluate(run.model, split), list[Comparison]()
+    if against is not None:
+        other = load_task_run(against, task, device=device)
+        comparisons = run.task.compare(run.model, other.task, other.model, split)
     if given["json"]:
-        print_json(found.to_json())
+        compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
+        print_json({**found.to_json(), **compared})
     else:
         tables.print_evaluation(found, given["model"])
+        _print_comparisons(comparisons, given["model"], against or "")
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:
