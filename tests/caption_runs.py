@@ -48,6 +48,6 @@ def train_captioner(path, *overrides, reporter=None):
 
 
 def save_picture(path, seed=3):
-    """A red square beside a blue disc in a file, which it gives back."""
-    Image.fromarray(draw(("red", "square"), ("blue", "disc"), seed)).save(path)
+    """A red square beside a blue ring in a file, which it gives back."""
+    Image.fromarray(draw(("red", "square"), ("blue", "ring"), seed)).save(path)
     return path

@@ -78,6 +78,10 @@ def test_looking_at_a_picture_draws_it_and_writes_a_page(caption_run, folder, tm
     assert "where each word looked most, of 6 × 6 regions" in found.stdout
     assert (tmp_path / "words.png").read_bytes()[1:4] == b"PNG"
     assert "data:image/jpeg;base64" in (tmp_path / "look.html").read_text()
+    flat = run(look, caption_run, folder / "a.png", "--flatten", 0)
+    assert "3%" in flat.stdout  # one of 36 regions, alike for every word
+    found = run(look, caption_run, folder / "a.png", "--without", "1.0")
+    assert "there is no such head" in str(found.exception)
     document = json.loads(run(look, caption_run, folder / "a.png", "--json").stdout)
     assert document["attention"]["grid"] == [6, 6]
     assert len(document["words"]) == len(document["attention"]["weights"][0][0])

@@ -24,7 +24,7 @@ def test_squares_are_where_their_captions_say():
         "test": 2,
     }
     for picture in corpus.splits["train"]:
-        words = picture.captions[0].split()  # a red square left of a blue disc
+        words = picture.captions[0].split()  # a red square left of a blue ring
         left, right = COLOURS[words[1]], COLOURS[words[6]]
         pixels = picture.read().pixels
         halves = pixels[:, :24], pixels[:, 24:]

@@ -1,4 +1,4 @@
-"""Squares and discs of four colours, drawn side by side, and which of them is where."""
+"""Squares and rings of four colours, drawn side by side, and which of them is where."""
 
 from functools import partial
 from itertools import product
@@ -14,7 +14,7 @@ from regard.images.picture_files import Bytes, Picture
 SIZE, NOISE = 48, 110  # pixels of a side; the brightest grey level behind the shapes, plus one
 COLOURS = {"red": (230, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230)}
 COLOURS["yellow"] = (235, 215, 40)
-SHAPES = ("square", "disc")
+SHAPES = ("square", "ring")
 
 
 def squares(settings: GeneratedSettings) -> CaptionCorpus:
@@ -52,7 +52,8 @@ def draw(left: tuple[str, str], right: tuple[str, str], seed: int) -> Bytes:
         y = random.integers(radius, SIZE - radius)
         x = half * SIZE // 2 + random.integers(radius, SIZE // 2 - radius + 1)
         far = np.maximum(abs(rows - y), abs(columns - x))
-        if shape == "disc":
+        if shape == "ring":
             far = np.hypot(rows - y, columns - x)
+            far[far < radius / 2] = radius  # the hole
         pixels[far < radius] = COLOURS[colour]
     return pixels.astype(np.uint8)
