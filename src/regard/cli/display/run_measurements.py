@@ -54,7 +54,7 @@ class AblationProgress(LiveProgress):
     def __init__(self, sentences: int, *, console: Console = err) -> None:
         super().__init__(*bar_columns(), console=console)
         self._sentences = sentences
-        self._task = self.add_task("removing heads")
+        self._task = self.add_task("removing heads", total=None)
         self._began = self._last_line = time.monotonic()
 
     def report(self, done: int, total: int) -> None:
