@@ -1,5 +1,6 @@
 """A text that goes on from batch to batch, trained with SGD and averaged weights."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -7,14 +8,17 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from recorders import Counted
+from regard.batching.shape_buckets import ExactShapes
 from regard.batching.text_windows import continued_windows
 from regard.evaluation.text_perplexity import carried_nats
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.training.carried_memory import CarriedMemoryLoss
 from regard.training.checkpoints import START, load_weights, read_progress
+from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.loop import TrainingSettings, TrainingTask, fit
-from regard.training.optimizer import OptimizerSettings
-from regard.training.step import TriggeredAverage
+from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.step import EagerStep, ExpertLoad, StepContext, TriggeredAverage
 
 ROWS, LENGTH, V = 4, 10, 13
 TEXT = np.random.default_rng(0).integers(4, V, 600).astype(np.uint16)
@@ -154,3 +158,34 @@ def test_settings_without_effect_are_refused():
         OptimizerSettings(momentum=0.9)
     with pytest.raises(ValidationError, match="leave out moving_average or nonmonotone_average"):
         settings(moving_average=0.9)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_captured_steps_carry_the_memory_as_plain_ones_do(accumulate):
+    """With the optimizer and the average of the recipes."""
+    ends = []
+    for capturer in (None, Counted()):
+        torch.manual_seed(1)
+        quiet = {f"{name}_dropout": 0.0 for name in ("embedding", "input", "hidden", "output")}
+        model = AwdLstm(AwdLstmSettings(width=6, units=8, layers=2, weight_drop=0.0, **quiet), V)
+        loss = CarriedMemoryLoss(model, ROWS, length=LENGTH, smoothing=0.0)
+        optimizer = build_optimizer(model, settings().optimizer)
+        average = TriggeredAverage(list(model.parameters()))
+        average.start = 3
+        totals = torch.zeros(2, dtype=torch.float64)
+        context = StepContext(
+            model, loss, optimizer, average, totals, ExpertLoad(), 0.25, nullcontext
+        )
+        step = (
+            EagerStep(context)
+            if capturer is None
+            else CudaGraphStep(context, ExactShapes(), capturer, pytest.fail)
+        )
+        stream = continued_windows(TEXT, START, rows=ROWS, length=LENGTH, vary=True, seed=1)
+        for number in range(1, 9):
+            batches = [next(stream).batch for _ in range(accumulate)]
+            step(batches, lr=1.0 + number / 10, step=number)
+        ends.append([*model.parameters(), *average.shadow, *loss.carried.values(), totals])
+    assert capturer.replayed > 0
+    for found, wanted in zip(*ends, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

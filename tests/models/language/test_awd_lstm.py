@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch import nn
 
@@ -84,24 +83,6 @@ def test_the_weights_of_the_state_are_dropped_in_training_alone():
     torch.testing.assert_close(first, second)  # nothing comes from the state yet
     network.eval()
     torch.testing.assert_close(network.decode(given, blank), network.decode(given, blank))
-
-
-@pytest.mark.parametrize("name", ["input_dropout", "hidden_dropout", "output_dropout"])
-def test_locked_dropout_drops_the_same_units_at_all_positions(name):
-    layer = getattr(model(**{name: 0.5}).train(), name)
-    dropped = layer(torch.ones(B, T, 50))
-    assert set(dropped.unique().tolist()) == {0.0, 2.0}
-    assert (dropped == dropped[:, :1]).all()
-    assert not (dropped == dropped[:1]).all()
-
-
-def test_embedding_dropout_drops_tokens_of_the_vocabulary():
-    embedding = model(embedding_dropout=0.5).train().embedding
-    vectors = embedding(torch.arange(V).repeat(2, 1))
-    torch.testing.assert_close(vectors[0], vectors[1])
-    zero = ~vectors[0].any(-1)
-    assert 0 < zero.sum() < V
-    torch.testing.assert_close(vectors[0][~zero], 2 * embedding.weight[~zero])
 
 
 def test_penalties_are_the_mean_squares_of_outputs_and_of_their_changes():
