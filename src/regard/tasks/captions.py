@@ -49,6 +49,7 @@ from regard.training.loop import Selection, TrainingSettings, TrainingTask, Vali
 from regard.training.loss import batch_loss
 
 CAPTION_METRICS = ("bleu-1", "bleu-2", "bleu-3", "bleu-4", "cider")
+VALIDATION_METRICS = ("bleu-1", "bleu-4", "cider")
 VALIDATION_CAPTIONS = 64  # in a batch
 TOKENIZER = "tokenizer"  # the name of its files
 NOTE_EVERY = 1000  # pictures, while features are computed
@@ -265,12 +266,14 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
         greedy = DecodingSettings(beam=BeamSettings(size=1), rules=rules)
         limit = self.recipe.training.validation.pictures
         texts, references = self.answers(model, "valid", greedy, limit)
-        found = score(texts, references, _score_settings(resamples=0))
+        settings = _score_settings(resamples=0)
+        settings = settings.model_copy(update={"metrics": VALIDATION_METRICS})
+        found = score(texts, references, settings)
         measured = perplexity(
             model,
             self.tokens("valid").held_out_batches(self.inputs_of("valid"), VALIDATION_CAPTIONS),
         )
-        scores = {name: one.value for name, one in zip(CAPTION_METRICS, found, strict=True)}
+        scores = {name: one.value for name, one in zip(VALIDATION_METRICS, found, strict=True)}
         return {"loss": measured.loss, "perplexity": measured.value, **scores}
 
     def answers(

@@ -5,7 +5,9 @@ drops punctuation (Chen et al. 2015, section 3.1). Here are the rules that Engli
 """
 
 import re
+from functools import lru_cache
 
+CACHED_CAPTIONS = 1 << 16  # the same references are cut at each validation, by each metric
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": " -- ", "—": " -- "})
 _BRACKETS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"}
 """Written as words, which the evaluation keeps: it drops them in capital letters only."""
@@ -27,7 +29,12 @@ _WORD = re.compile(
 
 def caption_words(text: str) -> list[str]:
     """The words of a caption, in small letters, without punctuation."""
+    return list(_cut(text))
+
+
+@lru_cache(maxsize=CACHED_CAPTIONS)
+def _cut(text: str) -> tuple[str, ...]:
     lowered = text.lower().translate(_QUOTES)
     split = _TWO_WORDS.sub(lambda found: " ".join(filter(None, found.groups())), lowered)
     words = _WORD.findall(_CLITICS.sub(r" \1", split))
-    return [_BRACKETS.get(word, word) for word in words if word not in _DROPPED]
+    return tuple(_BRACKETS.get(word, word) for word in words if word not in _DROPPED)

@@ -3,8 +3,10 @@ from dataclasses import replace
 import torch
 
 from captioners import V, show_attend_tell, tiny, training_batch
+from regard.batching.caption_batches import CaptionBuckets
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.models.vision.build import build_captioner
+from regard.training.loss import batch_loss
 from regard.types import Padded, Pixels
 
 
@@ -55,6 +57,19 @@ def test_filler_changes_no_penalty():
             model.baseline.data.zero_()
             penalties.append(model.training_features(one).penalty * one.num_labels)
         torch.testing.assert_close(*penalties)
+
+
+def test_a_batch_padded_for_cuda_graphs_has_the_same_loss_and_gradients():
+    model, inputs, given = tiny("soft")
+    model.train()
+    batch, buckets = training_batch(inputs, given), CaptionBuckets()
+    wider = buckets.pad(batch, (*buckets.shape(batch)[:-1], 8))
+    results = []
+    for one in (batch, wider):
+        loss = batch_loss(model, one, 0.1)
+        weights = [p for p in model.parameters() if p.requires_grad]
+        results.append((loss.loss, loss.nll, torch.autograd.grad(loss.loss, weights)))
+    torch.testing.assert_close(*results)
 
 
 def test_hard_attention_has_the_gradient_of_the_expected_reward():
