@@ -5,11 +5,13 @@ from typer.testing import CliRunner
 
 from regard.cli.commands.corpora import app
 from regard.corpora.build import CORPORA
+from regard.corpora.captions.build import CAPTION_CORPORA
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import TEXTS
 from regard.corpora.series import GENERATED_SERIES
 from regard.errors import SettingsError
 
+NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA]
 FEW = ("--set", "corpus.generated.train=50")
 
 
@@ -23,7 +25,7 @@ def test_the_list_names_every_corpus(monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "300")
     lines = run().output.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == [*CORPORA, *TEXTS, *GENERATED_SERIES]
+    assert [line.split()[0] for line in lines] == NAMES
     here = {line.split()[0]: line for line in lines}
     assert here["travel"].rstrip().endswith("made when asked for")
     assert here["multi30k"].rstrip().endswith(str(tmp_path / "multi30k"))
@@ -34,7 +36,7 @@ def test_the_list_for_a_machine(monkeypatch, tmp_path):
     monkeypatch.delenv("REGARD_DATA", raising=False)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     rows = {row["name"]: row for row in json.loads(run("--json").output)}
-    assert [*rows] == [*CORPORA, *TEXTS, *GENERATED_SERIES]
+    assert [*rows] == NAMES
     assert rows["multi30k"]["here"] is None
 
 
@@ -44,6 +46,15 @@ def test_pairs_are_printed():
     for line in lines:
         source, target = line.split("\t")
         assert source[::-1] == target
+
+
+def test_captions_are_printed_beside_the_names_of_pictures():
+    lines = run("show", "squares", "--split", "valid", "-n", "2").stdout.splitlines()
+    names, captions = zip(*(line.split("\t") for line in lines), strict=True)
+    assert names == ("valid-0", "valid-0")
+    assert " left of a " in captions[0]
+    with pytest.raises(SettingsError, match="squares has captioned pictures: leave out --gold"):
+        run("show", "squares", "--gold")
 
 
 def test_what_is_printed_is_the_split_asked_for():

@@ -12,6 +12,12 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag, option
 from regard.corpora.build import CORPORA, build_corpus
+from regard.corpora.captions.build import (
+    CAPTION_CORPORA,
+    CaptionCorpusSettings,
+    build_caption_corpus,
+)
+from regard.corpora.captions.flickr8k import ARCHIVES
 from regard.corpora.corpus import Corpus, SplitName
 from regard.corpora.dialogues import SPEAKERS
 from regard.corpora.download import cache_folder, data_folder
@@ -50,6 +56,7 @@ def command(context: Context, json: shared_options.Json = False) -> None:
     found = [(name, entry.about, _find_corpus(name)) for name, entry in CORPORA.items()]
     found += [(str(name), known.about, _find_text(name)) for name, known in TEXTS.items()]
     found += [(name, about, MADE_HERE) for name, about in GENERATED_SERIES.items()]
+    found += [(name, about, _find_pictures(name)) for name, about in CAPTION_CORPORA.items()]
     if json:
         print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
@@ -76,6 +83,15 @@ def _find_text(name: TextName) -> str | None:
     return next((str(place) for place in places if place and place.exists()), None)
 
 
+def _find_pictures(name: str) -> str | None:
+    """Where a corpus of captioned pictures is."""
+    if name == "squares":
+        return MADE_HERE
+    folders = [folder for folder in (data_folder(), cache_folder()) if folder]
+    places = (folder / ARCHIVES[0].path for folder in folders)
+    return next((str(place.parent) for place in places if place.exists()), None)
+
+
 @app.command()
 def show(
     name: str = Argument(metavar="NAME", help="A corpus of the list."),
@@ -88,7 +104,7 @@ def show(
     json: shared_options.Json = False,
 ) -> None:
     """Print pairs of a corpus, source and target separated by a tab; or lines of a text; or windows
-    of a series.
+    of a series; or the names of pictures and their captions.
 
     Examples:
 
@@ -106,6 +122,11 @@ def show(
         if gold or settings:
             raise SettingsError(f"{name} is a series of numbers: leave out --gold and --set")
         _show_series(name, cast(SplitName, split), lines, as_json=json)
+        return
+    if name in CAPTION_CORPORA:
+        if gold or settings:
+            raise SettingsError(f"{name} has captioned pictures: leave out --gold and --set")
+        _show_captions(name, cast(SplitName, split), lines, as_json=json)
         return
     entry = CORPORA.get(name)
     others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
@@ -142,6 +163,19 @@ def _show_series(name: str, split: SplitName, lines: int, *, as_json: bool) -> N
         row = {"window": " ".join(window), "next": f"{numbers[target]:g}"}
         print_json(row) if as_json else print("\t".join(row.values()))
     note(f"{name}: {GENERATED_SERIES[name]}")
+
+
+def _show_captions(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
+    """Print the names of pictures, and a caption of each on every line."""
+    corpus = build_caption_corpus(CaptionCorpusSettings.model_validate({"name": name}))
+    rows = (
+        {"picture": picture.name, "caption": caption}
+        for picture in corpus.splits[split]
+        for caption in picture.captions
+    )
+    for row in islice(rows, lines or None):
+        print_json(row) if as_json else print("\t".join(row.values()))
+    note(f"{corpus.name}, {corpus.language}. {corpus.origin}")
 
 
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:

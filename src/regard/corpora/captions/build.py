@@ -12,6 +12,12 @@ from regard.corpora.corpus import UNDETERMINED, SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.settings import Settings
 
+CAPTION_CORPORA = {
+    "flickr8k": "photographs with five captions each; 6,000 to train on",
+    "squares": "drawings of two coloured shapes, and which of them is where",
+}
+"""Corpora of captioned pictures by name, and what they are."""
+
 
 class CaptionCorpusSettings(Settings):
     """What is learned from: captioned pictures that are known by `name`, or of one's own."""
