@@ -101,6 +101,7 @@ def run(
             partial(stream, store, wanted.batch_tokens),
             loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
+            wanted.validation.selection,
         ),
         wanted,
         folder=folder,
@@ -361,7 +362,7 @@ def test_a_loss_that_is_not_a_number_stops_with_advice(store, tmp_path):
 def test_a_validation_beyond_hope_stops_and_is_never_the_best(store, tmp_path, loss, by):
     numbers = iter([{"loss": 2.0, "bleu": 1.0}, {"loss": loss, "bleu": 5.0}])
     changed = {"validation": {"every": 4, "by": by}, "save_every": 4}
-    with pytest.raises(TrainingError, match=r"step 8: the loss on the validation pairs is .* div"):
+    with pytest.raises(TrainingError, match=r"step 8: the loss on the validation data is .* div"):
         run(store, tmp_path, validate=lambda model: next(numbers), **changed)
     assert [one.best[0][1] for one in read_progress(tmp_path / "checkpoints")] == [4]
     assert not (tmp_path / "weights" / "step-000000008.safetensors").exists()

@@ -178,10 +178,12 @@ class Ancestry(NamedTuple):
 
     @property
     def slots(self) -> Tensor:
-        """The slot of each of its t tokens: (B, K, t)."""
-        rows, _, width, _ = self.ancestor_bias.shape
-        slots = (self.ancestor_bias == 0).nonzero()[:, -1]  # (B K t,), ascending per hypothesis
-        return slots.view(rows, width, self.length)
+        """The slot of each of its t tokens: (B, K, t). Where there are fewer, behind a prompt that
+        is shorter than others, masked slots come first.
+        """
+        own = self.ancestor_bias[:, 0] == 0  # (B, K, P)
+        order = own.byte().argsort(dim=-1, stable=True)  # own slots last, ascending
+        return order[..., order.shape[-1] - self.length :]
 
     def extend(self) -> "Ancestry":
         """With one more token each: that of hypothesis k is in the k-th new slot, P + k."""

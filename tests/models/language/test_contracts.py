@@ -203,3 +203,19 @@ def test_runs_under_autocast_and_wholly_in_bfloat16(name):
         half = run(model.bfloat16(), prompt, given.ids)
     for logits in (found, steps, half):
         assert (logits.float() - wanted).norm() < 0.05 * wanted.norm()
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("gpt")])
+def test_a_hook_that_changes_nothing_leaves_steps_behind_unlike_prompts_as_they_are(name):
+    model, prompt, given = tiny(name)
+    wanted, seen = run(model, prompt, given.ids), []
+
+    def hook(site, weights):
+        seen.append(weights.sum(-1))
+        return weights
+
+    state = model.start(model.encode(prompt))
+    for number, tokens in enumerate(given.ids.split(1, dim=1)):
+        logits, state = model.step(tokens, state, hook=hook)
+        torch.testing.assert_close(logits[:, 0], wanted[:, number])
+    assert all(torch.allclose(sums, torch.ones_like(sums)) for sums in seen)
