@@ -8,7 +8,7 @@ from regard.text.special_tokens import BOS, EOS, PAD
 
 
 def test_source_rows_end_in_eos():
-    ids, mask = pad_source([[5, 6, 7], [8]])
+    ids, mask = pad_source([[5, 6, 7], [8]]).tensors()
     assert ids.tolist() == [[5, 6, 7, EOS], [8, EOS, PAD, PAD]]
     assert mask.tolist() == [[True] * 4, [True, True, False, False]]
 
@@ -18,7 +18,7 @@ def test_an_empty_source_is_not_empty():
 
 
 def test_no_rows():
-    ids, mask = pad([])
+    ids, mask = pad([]).tensors()
     assert ids.shape == mask.shape == (0, 1)
 
 

@@ -29,7 +29,7 @@ def filled(given, buckets):
 def test_a_batch_keeps_its_own_rows_and_is_filled_up_with_others(buckets):
     given = batch([2, 5, 3], [4, 2, 6])
     shape, found = buckets.shape(given), filled(given, buckets)
-    sides = (found.inputs, given.source, shape.source), (found.given, given.given, shape.target)
+    sides = (found.inputs, given.inputs, shape.source), (found.given, given.given, shape.target)
     for side, other, length in sides:
         assert side.ids.shape == side.mask.shape == (shape.rows, length)
         assert torch.equal(side.ids[:3, : other.ids.shape[1]] * other.mask, other.ids * other.mask)
