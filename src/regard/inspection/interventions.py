@@ -153,13 +153,17 @@ def resolve_requests(
     return resolved, interventions
 
 
-def require_heads(changes: Sequence[HeadIntervention], layers: int, heads: int) -> None:
-    """Raise an error if an intervention is on no head of the cross attention, so without effect."""
+def require_heads(
+    changes: Sequence[HeadIntervention], layers: int, heads: int, part: Part = "cross"
+) -> None:
+    """Raise an error if an intervention is on no head of `part`, so without effect, in a model that
+    has no other part.
+    """
     for change in changes:
         head = 0 if change.head is None else change.head
-        if change.part != "cross" or change.layer >= layers or head >= heads:
+        if change.part != part or change.layer >= layers or head >= heads:
             raise SettingsError(
-                f"{change}: there is no such head; this model has cross attention alone, layers 0 "
+                f"{change}: there is no such head; this model has {part} attention alone, layers 0 "
                 f"to {layers - 1} of heads 0 to {heads - 1}"
             )
 

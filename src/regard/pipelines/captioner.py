@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -86,12 +86,12 @@ class CaptionAnswer:
         rows, columns = self.required_attention().grid
         return f"where each word looked most, of {rows} × {columns} regions"
 
-    def show(self) -> RenderableType:
+    def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
         """For the terminal: the region that each word looked at most."""
         attention, table = self.required_attention(), Table(box=None, pad_edge=False)
         for column in ("word", "row, column", "weight"):
             table.add_column(column, style="" if column == "word" else "dim")
-        for word, weights in zip(attention.words, attention.weights(), strict=True):
+        for word, weights in zip(attention.words, attention.weights(layer, head), strict=True):
             row, column = divmod(int(weights.argmax()), weights.shape[1])
             share = f"{float(weights.max()):.0%}"
             table.add_row(Text(word), f"{row + 1}, {column + 1}", share)
@@ -142,6 +142,9 @@ def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "
 
 class Captioner:
     """A model as a function of pictures."""
+
+    look_part: ClassVar[Part] = "cross"
+    look_options: ClassVar[str] = "layer head"
 
     def __init__(self, task: CaptionTask, model: AnyCaptioner) -> None:
         self.task, self.model = task, model

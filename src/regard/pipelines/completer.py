@@ -1,28 +1,50 @@
 """A saved language model as a function of a prompt: the text that follows."""
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
+from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
 
 from regard.batching.collate import pad
 from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import DecodingSettings, RuleSettings, plan_batches, search_settings
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
+from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
+from regard.inspection.interventions import Flattened, Silenced, require_heads
+from regard.inspection.plots.figure import ThemeName
+from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
+from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.inspection.viewer.html_page import render_page
 from regard.models.contracts import AnyGenerator
+from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.viewer_document import encode_maps, viewer_document
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.preprocess import require_texts
 from regard.text.special_tokens import EOS, UNK
-from regard.types import Hypothesis
+from regard.types import AttentionHook, Hypothesis, Site
 
 BATCH_POSITIONS = 1 << 17  # prompts times their longest with its continuation
 DEFAULT_MAX_TOKENS = 200
+NEXT_TOKENS = 5  # of those that may follow, the likeliest that are named
+MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
+MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; those among the last tokens are kept
+MAX_SHOWN_WORDS = 40  # of a map in the terminal
+DECIMALS = 6
 
 
 class Continuation(NamedTuple):
@@ -34,31 +56,140 @@ class Continuation(NamedTuple):
     finished: bool  # whether the text ended, rather than at the limit
 
 
+class NextToken(NamedTuple):
+    """A token that may follow a text."""
+
+    piece: str
+    text: str  # as it goes on with what stands before it
+    probability: float
+    before: float | None = None  # the probability without interventions
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Completion:
-    """What follows a prompt: the best continuation, or the first sample, first."""
+    """What follows a prompt: the best continuation, or the first sample, first.
+
+    A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
+    """
 
     prompt: str
-    continuations: tuple[Continuation, ...]
+    continuations: tuple[Continuation, ...]  # a look may have none
     notes: tuple[str, ...] = ()
+    attention: AttentionCapture | None = None
+    next_tokens: tuple[NextToken, ...] = ()  # behind `text`, the likeliest first
+    changes: tuple[Silenced | Flattened, ...] = ()
+    before: "Completion | None" = None  # without interventions
 
     @property
     def text(self) -> str:
         """The prompt and its first continuation."""
-        return self.prompt + self.continuations[0].text
+        return self.prompt + "".join(one.text for one in self.continuations[:1])
+
+    @property
+    def title(self) -> str:
+        """What is shown first."""
+        return "the likeliest next tokens"
+
+    def show(
+        self,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        every: bool = False,
+        pieces: bool = False,
+    ) -> RenderableType:
+        """For the terminal: the likeliest next tokens, and a map whose rows look at its columns."""
+        maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
+        counts = maps.weights.shape[:2]
+        chosen = product(*map(range, counts)) if every else [(layer, head)]
+        cut = f", the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'} alone"
+        lines: list[RenderableType] = [self._next_table()]
+        for place in chosen:
+            title = describe_head(maps, *place) + (cut if maps.omitted else "")
+            shown = AttentionCapture({"decoder": maps}).show(
+                "decoder", layer=place[0], head=place[1], words=False
+            )
+            lines += [Text(title, "dim"), shown]
+        return Group(*lines)
+
+    def plot(
+        self,
+        *,
+        kind: PlotKind | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        every: bool = False,
+        pieces: bool = False,
+        theme: ThemeName = "light",
+    ) -> Figure:
+        """A figure of one layer and head, by default the mean, or a grid of every one; `kind` as
+        in `AttentionCapture.plot`.
+        """
+        kind = kind or ("grid" if every else "map")
+        if kind == "tree":
+            raise SettingsError("tree: the hypotheses of a language model's search are not kept")
+        capture = AttentionCapture({"decoder": self._last(MAX_DRAWN_WORDS, pieces=pieces)})
+        return capture.plot("decoder", kind=kind, layer=layer, head=head, words=False, theme=theme)
+
+    def page(self, model: str) -> str:
+        """One offline page of the text, which answers the pointer; every layer and head in it."""
+        document = viewer_document(self._answer(), model=model)
+        tokens = [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
+        return render_page({**document, "kind": "text", "candidates": tokens})
 
     def to_json(self) -> dict[str, Any]:
-        return {
+        """Plain values; the weights of a look as the viewer has them."""
+        document: dict[str, Any] = {
             "prompt": self.prompt,
             "continuations": [one._asdict() for one in self.continuations],
             "notes": list(self.notes),
         }
+        if self.attention is not None:
+            maps = self.required_attention().attention("decoder", words=False)
+            document["next_tokens"] = [one._asdict() for one in self.next_tokens]
+            document["before"] = None if self.before is None else self.before.text
+            document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
+        return document
+
+    def required_attention(self) -> AttentionCapture:
+        """The attention, or an error if it was not recorded."""
+        if self.attention is None:
+            raise SettingsError("the attention was not recorded: ask for it with look(…)")
+        return self.attention
+
+    def _last(self, count: int, *, pieces: bool) -> AttentionMaps:
+        """The maps of the last words or pieces."""
+        return self.required_attention().attention("decoder", words=not pieces).last(count)
+
+    def _next_table(self) -> Table:
+        changed = self.before is not None
+        table = Table(box=None, pad_edge=False)
+        for column in ("token", "probability", *(["before"] if changed else [])):
+            table.add_column(column, justify="left" if column == "token" else "right")
+        for one in self.next_tokens:
+            numbers = [one.probability, *([one.before or 0.0] if changed else [])]
+            table.add_row(Text(one.piece), *(f"{number:.4f}" for number in numbers))
+        return table
+
+    def _answer(self) -> Answer:
+        """What the viewer shows: the text with its likeliest next token, and the attention."""
+        first = self.text + "".join(one.text for one in self.next_tokens[:1])
+        before = None if self.before is None else self.before._answer()
+        candidates = (Candidate(first, 0.0, 0.0),)
+        attention = self.required_attention()
+        return Answer("", candidates, self.notes, attention, changes=self.changes, before=before)
 
     def __repr__(self) -> str:
         return f"<Completion {self.text!r}>"
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        picture = self.attention._repr_html_() if self.attention else None
+        tokens = ", ".join(f"{escape(one.piece)} {one.probability:.0%}" for one in self.next_tokens)
+        below = f"<p>next: {tokens}</p>" if tokens else ""
+        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture or ''}"
 
 
 def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Completer":
@@ -77,6 +208,9 @@ class EncodedPrompt(NamedTuple):
 
 class Completer:
     """A language model as a function of prompts, one or many at once."""
+
+    look_part: ClassVar[Part] = "decoder"
+    look_options: ClassVar[str] = "layer head every pieces kind max_tokens"
 
     def __init__(
         self, task: LanguageModelling, model: AnyGenerator, settings: DecodingSettings
@@ -127,12 +261,112 @@ class Completer:
             for row, prompt in enumerate(prompts)
         ]
 
+    def look(
+        self,
+        text: str | Sequence[str],
+        settings: DecodingSettings | None = None,
+        *,
+        max_tokens: int = 0,
+        changes: Sequence[Silenced | Flattened] = (),
+    ) -> Completion:
+        """A text with what each of its tokens looked at, and the likeliest next tokens.
+
+        The text is first continued by at most `max_tokens`, under `changes`, which its attention
+        and the next tokens have as well; by greedy search unless `settings` say otherwise. The
+        parts of a list are joined by spaces.
+        """
+        if not (isinstance(text, str) or text):
+            raise SettingsError("give a TEXT to look into; it may be empty")
+        if max_tokens < 0:
+            raise SettingsError(f"max_tokens: must be at least 0, got {max_tokens}")
+        whole = text if isinstance(text, str) else " ".join(text)
+        settings = settings or search_settings(self.settings, beam=1, n_best=1)
+        plain = self._look(whole, settings, max_tokens, ())
+        if not changes:
+            return plain
+        layers, heads = plain.required_attention().parts["decoder"].weights.shape[:2]
+        require_heads(changes, layers, heads, "decoder")
+        return replace(self._look(whole, settings, max_tokens, changes), before=plain)
+
+    def _look(
+        self,
+        text: str,
+        settings: DecodingSettings,
+        max_tokens: int,
+        changes: Sequence[Silenced | Flattened],
+    ) -> Completion:
+        """A text continued and looked into, under `changes`."""
+        prompt, found = self._encode(text, max_tokens), tuple[Continuation, ...]()
+        ids, notes = [*prompt.ids, prompt.first], list(prompt.notes)
+        hook = compose_hooks(*changes) if changes else None
+        if max_tokens:
+            settings = _limited(settings, max_tokens)
+            [[best, *_]] = self._search({0: prompt}, settings, None, hook)
+            found = (self._continuation(prompt, best),)
+            ids += best.tokens
+        limit = self._limit or MAX_READ_TOKENS
+        if len(ids) > limit:
+            notes.append(f"of {len(ids):,} tokens the last {limit:,} are read")
+        read = self._read(ids[-limit:], changes)
+        if read.maps.omitted:
+            notes.append(
+                f"the attention among the last {len(read.maps.rows.pieces):,} of "
+                f"{len(ids[-limit:]):,} tokens is kept: all of it would be too much"
+            )
+        capture = AttentionCapture({"decoder": read.maps})
+        following = self._next_tokens(ids, read)
+        return Completion(text, found, tuple(notes), capture, following, tuple(changes))
+
+    @torch.inference_mode()
+    def _read(self, ids: Sequence[int], changes: Sequence[Silenced | Flattened]) -> "_Read":
+        """One pass over `ids` under `changes`, with its attention; without them too, if any."""
+        device = next(self.model.parameters()).device
+        nothing, given = pad([[]], least=0).to(device), pad([ids]).to(device)
+        memory = self.model.encode(nothing)
+        recorder = _LastWeights()
+        features = self.model.decode(given, memory, hook=compose_hooks(*changes, recorder)).features
+        recorded = recorder.weights()
+        if not recorded:
+            raise SettingsError(
+                f"{self.task.folder}: its model, {self.task.recipe.model.family}, has no attention "
+                "to look at: it keeps what it has read in its states; train one that has, such as "
+                "shakespeare"
+            )
+        weights = torch.stack([recorded[site][0].float() for site in sorted(recorded)])
+        kept = weights.shape[-1]  # (L, H, T, T)
+        axis = build_axis(ids[-kept:], self.tokenizer)
+        maps = AttentionMaps("decoder", weights, axis, axis, omitted=len(ids) - kept)
+        plain = features
+        if changes:
+            plain = self.model.decode(given, memory).features
+        after, before = (
+            self.model.logits(one[0, -1]).double().softmax(-1).cpu() for one in (features, plain)
+        )
+        return _Read(maps, after, before if changes else None)
+
+    def _next_tokens(self, ids: Sequence[int], read: "_Read") -> tuple[NextToken, ...]:
+        """The likeliest tokens behind `ids`."""
+        probabilities, tokens = read.probabilities.topk(min(NEXT_TOKENS, self.tokenizer.size))
+        pieces, text = self.tokenizer.pieces(tokens.tolist()), self.tokenizer.decode(ids)
+        return tuple(
+            NextToken(
+                piece,
+                self.tokenizer.decode([*ids, token])[len(text) :],
+                round(probability, DECIMALS),
+                None if read.before is None else round(float(read.before[token]), DECIMALS),
+            )
+            for piece, token, probability in zip(
+                pieces, tokens.tolist(), probabilities.tolist(), strict=True
+            )
+        )
+
     @torch.inference_mode()
     def _search(
         self,
         prompts: Mapping[int, EncodedPrompt],
         settings: DecodingSettings,
         observer: SearchObserver | None,
+        hook: AttentionHook | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to some prompts, by their numbers; one batch."""
         device, some = next(self.model.parameters()).device, list(prompts.values())
@@ -141,11 +375,12 @@ class Completer:
         room = None if limit is None else [limit - len(one.ids) for one in some]
         return search(
             self.model,
-            self.model.start(self.model.encode(inputs)),
+            self.model.start(self.model.encode(inputs, hook=hook)),
             torch.tensor([len(one.ids) for one in some], device=device),
             settings,
             constraints=Constraints(room=room, first=[one.first for one in some]),
             numbers=list(prompts),
+            hook=hook,
             observe=observer,
         )
 
@@ -155,11 +390,12 @@ class Completer:
         notes = []
         if unknown := sum(token == UNK for token in ids):
             notes.append(f"{unknown} tokens of the prompt are unknown to the model")
-        if limit is not None and len(ids) >= limit:
+        if limit is not None and len(ids) + min(max_tokens, 1) > limit:
             kept = limit - min(max_tokens, limit // 2)
+            verb = "continues" if max_tokens else "reads"
             notes.append(
                 f"the prompt has {len(ids):,} tokens and the model sees {limit:,} at once: it "
-                f"continues the last {kept:,} of them"
+                f"{verb} the last {kept:,} of them"
             )
             ids = ids[-kept:]
         return EncodedPrompt(ids[:-1], ids[-1], tuple(notes))
@@ -185,6 +421,23 @@ class Completer:
         """The text of `tokens` behind a prompt, spaces at its seam included."""
         before = [*prompt.ids, prompt.first]
         return self.tokenizer.decode([*before, *tokens])[len(self.tokenizer.decode(before)) :]
+
+
+class _Read(NamedTuple):
+    """What a pass over a text gives."""
+
+    maps: AttentionMaps
+    probabilities: Tensor  # (V,) of the next token
+    before: Tensor | None  # (V,) without interventions; None: there are none
+
+
+class _LastWeights(AttentionRecorder):
+    """Records the attention among the last tokens alone, if a text has too many of them."""
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        kept = math.isqrt(MAX_KEPT_WEIGHTS // weights.shape[1])
+        super().__call__(site, weights[..., -kept:, -kept:])
+        return weights
 
 
 class _TextObserver(SearchObserver):

@@ -1,17 +1,21 @@
 """What `regard look` needs of the pipelines of all tasks but translation."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
 
 from regard.inspection.interventions import HeadIntervention
 from regard.inspection.plots.figure import ThemeName
+from regard.inspection.recording.attention_map import Part
 
 
 class Look(Protocol):
-    """An answer with its attention; its text is the answer."""
+    """An answer with its attention; its text is the answer.
+
+    `view` are those of the pipeline's `look_options` that say which attention is shown, if given.
+    """
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -28,11 +32,11 @@ class Look(Protocol):
         """Which attention is shown."""
         ...
 
-    def show(self) -> RenderableType:
+    def show(self, **view: Any) -> RenderableType:
         """The attention for the terminal."""
         ...
 
-    def plot(self, *, theme: ThemeName = "light") -> Figure:
+    def plot(self, *, theme: ThemeName = "light", **view: Any) -> Figure:
         """The attention as a figure."""
         ...
 
@@ -46,6 +50,15 @@ class Look(Protocol):
 class Pipeline(Protocol):
     """A saved run as a function."""
 
-    def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> Look:
-        """The answer to the arguments of a command line, with its attention under `changes`."""
+    look_part: ClassVar[Part]
+    """The part whose heads an intervention names that names none."""
+    look_options: ClassVar[str]
+    """The options of `regard look` that it has beside those of all tasks, separated by spaces."""
+
+    def look(
+        self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = (), **options: Any
+    ) -> Look:
+        """The answer to the arguments of a command line, with its attention under `changes`;
+        `options` are those of `look_options` that change the answer.
+        """
         ...

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.errors import SettingsError
+from regard.inspection.interventions import HeadIntervention
+from regard.inspection.recording.attention_map import Part
 from regard.iterate import chunked
 from regard.models.contracts import WordEmbedder
 from regard.recipes.run_folder import pick_device
@@ -42,6 +44,9 @@ class Embedder:
     Words are read by their letters, so that a word need not be in the vocabulary.
     """
 
+    look_part: ClassVar[Part] = "encoder"
+    look_options: ClassVar[str] = ""
+
     def __init__(self, path: Path, model: WordEmbedder[Any], tokenizer: Tokenizer) -> None:
         self.path, self.model, self.tokenizer = path, model, tokenizer
 
@@ -56,6 +61,13 @@ class Embedder:
         words = [[one.strip() for one in self.tokenizer.surfaces(text)] for text in texts]
         words = [[one for one in row if one] for row in words]
         return [found for rows in chunked(words, BATCH_TEXTS) for found in self._embed(rows, layer)]
+
+    def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> NoReturn:
+        """Raise an error: the model has no attention."""
+        raise SettingsError(
+            f"{self.path}: its task is {TASK_NAME}, whose models read by LSTMs: there is no "
+            "attention to look at"
+        )
 
     @torch.inference_mode()
     def _embed(self, texts: Sequence[Sequence[str]], layer: int | None) -> list[Embedding]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from regard.inspection.interventions import HeadIntervention, require_heads
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
+from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import render_series_page
 from regard.models.contracts import Predictor
@@ -110,6 +111,9 @@ def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "
 
 class Forecaster:
     """A model as a function of a series of numbers."""
+
+    look_part: ClassVar[Part] = "cross"
+    look_options: ClassVar[str] = ""
 
     def __init__(self, task: Forecast, model: Predictor[Series]) -> None:
         self.task, self.model = task, model

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
 
@@ -93,10 +93,14 @@ class ViewerDocument(TypedDict):
 
     version: int
     model: str
+    kind: Literal["translation", "text"]
+    """Whether a sentence was translated, or a text was read and perhaps continued."""
     source: ViewerSentence
     target: ViewerSentence
     given: list[str]
     """The pieces that were the decoder's input."""
+    given_word_of: list[int | None]
+    """The word of the target that each of them belongs to."""
     parts: dict[Part, ViewerMaps]
     alignment: ViewerAlignment | None
     sinks: list[ViewerSink]
@@ -115,13 +119,16 @@ def viewer_document(
     """The document of one answer for JSON, with head ablations for a viewer without a server."""
     capture, (source, target) = answer.attention or AttentionCapture({}), _axes(answer)
     before = answer.before
+    given = _given(capture, target)
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
+        "kind": "translation",
         "source": _sentence(answer.source, source),
         "target": _sentence(answer.text, target),
-        "given": [SPECIAL_PIECES[BOS], *target.pieces[:-1]] if target else [],
-        "parts": {part: _maps(attention) for part, attention in capture.parts.items()},
+        "given": list(given.pieces),
+        "given_word_of": list(given.word_of),
+        "parts": {part: encode_maps(attention) for part, attention in capture.parts.items()},
         "alignment": _alignment(capture),
         "sinks": [
             {
@@ -154,6 +161,16 @@ def _axes(answer: Answer) -> tuple[Axis | None, Axis | None]:
     )
 
 
+def _given(capture: AttentionCapture, target: Axis | None) -> Axis:
+    """The decoder's input: the columns of its attention, or BOS and all of the target but EOS."""
+    if "decoder" in capture.parts:
+        return capture.parts["decoder"].columns
+    if target is None:
+        return Axis((), (), ())
+    pieces, word_of = target.pieces[:-1], target.word_of[:-1]
+    return Axis((SPECIAL_PIECES[BOS], *pieces), target.words, (None, *word_of))
+
+
 def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
     """Without recorded attention a sentence has words and no pieces."""
     if axis is None:
@@ -162,7 +179,7 @@ def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
     return {"text": text, "pieces": pieces, "words": words, "word_of": word_of}
 
 
-def _maps(attention: AttentionMaps) -> ViewerMaps:
+def encode_maps(attention: AttentionMaps) -> ViewerMaps:
     """The weights rounded to multiples of 1/255."""
     levels = (attention.weights.nan_to_num().clamp(0, 1) * WEIGHT_SCALE).round().byte()
     encoded = base64.b64encode(levels.contiguous().numpy().tobytes()).decode()

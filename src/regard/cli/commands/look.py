@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -13,7 +13,7 @@ from typer import Argument, Context
 from regard.cli.display import run_measurements
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
-from regard.cli.display.looks import save_look_page, show_look
+from regard.cli.display.looks import LookFigures, save_look_page, show_look
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.display.tables import plain_table
 from regard.cli.options import eval_options, shared_options
@@ -25,6 +25,7 @@ from regard.cli.options.shared_options import (
     check_options,
     flag,
     option,
+    refuse_options,
     require_options,
 )
 from regard.decoding.settings import DecodingSettings, search_settings
@@ -84,7 +85,8 @@ def command(
     sentence: list[str] | None = Argument(
         None,
         help="What to translate and look into; none with --heads, --distances, --positions. Of a "
-        "forecaster: the numbers of a series, or a table; of a captioner: a picture.",
+        "forecaster: the numbers of a series, or a table; of a captioner: a picture; of a language "
+        "model: a text.",
     ),
     heads: bool = flag(
         "--heads",
@@ -148,6 +150,11 @@ def command(
     tree: bool = flag("--tree", "Show the hypotheses that the search went through."),
     n_best: int | None = option("Show the N best translations.", min=1, metavar="N"),
     beam: shared_options.Beam = None,
+    max_tokens: int | None = option(
+        "Of a language model: continue the text by at most N tokens, and look into those too.",
+        min=0,
+        metavar="N",
+    ),
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
     limit: int | None = option(
@@ -182,26 +189,29 @@ def command(
         regard look runs/travel --positions --png positions.png
         regard look runs/fibonacci-attention 1 1 2 3 5 8 --png weights.png
         regard look runs/flickr8k photo.jpg --png words.png --html look.html
+        regard look runs/shakespeare "ROMEO: I will" --max-tokens 20 --html look.html
     """
-    if (task := run_task_name(Path(model))) not in (TRANSLATION, CHAT):
-        require_options(context, PIPELINE_OPTIONS, f"the task of {model} is {task}")
-        files = figure_files(png, svg)
-        check_suffix("--html", html, ".html")
-        pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
-        changed = InterventionOptions(without or (), flatten or ())
-        look_of_task = pipeline.look(sentence or (), changes=changed.heads("cross"))
-        show_look(look_of_task, files, theme, changes=str(changed), as_json=json)
-        save_look_page(look_of_task, html, model)
-        return
-    check_options(context, OPTION_RULES)
-    check_n_best(n_best, beam)
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
+    if (task := run_task_name(Path(model))) not in (TRANSLATION, CHAT):
+        pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
+        known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
+        require_options(context, known, f"the task of {model} is {task}")
+        _check_options(context, kind, files)
+        changed = InterventionOptions(without or (), flatten or ())
+        changes, limits = changed.heads(pipeline.look_part), _given(max_tokens=max_tokens)
+        look_of_task = pipeline.look(sentence or (), changes=changes, **limits)
+        view = _given(layer=layer, head=head, every=every or None, pieces=pieces or None)
+        figures = LookFigures(files, {"theme": theme, **_given(kind=kind)})
+        show_look(look_of_task, figures, view, changes=str(changed), as_json=json)
+        save_look_page(look_of_task, html, model)
+        return
+    _check_options(context, kind, files)
+    refuse_options(context, "max_tokens", f"{model}, whose task is {task}")
+    check_n_best(n_best, beam)
     if part == "all" and not heads:
         raise SettingsError("--part all goes with --heads")
     one_part: Part = "cross" if part is None or part == "all" else part
-    if kind is not None and not files:
-        raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
     if not (sentence or heads or distances or positions):
         raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
     texts = None
@@ -236,6 +246,18 @@ def command(
     else:
         measured = run_measurements.show_positions(translator, length)
     _show_measured(measured, files, theme, as_json=json)
+
+
+def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path]) -> None:
+    """Raise an error if an option was given that has no effect beside the others."""
+    check_options(context, OPTION_RULES)
+    if kind is not None and not files:
+        raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _show_measured(

@@ -1,21 +1,31 @@
 """The attention of a run of any task but translation, shown and written to files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from rich.markup import escape
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import save_figures
-from regard.inspection.plots.figure import ThemeName
 from regard.pipelines.contracts import Look
 
 
+class LookFigures(NamedTuple):
+    """What is drawn: the files, and options of `Look.plot`."""
+
+    files: Sequence[Path]
+    options: Mapping[str, Any]
+
+
 def show_look(
-    look: Look, files: Sequence[Path], theme: ThemeName, *, changes: str, as_json: bool
+    look: Look, figures: LookFigures, view: Mapping[str, Any], *, changes: str, as_json: bool
 ) -> None:
-    """Print an answer and its attention, and draw it; `changes` says what was changed, if any."""
+    """Print an answer and its attention, and draw it, as `view` says, the options of `Look.show`;
+    `changes` says what was changed, if any.
+    """
+    shown = look.show(**view)  # first: it refuses a layer or head that is not there
     for message in look.notes:
         note(message)
     if as_json:
@@ -25,8 +35,8 @@ def show_look(
         if look.before is not None:
             out.print(f"[dim]{escape(changes)}:[/dim] {escape(str(look))}")
         out.print(f"[dim]{escape(look.title)}[/dim]")
-        out.print(look.show())
-    save_figures(files, lambda: look.plot(theme=theme))
+        out.print(shown)
+    save_figures(figures.files, lambda: look.plot(**view, **figures.options))
 
 
 def save_look_page(look: Look, html: Path | None, model: str) -> None:

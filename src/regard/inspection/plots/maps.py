@@ -63,6 +63,8 @@ def view_map(
     notes = [describe_sinks(is_sink, attention.columns.pieces)]
     if (longest := max(weights.shape)) > MAX_DRAWN_WORDS:
         notes.insert(0, f"only the first {MAX_DRAWN_WORDS} of {longest} words are drawn")
+    if attention.omitted:
+        notes.insert(0, describe_omitted(attention))
     cut = slice(MAX_DRAWN_WORDS)
     return MapView(
         attention.part,
@@ -74,6 +76,12 @@ def view_map(
         describe_head(attention, layer, head),
         attention.normalized,
     )
+
+
+def describe_omitted(attention: AttentionMaps) -> str:
+    """Which words of a longer text the rows and columns are."""
+    count = len(attention.rows.pieces)
+    return f"only the last {count} of {count + attention.omitted} words are drawn"
 
 
 def describe_head(attention: AttentionMaps, layer: int | None, head: int | None) -> str:
@@ -160,6 +168,8 @@ def plot_grid(attention: AttentionMaps, *, theme: ThemeName = "light") -> Figure
     if not labelled:
         too_many = f"no words: {rows} by {columns} are too many to name, {MAX_LABELLED_WORDS} is"
         note = f"{too_many} the most; the map of one layer and head names them\n{note}".rstrip()
+    if attention.omitted:
+        note = f"{describe_omitted(attention)}\n{note}".rstrip()
     below = figure.text(0, -0.4 / figure.height, note, va="top", linespacing=1.4)
     style_text(below, 8, muted)
     return figure

@@ -1,7 +1,7 @@
 """Attention maps of one sentence, with the pieces and words along their sides."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -37,7 +37,7 @@ class AttentionMaps:
     """The attention weights of one sentence, in every layer and head of one part of a model.
 
     A row of cross or decoder attention is named by the piece predicted there: the last one is
-    `</s>`.
+    `</s>`. In a language model, whose rows and columns are one text, it is named by the piece read.
     """
 
     part: Part
@@ -45,6 +45,7 @@ class AttentionMaps:
     rows: Axis  # T
     columns: Axis  # S
     normalized: bool = True  # whether each row sums to 1; if not, some weights may be negative
+    omitted: int = 0  # rows and columns that were left out before the first
 
     def __repr__(self) -> str:
         layers, heads, rows, columns = self.weights.shape
@@ -60,6 +61,19 @@ class AttentionMaps:
                 )
         heads = self.weights.mean(0) if layer is None else self.weights[layer]  # (H, T, S)
         return heads.mean(0) if head is None else heads[head]  # (T, S)
+
+    def last(self, count: int) -> "AttentionMaps":
+        """The attention of the last `count` rows to the last `count` columns, where there are more:
+        rows sum to less than 1.
+        """
+        omitted = max(*self.weights.shape[-2:]) - count
+        if omitted <= 0:
+            return self
+        names = self.rows.pieces[-count:], self.columns.pieces[-count:]
+        rows, columns = (Axis(some, some, tuple(range(len(some)))) for some in names)
+        weights = self.weights[..., -count:, -count:]
+        omitted += self.omitted
+        return replace(self, weights=weights, rows=rows, columns=columns, omitted=omitted)
 
     def merge_pieces(self, *, shift: bool = False) -> "AttentionMaps":
         """The attention between words: the sum over a column's pieces, the mean over a row's;

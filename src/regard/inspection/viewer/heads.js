@@ -25,11 +25,12 @@ export class HeadGrid {
    * @param {import("./reading.js").Reading} reading
    * @param {import("./reading.js").Choice} choice
    * @param {Object[]} changes in force
+   * @param {string} answer what the model gives: a translation, or a text
    */
-  show(reading, choice, changes) {
+  show(reading, choice, changes, answer) {
     const focused = [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement);
     const { layers, heads } = reading.size(choice.part);
-    const tile = (place) => this.#tile(reading, choice, changes, place);
+    const tile = (place) => this.#tile(reading, choice, changes, place, answer);
     this.#painted = [];
     this.#width = heads > 1 ? heads + 1 : layers;
     this.grid.style.setProperty("--across", String(this.#width));
@@ -53,7 +54,7 @@ export class HeadGrid {
     for (const { canvas, shown } of this.#painted) paint(canvas, shown);
   }
 
-  #tile(reading, choice, changes, place) {
+  #tile(reading, choice, changes, place, answer) {
     const shown = reading.shown({ ...choice, ...place });
     const canvas = make("canvas", { "aria-hidden": "true" });
     this.#painted.push({ canvas, shown });
@@ -62,7 +63,7 @@ export class HeadGrid {
     const chosen = place.layer === choice.layer && (single || place.head === choice.head);
     const matters = reading.matters(choice.part, place.layer, place.head);
     const name = placeName(place) + (state ? `, ${STATES[state]}` : "");
-    const title = matters ? `${name}; the translation is another one without it` : name;
+    const title = matters ? `${name}; the ${answer} is another one without it` : name;
     const on = { click: (event) => this.choose(place, wishOf(event)) };
     const attributes = {
       type: "button",

@@ -54,7 +54,8 @@ def render_series_page(document: Mapping[str, Any]) -> str:
 
 def render_page(document: Mapping[str, Any]) -> str:
     """The whole page, under a policy that lets only its own script and style in."""
-    title = f"{document['source']['text']} → {document['target']['text']}"
+    source, target = document["source"]["text"], document["target"]["text"]
+    title = f"{source} → {target}" if source else target
     return _render(SENTENCE_PAGE, title, document)
 
 

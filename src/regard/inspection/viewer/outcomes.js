@@ -3,10 +3,7 @@
 import { marked } from "./difference.js";
 import { make } from "./elements.js";
 import { placeName, STATES } from "./heads.js";
-
-const HINT =
-  "The score is the log-probability of the whole translation, corrected for its length: " +
-  "the nearer to 0, the better. What differs from the best is marked.";
+import { legible } from "./reading.js";
 
 /** The changes in force, each with a button to take it back, and what they did to the text. */
 export class Outcome {
@@ -45,25 +42,37 @@ export class Outcome {
   }
 }
 
-/** The n best translations, where there is more than one. */
+/** The n best translations, or the likeliest next tokens, where there is more than one. */
 export class Candidates {
   constructor() {
     this.list = make("ol", { class: "candidates-list" });
-    const title = make("h2", {}, "Other translations");
-    const hint = make("p", { class: "hint" }, HINT);
-    this.element = make("section", { class: "card candidates" }, title, hint, this.list);
+    this.title = make("h2");
+    this.hint = make("p", { class: "hint" });
+    this.element = make("section", { class: "card candidates" }, this.title, this.hint, this.list);
   }
 
-  /** @param {{text: string, score: number}[]} candidates the best first */
-  show(candidates) {
+  /**
+   * @param {{text: string, score: number}[]} candidates the best first
+   * @param {string} kind of the document
+   * @param {{title: string, hint: string}} wording
+   */
+  show(candidates, kind, { title, hint }) {
     this.element.hidden = candidates.length < 2;
+    this.title.textContent = title;
+    this.hint.textContent = hint;
     const best = candidates[0]?.text ?? "";
-    const entries = candidates.map(({ text, score }) =>
-      make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
-    );
-    this.list.replaceChildren(...entries);
+    this.list.replaceChildren(...candidates.map((one) => ENTRIES[kind](one, best)));
   }
 }
+
+const ENTRIES = {
+  translation: ({ text, score }, best) =>
+    make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
+  text: ({ text, score }) => {
+    const share = make("span", { class: "score" }, `${(100 * score).toFixed(1)}\u00a0%`);
+    return make("li", {}, make("bdi", { class: "marked" }, legible(text)), share);
+  },
+};
 
 /** A change as people read it. */
 export function changeName(change, { source, target }) {

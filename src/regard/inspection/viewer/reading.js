@@ -3,6 +3,7 @@
 export const VERSION = 1;
 export const PARTS = ["cross", "encoder", "decoder"];
 const SPACE = "\u2581";
+const LINE_END = "<0x0A>";
 
 /**
  * A row or column of a map.
@@ -78,11 +79,10 @@ export class Reading {
 
   /** The sentences along the two sides of a part: what looks, and what is looked at. */
   axes(part) {
-    const { source, target, given } = this.look;
+    const { source, target, given, given_word_of: wordOf } = this.look;
     if (part === "encoder") return { rows: source, columns: source };
     if (part === "cross") return { rows: target, columns: source };
-    const shifted = [null, ...target.word_of.slice(0, -1)];
-    return { rows: target, columns: { pieces: given, words: target.words, word_of: shifted } };
+    return { rows: target, columns: { pieces: given, words: target.words, word_of: wordOf } };
   }
 
   /** The sinks of at least half of the chosen heads, as a map from column to mean share. */
@@ -118,8 +118,9 @@ export class Reading {
   }
 }
 
-/** A piece as people read it: without the mark of the space before it. */
+/** A piece as people read it: without the mark of the space before it, and with one of line ends. */
 export function legible(piece) {
+  if (piece === LINE_END) return "↵";
   return piece.replaceAll(SPACE, " ").trim() || "␣";
 }
 

@@ -1,4 +1,4 @@
-/** The viewer: what a model attended to when it translated one sentence. */
+/** The viewer: what a model attended to when it translated a sentence or read a text. */
 
 import { Menu, Switch } from "./controls.js";
 import { compare } from "./difference.js";
@@ -10,18 +10,9 @@ import { Reading } from "./reading.js";
 import { cellSentence, restingSentence, spotSentence } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { BeamTree } from "./tree.js";
+import { wordingOf } from "./wording.js";
 import { WordLines } from "./words.js";
 
-const PART_OPTIONS = {
-  cross: { label: "Cross", title: "The translation looks at the sentence" },
-  encoder: { label: "Encoder", title: "The sentence looks at itself" },
-  decoder: { label: "Decoder", title: "The translation looks at what it has said so far" },
-};
-const LINE_NAMES = {
-  cross: { columns: "Sentence", rows: "Translation" },
-  encoder: { columns: "Sentence, looked at", rows: "Sentence, looking" },
-  decoder: { columns: "Said so far, looked at", rows: "Translation, looking" },
-};
 const UNITS = [
   { value: "words", label: "Words", title: "Pieces of a word together" },
   { value: "pieces", label: "Pieces", title: "What the model reads and answers" },
@@ -48,6 +39,7 @@ const KINDS = ["silence", "flatten", "force"];
  */
 export class AttentionView {
   #reading = null;
+  #wording = null;
   #choice = { part: "cross", layer: null, head: null, unit: "words", picture: "lines" };
   #shown = null;
   #alignment = null;
@@ -97,7 +89,8 @@ export class AttentionView {
     this.element.removeAttribute("aria-busy");
     this.notes.replaceChildren(...look.notes.map((note) => make("li", {}, note)));
     this.notes.hidden = look.notes.length === 0;
-    this.candidates.show(look.candidates);
+    this.#wording = wordingOf(look);
+    this.candidates.show(look.candidates, look.kind, this.#wording.candidates);
     this.tree.show(look.tree, look.candidates);
     this.#showOutcome(look.before?.text ?? null, look.target.text);
     this.choose({});
@@ -109,7 +102,7 @@ export class AttentionView {
     this.element.removeAttribute("aria-busy");
     this.#showOutcome(this.document.target.text, text);
     this.#drawHeads();
-    this.say("The words above are still those of the unchanged translation.");
+    this.say(`The words above are still those of the unchanged ${this.#wording.answer}.`);
   }
 
   /** Say something where readings are told; a change that was waited for did not come about. */
@@ -196,7 +189,8 @@ export class AttentionView {
     this.#shown = this.#reading.shown(this.#choice);
     const links = this.#averagesCross() ? this.#reading.links(this.#shown) : [];
     this.#alignment = links.length ? this.document.alignment : null;
-    this.words.show(this.#shown, links, LINE_NAMES[this.#choice.part], this.#freshRows());
+    const { lines } = this.#wording.parts[this.#choice.part];
+    this.words.show(this.#shown, links, lines, this.#freshRows(), this.#wording.fresh);
     this.map.show(this.#shown, `Map of ${this.#choice.part} attention, ${placeName(this.#choice)}`);
     if (this.#pinned && !this.#has(this.#pinned)) this.#pinned = null;
     this.#drawHeads();
@@ -206,7 +200,7 @@ export class AttentionView {
 
   #drawControls() {
     const { layers, heads } = this.#reading.size(this.#choice.part);
-    const parts = this.#reading.parts.map((value) => ({ value, ...PART_OPTIONS[value] }));
+    const parts = this.#reading.parts.map((value) => ({ value, ...this.#wording.parts[value] }));
     this.partSwitch.show(parts, this.#choice.part);
     this.layerMenu.show(numbered(layers), String(this.#choice.layer ?? ALL));
     this.headMenu.show(numbered(heads), String(this.#choice.head ?? ALL));
@@ -216,11 +210,12 @@ export class AttentionView {
 
   #drawHeads() {
     if (!this.#reading.parts.length) return;
-    this.heads.show(this.#reading, this.#choice, this.#changes);
+    this.heads.show(this.#reading, this.#choice, this.#changes, this.#wording.answer);
     const kinds = this.kinds.filter((kind) => kind in WISHES);
     const keys = { silence: "Shift-click or S silences", flatten: "Alt-click or F flattens" };
     const hints = ["Each small map is a head.", ...kinds.map((kind) => `${keys[kind]}.`)];
-    if (this.heads.marksSome()) hints.push("A dot: without it the translation is another one.");
+    const { answer } = this.#wording;
+    if (this.heads.marksSome()) hints.push(`A dot: without it the ${answer} is another one.`);
     this.headHint.textContent = hints.join(" ");
   }
 

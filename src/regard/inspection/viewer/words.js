@@ -12,7 +12,6 @@ const RESTING = { least: 0.1, most: 3 }; // of the weights that are drawn while 
 const THICKEST = 6;
 const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
 const LONG = 300;
-const FRESH = "New: the unchanged translation does not have it here.";
 const DOWNWARD = { backward: "ArrowUp", forward: "ArrowDown" };
 const RIGHTWARD = { backward: "ArrowLeft", forward: "ArrowRight" };
 const LEFTWARD = { backward: "ArrowRight", forward: "ArrowLeft" };
@@ -46,12 +45,13 @@ export class WordLines {
    * of each row are drawn
    * @param {{rows: string, columns: string}} names of the two lines
    * @param {Set<number>} fresh the rows that are marked as new
+   * @param {string} hint what is said of these
    */
-  show(shown, links, names, fresh) {
+  show(shown, links, names, fresh, hint) {
     this.#shown = shown;
     this.#links = links.length ? links : greatest(shown);
     this.columns.show(shown.columns, names.columns);
-    this.rows.show(shown.rows, names.rows, fresh);
+    this.rows.show(shown.rows, names.rows, fresh, hint);
     this.#spot = null;
     this.#arrange();
   }
@@ -209,11 +209,12 @@ class Line {
     });
   }
 
-  show(items, name, fresh = new Set()) {
+  show(items, name, fresh = new Set(), freshHint = "") {
     this.caption.textContent = name;
     this.list.setAttribute("aria-label", name);
     const focused = this.buttons.indexOf(document.activeElement);
-    this.buttons = items.map((item, index) => this.#word(item, index, fresh.has(index)));
+    const hint = (index) => (fresh.has(index) ? freshHint : null);
+    this.buttons = items.map((item, index) => this.#word(item, index, hint(index)));
     this.list.replaceChildren(...this.buttons);
     settle(this.list, ".word", this.buttons[focused]);
     if (focused >= 0) (this.buttons[focused] ?? this.buttons.at(-1))?.focus();
@@ -240,8 +241,8 @@ class Line {
     for (const button of this.buttons) button.classList.remove("asking");
   }
 
-  #word(item, index, isFresh) {
-    const hint = item.sink === null ? (isFresh ? FRESH : null) : sinkNote(item);
+  #word(item, index, freshHint) {
+    const hint = item.sink === null ? freshHint : sinkNote(item);
     const states = { sink: item.sink !== null, joined: item.joined, continued: item.continued };
     const names = Object.keys(states).filter((name) => states[name]);
     const on = {
@@ -254,7 +255,7 @@ class Line {
     return make(
       "button",
       { type: "button", class: ["word", item.kind, ...names].join(" "), title: hint, on },
-      make(isFresh ? "ins" : "span", { class: "letters" }, item.text),
+      make(freshHint === null ? "span" : "ins", { class: "letters" }, item.text),
       make("span", { class: "share", "aria-hidden": "true" }),
     );
   }
