@@ -23,7 +23,7 @@ from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
 from regard.inspection.interventions import Flattened, Silenced, require_heads
-from regard.inspection.plots.figure import ThemeName
+from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
 from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
@@ -186,10 +186,12 @@ class Completion:
         return self.text
 
     def _repr_html_(self) -> str:
-        picture = self.attention._repr_html_() if self.attention else None
+        picture = ""
+        if self.attention is not None:
+            picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
         tokens = ", ".join(f"{escape(one.piece)} {one.probability:.0%}" for one in self.next_tokens)
         below = f"<p>next: {tokens}</p>" if tokens else ""
-        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture or ''}"
+        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
 
 
 def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Completer":

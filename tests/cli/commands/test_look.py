@@ -7,6 +7,8 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
+from forecasts import train_recipe
+from languages import language_recipe
 from regard.cli.main import command_app
 from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
@@ -293,3 +295,48 @@ def test_an_unknown_part_is_refused(run):
 def test_no_model(run, tmp_path):
     with pytest.raises(RunError, match="no such folder"):
         run(model=tmp_path / "none")
+
+
+@pytest.fixture(scope="module")
+def language_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("language")
+    model = {"family": "gpt", "layers": 2, "width": 8, "heads": 2, "context": 32}
+    return train_recipe(language_recipe("gpt", folder, model=model), folder / "run")
+
+
+def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
+    text = "the cat sat"
+    shown = run("--max-tokens", "3", sentence=text, model=language_run).stdout
+    assert shown.startswith(text)
+    assert "decoder attention, mean of 2 layers and 2 heads" in shown
+    assert run("--all", sentence=text, model=language_run).stdout.count("layer ") == 4
+    assert "╭ ▁" in run("--pieces", sentence=text, model=language_run).stdout
+    changed = run("--without", "0.1", "--flatten", "1", sentence=text, model=language_run)
+    assert "without 0.1; flat 1: the cat sat" in changed.stdout
+    assert "before" in changed.stdout
+    files = "--png", tmp_path / "a.png", "--as", "arcs", "--html", tmp_path / "a.html"
+    assert run(*files, sentence=text, model=language_run).exit_code == 0
+    assert json.loads(HELD.search((tmp_path / "a.html").read_text())[1])["kind"] == "text"
+    document = json.loads(run("--json", sentence=text, model=language_run).stdout)
+    assert document["attention"]["shape"] == [2, 2, 12, 12]  # behind the end of a document
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--layer", "5"), "layer: decoder attention has 2, counted from 0; got 5"),
+        (("--without", "0.4"), "no such head; this model has decoder attention alone, layers 0 to"),
+        (("--part", "cross"), "--part has no effect here: the task of .* is language-model"),
+        (("--force", "0=1"), "--force has no effect here"),
+        (("--all", "--layer", "0"), "--all does not go with --layer"),
+        (("--as", "arcs"), "--as arcs says what to draw"),
+    ],
+)
+def test_mistakes_in_a_look_into_a_language_model(run, language_run, args, message):
+    with pytest.raises(SettingsError, match=message):
+        run(*args, sentence="the cat", model=language_run)
+
+
+def test_a_translation_has_no_tokens_to_go_on_with(run):
+    with pytest.raises(SettingsError, match=r"--max-tokens has no effect on .* translation: drop"):
+        run("--max-tokens", "3")
