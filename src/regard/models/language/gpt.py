@@ -238,7 +238,8 @@ class Gpt(Generator[Padded, Prompt, GptState]):
     ) -> tuple[Tensor, tuple[KeyValues, ...]]:
         """Features (B, T, D) of `ids` (B, T) behind prompts, and their keys and values."""
         count, slots = ids.shape[1], prompt.mask.shape[1]
-        self._check_length(count + slots)
+        if self.max_length is not None and count + slots > self.max_length:
+            self._check_length(count + int(prompt.mask.sum(1).max()))  # the longest, unpadded
         first = prompt.mask.sum(1)[:, None]  # (B, 1)
         positions = first + torch.arange(count, device=ids.device)  # (B, T)
         x, found = self._embed(ids, positions), []
