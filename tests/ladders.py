@@ -25,8 +25,8 @@ from regard.comparison.results import (
     SystemResult,
 )
 from regard.errors import RegardError
-from regard.recipes import dry_run
 from regard.recipes.recipe_files import dump_recipe
+from regard.recipes.trial import dry_run
 from tiny import tiny_recipe
 
 app = command_app("compare")

@@ -49,6 +49,14 @@ def test_imports_point_downwards():
     assert not bad, "\n".join(bad)
 
 
+def test_no_folder_holds_more_than_fifteen_modules():
+    folders = {file.parent for file in ROOT.rglob("*.py")}
+    counts = {
+        folder.name: len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders
+    }
+    assert {name: count for name, count in counts.items() if count > 15} == {}
+
+
 def test_every_folder_has_a_rank():
     homes = {path.stem for path in ROOT.iterdir() if path.suffix == ".py"}
     homes |= {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "_"}
@@ -56,8 +64,8 @@ def test_every_folder_has_a_rank():
 
 
 FUNCTION_IMPORTS = {
-    ("cli/commands/translate.py", "regard.cli.display.progress_bar"),  # rich.progress is slow
-    ("cli/commands/translate.py", "regard.pipelines.markup.markup_translator"),  # torch
+    ("cli/inference/translate.py", "regard.cli.display.progress_bar"),  # rich.progress is slow
+    ("cli/inference/translate.py", "regard.pipelines.markup.markup_translator"),  # torch
     ("engines/ctranslate2/availability.py", "ctranslate2"),  # optional
     ("pipelines/engine_benchmark.py", "regard.engines.native.native_engine"),  # in a child process
     ("pipelines/translator.py", "regard.engines.ctranslate2.ct2_engine"),  # ctranslate2

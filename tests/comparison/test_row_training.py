@@ -25,9 +25,9 @@ from regard.comparison.row_training import (
     train_row,
 )
 from regard.errors import CorpusError, SettingsError
-from regard.recipes.dry_run import TimedSteps
 from regard.recipes.prepared_data import prepare, prepare_data
 from regard.recipes.run_folder import RunFolder
+from regard.recipes.trial.dry_run import TimedSteps
 from regard.recipes.verification import verify
 from regard.training.checkpoints import read_progress
 from tiny import Quiet
@@ -153,7 +153,7 @@ def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
 
 
 def test_real_steps_are_timed(within, monkeypatch):
-    monkeypatch.setattr("regard.recipes.dry_run.MIN_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("regard.recipes.trial.dry_run.MIN_TIMED_SECONDS", 0.0)
     assert within(Budget(minutes=0.5))[0] > 10
 
 

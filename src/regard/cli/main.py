@@ -27,12 +27,11 @@ COMMANDS = {
     "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
     "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
     "complete": "Continue a text with a language model: drawn, or searched; many prompts at once.",
-    "evaluate": "Score a model: BLEU, chrF, TER with signatures; compare it with another.",
-    "look": "Show what a model attends to when it translates a sentence; or measure all of its "
-    "heads.",
     "caption": "Say what is to be seen on pictures: files, folders, or a list of them on stdin.",
-    "embed": "Print vectors of words in their context, by a language model in both directions.",
     "forecast": "Forecast the numbers that follow a series.",
+    "embed": "Print vectors of words in their context, by a language model in both directions.",
+    "evaluate": "Score a model on held-out data; compare it with another.",
+    "look": "Show what a model attends to: words, regions, time steps; or measure its heads.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
     "compare": "Train several systems alike, then score and time them in one table.",
@@ -45,6 +44,8 @@ COMMANDS = {
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
+INFERENCE = ("translate", "chat", "complete", "caption", "forecast", "embed")
+"""Commands that use a model, each for its task: they lie in `cli/inference`."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
 """Former commands -> the option of `look` that they have become."""
 
@@ -103,7 +104,8 @@ def redirect_stdout_to_devnull() -> None:
 def command_app(name: str) -> typer.Typer:
     """The app of a command: that of its module if it has commands of its own."""
     with exit_on_signals():
-        module = import_module(f"regard.cli.commands.{name}")
+        folder = "inference" if name in INFERENCE else "commands"
+        module = import_module(f"regard.cli.{folder}.{name}")
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)
@@ -138,7 +140,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help="Attention models for translation: train, translate, measure, look inside.")
+@app.callback(help="Attention models for text, pictures and series: train, use, measure, look in.")
 def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Say the version."

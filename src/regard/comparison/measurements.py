@@ -34,9 +34,9 @@ from regard.json_files import load_json, read_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.dry_run import describe_device
 from regard.recipes.prepared_data import load_data, prepare
 from regard.recipes.run_folder import count_parameters, load_run
+from regard.recipes.trial.dry_run import describe_device
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 

@@ -16,10 +16,10 @@ from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import finish_run
 from regard.recipes import prepared_data
-from regard.recipes.dry_run import TimedSteps, time_steps
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.recipes.train_run import TrainingReporter, train
+from regard.recipes.trial.dry_run import TimedSteps, time_steps
 from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)

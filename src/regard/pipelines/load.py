@@ -11,7 +11,7 @@ from regard.recipes.paths import TRANSLATION, run_task_name
 PIPELINES = {
     "bidirectional-language-model": "regard.pipelines.embedder",
     "caption": "regard.pipelines.captioner",
-    "chat": "regard.pipelines.chatbot",
+    "chat": "regard.pipelines.chat.chatbot",
     "forecast": "regard.pipelines.forecaster",
     "language-model": "regard.pipelines.completer",
 }

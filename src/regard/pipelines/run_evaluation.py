@@ -24,8 +24,8 @@ from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.iterate import chunked
 from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
-from regard.pipelines.chat_evaluation import ChatScores, group_answers, score_chatbot
-from regard.pipelines.chatbot import Chatbot
+from regard.pipelines.chat.chatbot import Chatbot
+from regard.pipelines.chat.evaluation import ChatScores, group_answers, score_chatbot
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
 from regard.recipes.paths import CHAT, TRANSLATION

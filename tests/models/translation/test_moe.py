@@ -69,7 +69,7 @@ def test_decoder_is_the_papers():
         x = mix(model.decoder_experts, torch.stack(outputs))  # (T, D)
         x = x + run(top, x)
         torch.testing.assert_close(found[b, :real], model.output(x))
-    (routing,) = model.decode(TARGET, model.encode(SOURCE)).routings
+    *_, routing = model.decode(TARGET, model.encode(SOURCE)).routings
     assert routing.site == Site("decoder", 0)
     torch.testing.assert_close(routing.shares.sum(), torch.tensor(1.0))
 

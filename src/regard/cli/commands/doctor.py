@@ -24,13 +24,13 @@ from regard.corpora.diagnostics.findings import Finding, Level, interpret_report
 from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.auto_settings import SettingChoice, format_choices
-from regard.recipes.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
-from regard.recipes.dry_run_findings import busy_clause, diagnose_dry_run
 from regard.recipes.memory import format_bytes, format_seconds, format_times
 from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
+from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
+from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 
 LEVEL_MARKS: Mapping[Level, str] = {
     "ok": "[green]✓[/green]",

@@ -30,8 +30,8 @@ from regard.evaluation.scores import (
     score_by_length,
 )
 from regard.pipelines.answer import Answer
-from regard.pipelines.chat_evaluation import ChatScores
-from regard.pipelines.chatbot import load as load_chatbot
+from regard.pipelines.chat.chatbot import load as load_chatbot
+from regard.pipelines.chat.evaluation import ChatScores
 from regard.pipelines.run_evaluation import (
     count_truncated_answers,
     score_chat,

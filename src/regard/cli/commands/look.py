@@ -38,7 +38,7 @@ from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.viewer.html_page import write_page
 from regard.pipelines import head_importance
 from regard.pipelines.answer import Answer
-from regard.pipelines.chatbot import load as load_chatbot
+from regard.pipelines.chat.chatbot import load as load_chatbot
 from regard.pipelines.contracts import Pipeline
 from regard.pipelines.load import load as load_pipeline
 from regard.pipelines.translator import Translator, load

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.alignment.run_alignment import align_pairs, best_alignment
-from regard.cli.commands import translate
 from regard.cli.display import progress_bar
+from regard.cli.inference import translate
 from regard.cli.main import command_app
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError

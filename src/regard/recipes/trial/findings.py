@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator
 
 from regard.corpora.diagnostics.findings import Finding
-from regard.recipes.dry_run import DryRun
 from regard.recipes.memory import format_bytes, format_seconds, format_times
 from regard.recipes.recipe import Recipe
 from regard.recipes.train_run import warmup_warning
+from regard.recipes.trial.dry_run import DryRun
 
 LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: it may not suffice, it is hardly used

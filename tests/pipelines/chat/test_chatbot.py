@@ -12,7 +12,7 @@ from regard.engines.ctranslate2.exporter import require_exportable
 from regard.errors import RunError, SettingsError
 from regard.evaluation.perplexity import sequence_log_probs
 from regard.pipelines import translator as translation
-from regard.pipelines.chatbot import Chatbot
+from regard.pipelines.chat.chatbot import Chatbot
 from regard.recipes.prepared_data import load_data, prepare
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.recipes.train_run import train

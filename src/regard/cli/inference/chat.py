@@ -13,7 +13,7 @@ from regard.cli.options.shared_options import OptionRule, check_options, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, RerankingSettings, search_settings
 from regard.pipelines.answer import Answer
-from regard.pipelines.chatbot import Conversation, load
+from regard.pipelines.chat.chatbot import Conversation, load
 
 PROMPT = "> "
 RESET, QUIT, HELP = "/reset", "/quit", "/help"

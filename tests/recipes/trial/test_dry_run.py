@@ -6,9 +6,9 @@ import torch
 
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError
-from regard.recipes import dry_run
-from regard.recipes.dry_run import CorpusSizes, PerSide, RunSeconds, dry_run_training
 from regard.recipes.recipe_files import make_recipe
+from regard.recipes.trial import dry_run
+from regard.recipes.trial.dry_run import CorpusSizes, PerSide, RunSeconds, dry_run_training
 
 CPU = torch.device("cpu")
 

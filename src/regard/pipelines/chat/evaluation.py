@@ -16,7 +16,7 @@ from regard.evaluation.metrics import MetricOptions, build_metric, word_tokenize
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import Score
 from regard.pipelines.answer import Answer
-from regard.pipelines.chatbot import Chatbot
+from regard.pipelines.chat.chatbot import Chatbot
 
 
 class Prompt(NamedTuple):

@@ -3,7 +3,7 @@ import pytest
 from regard.corpora.corpus import Pair
 from regard.evaluation.perplexity import Perplexity
 from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.chat_evaluation import Prompt, group_answers, score_chatbot
+from regard.pipelines.chat.evaluation import Prompt, group_answers, score_chatbot
 
 MEASURED = Perplexity(2.0, 9, 0.69)
 
