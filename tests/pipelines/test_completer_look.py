@@ -101,10 +101,9 @@ def test_interventions_change_the_continuation_and_what_comes_next(completer):
     weights = look.attention.parts["decoder"].weights
     assert (weights[0, 1] == 0).all()
     torch.testing.assert_close(weights[1, :, 3, :4], torch.full((HEADS, 4), 0.25))
-    [top] = completer.tokenizer.encode([look.next_tokens[0].text])[0]
     after, before = (next_probabilities(completer, look.text, *some) for some in (changes, ()))
-    expected = float(after[top]), float(before[top])
-    assert look.next_tokens[0][2:] == pytest.approx(expected, abs=1e-5)
+    expected = float(after.max()), float(before[after.argmax()])
+    assert look.next_tokens[0][1:] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(SettingsError, match=r"no such head; this model has decoder attention alo"):
         completer.look(PROMPT, changes=[Silenced("decoder", 0, 7)])
 
@@ -137,8 +136,18 @@ def test_the_page_has_the_text_and_what_comes_next(completer):
         LAYERS * HEADS * len(PROMPT) ** 2
     )
     assert document["candidates"][0]["text"] == look.next_tokens[0].piece
-    assert document["target"]["text"] == PROMPT + look.next_tokens[0].text
-    assert document["before"]["text"] == PROMPT + look.before.next_tokens[0].text
+    assert document["target"]["text"] == f"{PROMPT} → {look.next_tokens[0].name}"
+    assert document["before"]["text"] == f"{PROMPT} → {look.before.next_tokens[0].name}"
+    assert document["without"] == []
+
+
+def test_what_comes_next_without_each_head(completer):
+    ablations = completer.look(PROMPT).ablate()
+    assert len(ablations) == LAYERS * (HEADS + 1)
+    for one in ablations:
+        change = Silenced("decoder", one["layer"], one["head"])
+        [first, *_] = completer.look(PROMPT, changes=[change]).next_tokens
+        assert one["text"] == f"{PROMPT} → {first.name}"
 
 
 def test_a_notebook_shows_the_text_its_next_tokens_and_its_map(completer):

@@ -2,17 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from html import escape
-from itertools import product
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from matplotlib.figure import Figure
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 from torch import Tensor
 
 from regard.batching.collate import pad
@@ -20,17 +15,19 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import DecodingSettings, RuleSettings, plan_batches, search_settings
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
+from regard.engines.native.attention_capture import AttentionCapture
 from regard.errors import SettingsError
-from regard.inspection.interventions import Flattened, Silenced, require_heads
-from regard.inspection.plots.figure import ThemeName, notebook_html
-from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
+from regard.inspection.interventions import (
+    Flattened,
+    Silenced,
+    list_head_ablations,
+    require_heads,
+)
 from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import render_page
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.viewer_document import encode_maps, viewer_document
+from regard.pipelines.completion import Completion, Continuation, NextToken, with_next
+from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.language_modelling import LanguageModelling
@@ -43,155 +40,8 @@ DEFAULT_MAX_TOKENS = 200
 NEXT_TOKENS = 5  # of those that may follow, the likeliest that are named
 MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
 MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; those among the last tokens are kept
-MAX_SHOWN_WORDS = 40  # of a map in the terminal
+MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
-
-
-class Continuation(NamedTuple):
-    """One text that follows a prompt."""
-
-    text: str
-    log_probability: float  # of its tokens, in nats
-    num_tokens: int
-    finished: bool  # whether the text ended, rather than at the limit
-
-
-class NextToken(NamedTuple):
-    """A token that may follow a text."""
-
-    piece: str
-    text: str  # as it goes on with what stands before it
-    probability: float
-    before: float | None = None  # the probability without interventions
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Completion:
-    """What follows a prompt: the best continuation, or the first sample, first.
-
-    A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
-    """
-
-    prompt: str
-    continuations: tuple[Continuation, ...]  # a look may have none
-    notes: tuple[str, ...] = ()
-    attention: AttentionCapture | None = None
-    next_tokens: tuple[NextToken, ...] = ()  # behind `text`, the likeliest first
-    changes: tuple[Silenced | Flattened, ...] = ()
-    before: "Completion | None" = None  # without interventions
-
-    @property
-    def text(self) -> str:
-        """The prompt and its first continuation."""
-        return self.prompt + "".join(one.text for one in self.continuations[:1])
-
-    @property
-    def title(self) -> str:
-        """What is shown first."""
-        return "the likeliest next tokens"
-
-    def show(
-        self,
-        *,
-        layer: int | None = None,
-        head: int | None = None,
-        every: bool = False,
-        pieces: bool = False,
-    ) -> RenderableType:
-        """For the terminal: the likeliest next tokens, and a map whose rows look at its columns."""
-        maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
-        counts = maps.weights.shape[:2]
-        chosen = product(*map(range, counts)) if every else [(layer, head)]
-        cut = f", the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'} alone"
-        lines: list[RenderableType] = [self._next_table()]
-        for place in chosen:
-            title = describe_head(maps, *place) + (cut if maps.omitted else "")
-            shown = AttentionCapture({"decoder": maps}).show(
-                "decoder", layer=place[0], head=place[1], words=False
-            )
-            lines += [Text(title, "dim"), shown]
-        return Group(*lines)
-
-    def plot(
-        self,
-        *,
-        kind: PlotKind | None = None,
-        layer: int | None = None,
-        head: int | None = None,
-        every: bool = False,
-        pieces: bool = False,
-        theme: ThemeName = "light",
-    ) -> Figure:
-        """A figure of one layer and head, by default the mean, or a grid of every one; `kind` as
-        in `AttentionCapture.plot`.
-        """
-        kind = kind or ("grid" if every else "map")
-        if kind == "tree":
-            raise SettingsError("tree: the hypotheses of a language model's search are not kept")
-        capture = AttentionCapture({"decoder": self._last(MAX_DRAWN_WORDS, pieces=pieces)})
-        return capture.plot("decoder", kind=kind, layer=layer, head=head, words=False, theme=theme)
-
-    def page(self, model: str) -> str:
-        """One offline page of the text, which answers the pointer; every layer and head in it."""
-        document = viewer_document(self._answer(), model=model)
-        tokens = [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
-        return render_page({**document, "kind": "text", "candidates": tokens})
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; the weights of a look as the viewer has them."""
-        document: dict[str, Any] = {
-            "prompt": self.prompt,
-            "continuations": [one._asdict() for one in self.continuations],
-            "notes": list(self.notes),
-        }
-        if self.attention is not None:
-            maps = self.required_attention().attention("decoder", words=False)
-            document["next_tokens"] = [one._asdict() for one in self.next_tokens]
-            document["before"] = None if self.before is None else self.before.text
-            document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
-        return document
-
-    def required_attention(self) -> AttentionCapture:
-        """The attention, or an error if it was not recorded."""
-        if self.attention is None:
-            raise SettingsError("the attention was not recorded: ask for it with look(…)")
-        return self.attention
-
-    def _last(self, count: int, *, pieces: bool) -> AttentionMaps:
-        """The maps of the last words or pieces."""
-        return self.required_attention().attention("decoder", words=not pieces).last(count)
-
-    def _next_table(self) -> Table:
-        changed = self.before is not None
-        table = Table(box=None, pad_edge=False)
-        for column in ("token", "probability", *(["before"] if changed else [])):
-            table.add_column(column, justify="left" if column == "token" else "right")
-        for one in self.next_tokens:
-            numbers = [one.probability, *([one.before or 0.0] if changed else [])]
-            table.add_row(Text(one.piece), *(f"{number:.4f}" for number in numbers))
-        return table
-
-    def _answer(self) -> Answer:
-        """What the viewer shows: the text with its likeliest next token, and the attention."""
-        first = self.text + "".join(one.text for one in self.next_tokens[:1])
-        before = None if self.before is None else self.before._answer()
-        candidates = (Candidate(first, 0.0, 0.0),)
-        attention = self.required_attention()
-        return Answer("", candidates, self.notes, attention, changes=self.changes, before=before)
-
-    def __repr__(self) -> str:
-        return f"<Completion {self.text!r}>"
-
-    def __str__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        picture = ""
-        if self.attention is not None:
-            picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
-        tokens = ", ".join(f"{escape(one.piece)} {one.probability:.0%}" for one in self.next_tokens)
-        below = f"<p>next: {tokens}</p>" if tokens else ""
-        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
 
 
 def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Completer":
@@ -316,17 +166,39 @@ class Completer:
                 f"{len(ids[-limit:]):,} tokens is kept: all of it would be too much"
             )
         capture = AttentionCapture({"decoder": read.maps})
-        following = self._next_tokens(ids, read)
-        return Completion(text, found, tuple(notes), capture, following, tuple(changes))
+        looked = Completion(text, found, tuple(notes), capture, self._next_tokens(read))
+        ablate = partial(self._ablate, ids[-limit:], looked.text, read.maps.weights.shape[:2])
+        return replace(looked, changes=tuple(changes), ablate=ablate)
+
+    @torch.inference_mode()
+    def _ablate(self, ids: Sequence[int], text: str, heads: Sequence[int]) -> list[HeadAblation]:
+        """`text` with the likeliest token behind `ids` without each of the model's `heads` (L, H),
+        and without each layer's; none if these are too many tokens to read.
+        """
+        ablations = list_head_ablations({"decoder": dict.fromkeys(range(heads[0]), heads[1])})
+        if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
+            return []
+        found: list[HeadAblation] = []
+        for one in ablations:
+            [piece] = self.tokenizer.pieces([int(self._next_logits(ids, one).argmax())])
+            following = with_next(text, NextToken(piece, 0.0))
+            found.append(
+                {"part": one.part, "layer": one.layer, "head": one.head, "text": following}
+            )
+        return found
+
+    def _next_logits(self, ids: Sequence[int], hook: AttentionHook | None) -> Tensor:
+        """Of the token behind `ids`: (V,)."""
+        device = next(self.model.parameters()).device
+        memory = self.model.encode(pad([[]], least=0).to(device))
+        features = self.model.decode(pad([ids]).to(device), memory, hook=hook).features
+        return self.model.logits(features[0, -1])
 
     @torch.inference_mode()
     def _read(self, ids: Sequence[int], changes: Sequence[Silenced | Flattened]) -> "_Read":
         """One pass over `ids` under `changes`, with its attention; without them too, if any."""
-        device = next(self.model.parameters()).device
-        nothing, given = pad([[]], least=0).to(device), pad([ids]).to(device)
-        memory = self.model.encode(nothing)
         recorder = _LastWeights()
-        features = self.model.decode(given, memory, hook=compose_hooks(*changes, recorder)).features
+        logits = self._next_logits(ids, compose_hooks(*changes, recorder))
         recorded = recorder.weights()
         if not recorded:
             raise SettingsError(
@@ -338,22 +210,16 @@ class Completer:
         kept = weights.shape[-1]  # (L, H, T, T)
         axis = build_axis(ids[-kept:], self.tokenizer)
         maps = AttentionMaps("decoder", weights, axis, axis, omitted=len(ids) - kept)
-        plain = features
-        if changes:
-            plain = self.model.decode(given, memory).features
-        after, before = (
-            self.model.logits(one[0, -1]).double().softmax(-1).cpu() for one in (features, plain)
-        )
-        return _Read(maps, after, before if changes else None)
+        before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
+        return _Read(maps, logits.double().softmax(-1).cpu(), before)
 
-    def _next_tokens(self, ids: Sequence[int], read: "_Read") -> tuple[NextToken, ...]:
-        """The likeliest tokens behind `ids`."""
+    def _next_tokens(self, read: "_Read") -> tuple[NextToken, ...]:
+        """The likeliest next tokens."""
         probabilities, tokens = read.probabilities.topk(min(NEXT_TOKENS, self.tokenizer.size))
-        pieces, text = self.tokenizer.pieces(tokens.tolist()), self.tokenizer.decode(ids)
+        pieces = self.tokenizer.pieces(tokens.tolist())
         return tuple(
             NextToken(
                 piece,
-                self.tokenizer.decode([*ids, token])[len(text) :],
                 round(probability, DECIMALS),
                 None if read.before is None else round(float(read.before[token]), DECIMALS),
             )

@@ -2,6 +2,7 @@
 
 import { themeSwitch } from "./theme.js";
 import { AttentionView } from "./view.js";
+import { wordingOf } from "./wording.js";
 
 const look = JSON.parse(document.getElementById("look").textContent);
 const kinds = look.without.length && !look.changes.length ? ["silence"] : [];
@@ -11,6 +12,7 @@ const view = new AttentionView(document.getElementById("view"), options);
 document.getElementById("tools").append(themeSwitch());
 document.getElementById("model").textContent = look.model;
 document.getElementById("footer").hidden = kinds.length === 0;
+document.getElementById("computed").textContent = wordingOf(look).footer;
 view.show(look);
 
 /** Show a translation that was computed when the file was written. */

@@ -25,12 +25,12 @@ export class HeadGrid {
    * @param {import("./reading.js").Reading} reading
    * @param {import("./reading.js").Choice} choice
    * @param {Object[]} changes in force
-   * @param {string} answer what the model gives: a translation, or a text
+   * @param {string} other what is said of a head that is needed
    */
-  show(reading, choice, changes, answer) {
+  show(reading, choice, changes, other) {
     const focused = [...this.grid.querySelectorAll(".head")].indexOf(document.activeElement);
     const { layers, heads } = reading.size(choice.part);
-    const tile = (place) => this.#tile(reading, choice, changes, place, answer);
+    const tile = (place) => this.#tile(reading, choice, changes, place, other);
     this.#painted = [];
     this.#width = heads > 1 ? heads + 1 : layers;
     this.grid.style.setProperty("--across", String(this.#width));
@@ -54,7 +54,7 @@ export class HeadGrid {
     for (const { canvas, shown } of this.#painted) paint(canvas, shown);
   }
 
-  #tile(reading, choice, changes, place, answer) {
+  #tile(reading, choice, changes, place, other) {
     const shown = reading.shown({ ...choice, ...place });
     const canvas = make("canvas", { "aria-hidden": "true" });
     this.#painted.push({ canvas, shown });
@@ -63,7 +63,7 @@ export class HeadGrid {
     const chosen = place.layer === choice.layer && (single || place.head === choice.head);
     const matters = reading.matters(choice.part, place.layer, place.head);
     const name = placeName(place) + (state ? `, ${STATES[state]}` : "");
-    const title = matters ? `${name}; the ${answer} is another one without it` : name;
+    const title = matters ? `${name}; ${other} without it` : name;
     const on = { click: (event) => this.choose(place, wishOf(event)) };
     const attributes = {
       type: "button",

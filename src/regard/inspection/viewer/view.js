@@ -210,12 +210,11 @@ export class AttentionView {
 
   #drawHeads() {
     if (!this.#reading.parts.length) return;
-    this.heads.show(this.#reading, this.#choice, this.#changes, this.#wording.answer);
+    this.heads.show(this.#reading, this.#choice, this.#changes, this.#wording.other);
     const kinds = this.kinds.filter((kind) => kind in WISHES);
     const keys = { silence: "Shift-click or S silences", flatten: "Alt-click or F flattens" };
     const hints = ["Each small map is a head.", ...kinds.map((kind) => `${keys[kind]}.`)];
-    const { answer } = this.#wording;
-    if (this.heads.marksSome()) hints.push(`A dot: without it the ${answer} is another one.`);
+    if (this.heads.marksSome()) hints.push(`A dot: without it ${this.#wording.other}.`);
     this.headHint.textContent = hints.join(" ");
   }
 

@@ -2,6 +2,10 @@
 
 const TRANSLATION = {
   answer: "translation",
+  other: "the translation is another one",
+  footer:
+    "What becomes of the translation without a head was computed when the file was written; on a " +
+    "page of regard serve heads can be flattened and links forced as well.",
   fresh: "New: the unchanged translation does not have it here.",
   parts: {
     cross: {
@@ -30,6 +34,8 @@ const TRANSLATION = {
 
 const TEXT = {
   answer: "text",
+  other: "another token comes next",
+  footer: "What comes next without a head was computed when the file was written.",
   fresh: "New: the unchanged text does not have it here.",
   parts: {
     decoder: {
