@@ -122,13 +122,16 @@ def test_encoder_reads_padded_rows_as_if_alone(cell, reading):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_reading_backward_is_reading_a_reversed_source(cell):
-    onward = loud(RecurrentEncoder(cell, E, D, layers=L))
+    forwards = loud(RecurrentEncoder(cell, E, D, layers=L))
     back = RecurrentEncoder(cell, E, D, layers=L, reading="backward").double()
     back.load_state_dict(
-        {name.replace("onward", "back"): value for name, value in onward.state_dict().items()}
+        {
+            name.replace("forward_layer", "backward_layer"): value
+            for name, value in forwards.state_dict().items()
+        }
     )
     x, all_real = draw(B, T, E), torch.ones(B, T, dtype=torch.bool)
-    wanted, found = onward(x.flip(1), all_real), back(x, all_real)
+    wanted, found = forwards(x.flip(1), all_real), back(x, all_real)
     torch.testing.assert_close(found.outputs.flip(1), wanted.outputs)
     for one, other in zip(found.hidden, wanted.hidden, strict=True):
         torch.testing.assert_close(one, other)
@@ -140,7 +143,7 @@ def test_reading_both_ways_equals_torch(cell, theirs):
     theirs = theirs(E, D, L, batch_first=True, bidirectional=True).double()
     with torch.no_grad():
         for number, layer in enumerate(ours.layers):
-            for part, end in ((layer.onward, ""), (layer.back, "_reverse")):
+            for part, end in ((layer.forward_layer, ""), (layer.backward_layer, "_reverse")):
                 getattr(theirs, f"weight_ih_l{number}{end}").copy_(part.weight_ih)
                 getattr(theirs, f"weight_hh_l{number}{end}").copy_(part.weight_hh)
                 getattr(theirs, f"bias_ih_l{number}{end}").copy_(part.bias)

@@ -88,12 +88,12 @@ def test_both_ways_ask_what_follows_and_what_precedes():
     rows = found.inputs.ids
     assert rows.shape == (2, 5)
     twice = rows.flatten().repeat(2)
-    onward, back = one_way(found, 0), one_way(found, 1)
-    assert torch.equal(onward.labels, twice[onward.positions] + 1)
-    assert torch.equal(back.labels, twice[back.positions] - 1)
-    assert (onward.positions < rows.numel()).all()
-    assert (back.positions >= rows.numel()).all()
-    assert len(onward.labels) == len(back.labels) == 8
+    forward, backward = one_way(found, 0), one_way(found, 1)
+    assert torch.equal(forward.labels, twice[forward.positions] + 1)
+    assert torch.equal(backward.labels, twice[backward.positions] - 1)
+    assert (forward.positions < rows.numel()).all()
+    assert (backward.positions >= rows.numel()).all()
+    assert len(forward.labels) == len(backward.labels) == 8
 
 
 def test_a_recurrent_language_model_continues_prompts_of_unlike_length(tmp_path):

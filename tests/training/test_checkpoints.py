@@ -144,3 +144,15 @@ def test_unlike_models_are_refused(tmp_path):
 def test_nothing_to_average():
     with pytest.raises(RunError, match="at least one"):
         average_weights([])
+
+
+def test_weights_of_before_are_read_under_their_present_names(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_weights(
+        path, {"encoder.0.onward.bias": torch.ones(1), "encoder.0.back.bias": torch.ones(2)}
+    )
+    found = load_weights(path)
+    assert {name: len(tensor) for name, tensor in found.items()} == {
+        "encoder.0.forward_layer.bias": 1,
+        "encoder.0.backward_layer.bias": 2,
+    }

@@ -262,13 +262,13 @@ class _DirectionalLayer(nn.Module):
         if reading == "both":
             width, units = width // 2, units and units // 2
         layer = partial(RecurrentLayer, cell, inputs, width, units=units)
-        self.onward = layer() if reading != "backward" else None
-        self.back = layer() if reading != "forward" else None
+        self.forward_layer = layer() if reading != "backward" else None
+        self.backward_layer = layer() if reading != "forward" else None
 
     def forward(self, x: Tensor, mask: Tensor) -> RecurrentOutput:
         parts = [
             layer.read(x, mask, backward=backward)
-            for layer, backward in ((self.onward, False), (self.back, True))
+            for layer, backward in ((self.forward_layer, False), (self.backward_layer, True))
             if layer is not None
         ]
         if len(parts) == 1:

@@ -85,11 +85,11 @@ class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
             windows = consecutive_windows(ids, rows=rows, length=length)
             return (one_way(both_ways(batch), direction) for batch in windows)
 
-        onward, back = (perplexity(model, batches(direction)) for direction in range(2))
+        forward, backward = (perplexity(model, batches(direction)) for direction in range(2))
         return {
-            "loss": (onward.loss + back.loss) / 2,
-            "forward_perplexity": onward.value,
-            "backward_perplexity": back.value,
+            "loss": (forward.loss + backward.loss) / 2,
+            "forward_perplexity": forward.value,
+            "backward_perplexity": backward.value,
         }
 
 

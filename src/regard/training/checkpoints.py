@@ -22,6 +22,8 @@ from regard.manifest import check_file, is_intact
 
 CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
 START = StreamPosition(0, 0)
+RENAMED_PARAMETERS = {".onward.": ".forward_layer.", ".back.": ".backward_layer."}
+"""Parts of old names -> new ones, under which weights and checkpoints of before are read."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,21 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     """The weights of a model, on the CPU; an error if they are not what was written."""
     check_file(path)
     try:
-        return safetensors.torch.load_file(path)
+        return _rename_parameters(safetensors.torch.load_file(path))
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; has the run been trained?") from None
     except (SafetensorError, OSError) as error:
         raise RunError(f"{path}: damaged or not a safetensors file: {error}") from None
+
+
+def _rename_parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of parameters under their present names."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        for old, new in RENAMED_PARAMETERS.items():
+            name = name.replace(old, new)
+        renamed[name] = tensor
+    return renamed
 
 
 def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
@@ -214,7 +226,7 @@ def find_checkpoint(folder: Path) -> FoundCheckpoint:
                 with safe_open(path, framework="pt") as file:
                     progress = _parse_progress(path, file.metadata())
                     tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-                return FoundCheckpoint(Checkpoint(tensors, progress), damaged)
+                return FoundCheckpoint(Checkpoint(_rename_parameters(tensors), progress), damaged)
         damaged.append(path)
     return FoundCheckpoint(None, damaged)
 

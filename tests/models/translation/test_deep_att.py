@@ -59,8 +59,8 @@ def test_encoder_is_the_papers_equations():
     assert found.shape == (B, S, M)
     for b, length in enumerate((5, 3)):
         words = model.source.weight[SOURCE.ids[b, :length]]
-        onward, back = model.columns
-        read_out = [read(onward, words, backward=False), read(back, words, backward=True)]
+        forward, backward = model.columns
+        read_out = [read(forward, words, backward=False), read(backward, words, backward=True)]
         wanted = torch.cat(read_out, -1) @ model.compress.weight.T
         torch.testing.assert_close(found[b, :length], wanted)
 

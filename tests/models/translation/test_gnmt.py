@@ -32,7 +32,9 @@ def test_encoder_is_the_papers_equations():
     for b, length in enumerate((5, 3)):
         x = model.source.weight[SOURCE.ids[b, :length]]
         both = model.both_ways.layers[0]
-        x = torch.cat([run(both.onward, x), run(both.back, x.flip(0)).flip(0)], -1)  # (S, 2 D)
+        x = torch.cat(
+            [run(both.forward_layer, x), run(both.backward_layer, x.flip(0)).flip(0)], -1
+        )  # (S, 2 D)
         second, *residual = model.encoder.layers
         x = run(second, x)
         for layer in residual:

@@ -44,7 +44,9 @@ def test_encoder_is_the_papers(units):
     for b, length in enumerate((5, 3)):
         x = model.source.weight[SOURCE.ids[b, :length]]  # (S, D)
         both = model.both_ways.layers[0]
-        x = x + torch.cat([run(both.onward, x), run(both.back, x.flip(0)).flip(0)], -1)
+        x = x + torch.cat(
+            [run(both.forward_layer, x), run(both.backward_layer, x.flip(0)).flip(0)], -1
+        )
         second, third = model.encoder
         x = x + run(second, x)
         x = mix(model.encoder_experts, x)

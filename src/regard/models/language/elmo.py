@@ -153,9 +153,9 @@ class Elmo(WordEmbedder[Padded]):
         """The same of words (B, S, C) given by their symbols, which no vocabulary need have."""
         x = self.characters(spelled).to(self.output.weight.dtype)  # (B, S, D)
         order = reversed_order(mask)[..., None].expand_as(x)  # (B, S, D)
-        onward = [x, *self._run(0, x)]
-        back = [y.gather(1, order) for y in self._run(1, x.gather(1, order))]
-        return torch.stack([torch.stack(onward), torch.stack([x, *back])], 1)
+        forward = [x, *self._run(0, x)]
+        backward = [y.gather(1, order) for y in self._run(1, x.gather(1, order))]
+        return torch.stack([torch.stack(forward), torch.stack([x, *backward])], 1)
 
     def _run(self, direction: int, x: Tensor) -> list[Tensor]:
         """The outputs (B, S, D) of the layers of a direction, which read `x` from the left."""
