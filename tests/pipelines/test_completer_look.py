@@ -124,6 +124,12 @@ def test_of_long_texts_the_last_tokens_are_kept_and_that_is_said(tmp_path, monke
     assert any("only the last 10 of 240 words are drawn" in text for text in drawn)
 
 
+def test_words_that_the_model_does_not_know_stand_as_they_were_written(completer):
+    look = completer.look("the Zat sat Q")
+    assert look.notes == ("2 tokens of the prompt are unknown to the model",)
+    assert look.attention.parts["decoder"].rows.words == ("the", "Zat", "sat", "Q")
+
+
 def test_the_page_has_the_text_and_what_comes_next(completer):
     look = completer.look(PROMPT, changes=[Silenced("decoder", 0)])
     held = re.search(r'id="look">(.*?)</script>', look.page("run"), re.DOTALL)[1]

@@ -32,7 +32,7 @@ from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, UNK
+from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
 from regard.types import AttentionHook, Hypothesis, Site
 
 BATCH_POSITIONS = 1 << 17  # prompts times their longest with its continuation
@@ -159,7 +159,7 @@ class Completer:
         limit = self._limit or MAX_READ_TOKENS
         if len(ids) > limit:
             notes.append(f"of {len(ids):,} tokens the last {limit:,} are read")
-        read = self._read(ids[-limit:], changes)
+        read = self._read(ids[-limit:], changes, self._unknown_words(text))
         if read.maps.omitted:
             notes.append(
                 f"the attention among the last {len(read.maps.rows.pieces):,} of "
@@ -195,8 +195,13 @@ class Completer:
         return self.model.logits(features[0, -1])
 
     @torch.inference_mode()
-    def _read(self, ids: Sequence[int], changes: Sequence[Silenced | Flattened]) -> "_Read":
-        """One pass over `ids` under `changes`, with its attention; without them too, if any."""
+    def _read(
+        self, ids: Sequence[int], changes: Sequence[Silenced | Flattened], unknown: Sequence[str]
+    ) -> "_Read":
+        """One pass over `ids` under `changes`, with its attention; without them too, if any.
+
+        `unknown` are the words of the text that the model does not know, some perhaps before `ids`.
+        """
         recorder = _LastWeights()
         logits = self._next_logits(ids, compose_hooks(*changes, recorder))
         recorded = recorder.weights()
@@ -208,10 +213,17 @@ class Completer:
             )
         weights = torch.stack([recorded[site][0].float() for site in sorted(recorded)])
         kept = weights.shape[-1]  # (L, H, T, T)
-        axis = build_axis(ids[-kept:], self.tokenizer)
+        shown = ids[-kept:]
+        axis = build_axis(shown, self.tokenizer, unknown[len(unknown) - shown.count(UNK) :])
         maps = AttentionMaps("decoder", weights, axis, axis, omitted=len(ids) - kept)
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
         return _Read(maps, logits.double().softmax(-1).cpu(), before)
+
+    def _unknown_words(self, text: str) -> list[str]:
+        """The words of a text that the model does not know, as they were written."""
+        [ids], surfaces = self.tokenizer.encode([text]), self.tokenizer.surfaces(text)
+        words = zip(ids, surfaces, strict=True)
+        return [surface.strip() or UNK_SURFACE for token, surface in words if token == UNK]
 
     def _next_tokens(self, read: "_Read") -> tuple[NextToken, ...]:
         """The likeliest next tokens."""
