@@ -64,7 +64,7 @@ def test_few_pairs(count, level):
 def test_splits_to_be_cut():
     findings = found(train=TRAIN, valid=VALID)
     assert level_of(findings, "Training holds out 200 pairs for test") == "note"
-    assert level_of(findings, "mine: test holds 200 of 2000 pairs") == "note"
+    assert level_of(findings, "mine: test holds 200 of 2,000 pairs") == "note"
 
 
 def test_too_few_to_cut():

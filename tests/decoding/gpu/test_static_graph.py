@@ -161,7 +161,7 @@ def test_a_search_that_cannot_be_captured_continues_step_by_step(name, size, err
 
 @pytest.mark.parametrize(
     ("name", "value", "replayed"),
-    [("MAX_HYPOTHESES", 9, 4), ("MAX_HYPOTHESES", 8, 3), ("MAX_SLOTS", 10, 4), ("MAX_SLOTS", 6, 2)],
+    [("MAX_HYPOTHESES", 9, 4), ("MAX_HYPOTHESES", 8, 3), ("MAX_SLOTS", 15, 4), ("MAX_SLOTS", 9, 2)],
 )
 def test_a_large_or_long_search_is_captured_once_it_is_small(name, value, replayed, monkeypatch):
     monkeypatch.setattr(static_graph, name, value)
