@@ -56,6 +56,12 @@ def test_no_folder_holds_more_than_fifteen_modules():
     assert {folder: count for folder, count in counts.items() if count > 15} == {}
 
 
+def test_no_public_class_name_has_two_meanings():
+    sources = (file.read_text(encoding="utf-8") for file in ROOT.rglob("*.py"))
+    names = Counter(re.findall(r"^class ([A-Z]\w*)", "\n".join(sources), re.MULTILINE))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_every_folder_has_a_rank():
     homes = {path.stem for path in ROOT.iterdir() if path.suffix == ".py"}
     homes |= {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "_"}

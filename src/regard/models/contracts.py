@@ -182,7 +182,7 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         return decoded._replace(features=features)
 
 
-class Captioner(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
+class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
     """A model that writes about pictures; its memory has a state for each region."""
 
     @property
@@ -195,7 +195,7 @@ AnyModel = Model[Any]
 """A model of whichever family."""
 AnyGenerator = Generator[Any, Any, Any]
 """A model that writes, of whichever family."""
-AnyCaptioner = Captioner[Any]
+AnyCaptionModel = CaptionModel[Any]
 """A model that writes about pictures, of whichever family."""
 
 

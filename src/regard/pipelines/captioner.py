@@ -30,7 +30,7 @@ from regard.inspection.recording.picture_attention import (
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.iterate import chunked
-from regard.models.contracts import AnyCaptioner
+from regard.models.contracts import AnyCaptionModel
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.caption_search import caption_inputs
@@ -146,7 +146,7 @@ class Captioner:
     look_part: ClassVar[Part] = "cross"
     look_options: ClassVar[str] = "layer head"
 
-    def __init__(self, task: CaptionTask, model: AnyCaptioner) -> None:
+    def __init__(self, task: CaptionTask, model: AnyCaptionModel) -> None:
         self.task, self.model = task, model
         self.settings = task.recipe.decoding  # the recipe's search
         self._changes: tuple[HeadIntervention, ...] = ()

@@ -8,7 +8,7 @@ import torch
 from regard.batching.caption_batches import InputsOf, PictureInputs
 from regard.decoding.batch_search import SearchResults, search
 from regard.decoding.settings import DecodingSettings
-from regard.models.contracts import AnyCaptioner
+from regard.models.contracts import AnyCaptionModel
 from regard.types import AttentionHook
 
 PICTURES_PER_BATCH = {"cpu": 16, "cuda": 256}
@@ -16,7 +16,7 @@ PICTURES_PER_BATCH = {"cpu": 16, "cuda": 256}
 
 @torch.inference_mode()
 def caption_inputs(
-    model: AnyCaptioner,
+    model: AnyCaptionModel,
     inputs: PictureInputs,
     settings: DecodingSettings,
     *,
@@ -38,7 +38,7 @@ def caption_inputs(
 
 
 def caption_pictures(
-    model: AnyCaptioner,
+    model: AnyCaptionModel,
     inputs_of: InputsOf,
     num_pictures: int,
     settings: DecodingSettings,

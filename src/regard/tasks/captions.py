@@ -29,7 +29,7 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
-from regard.models.contracts import AnyCaptioner
+from regard.models.contracts import AnyCaptionModel
 from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
@@ -107,7 +107,7 @@ class CaptionedName(NamedTuple):
     captions: tuple[str, ...]
 
 
-class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
+class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     """Captions and vocabulary are kept in the run, features of pictures in the cache.
 
     The run holds a copy of the frozen CNN's weights, so that it can look at new pictures wherever
@@ -241,10 +241,10 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
 
     # -- learning and measuring -----------------------------------------------------------------
 
-    def new_model(self) -> AnyCaptioner:
+    def new_model(self) -> AnyCaptionModel:
         return build_captioner(self.recipe.model, self.tokenizer.size)
 
-    def training(self, model: AnyCaptioner) -> TrainingTask:
+    def training(self, model: AnyCaptionModel) -> TrainingTask:
         settings = self.recipe.training
         return TrainingTask(
             partial(
@@ -260,7 +260,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
             CaptionBuckets(),
         )
 
-    def _validate(self, model: AnyCaptioner) -> Mapping[str, float]:
+    def _validate(self, model: AnyCaptionModel) -> Mapping[str, float]:
         """Loss and scores on validation pictures, searched greedily."""
         rules = RuleSettings(max_length=self.recipe.decoding.rules.max_length)
         greedy = DecodingSettings(beam=BeamSettings(size=1), rules=rules)
@@ -278,7 +278,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
 
     def answers(
         self,
-        model: AnyCaptioner,
+        model: AnyCaptionModel,
         split: SplitName,
         settings: DecodingSettings,
         limit: int | None = None,
@@ -290,7 +290,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
             row.captions for row in rows
         ]
 
-    def evaluate(self, model: AnyCaptioner, split: SplitName) -> Evaluation:
+    def evaluate(self, model: AnyCaptionModel, split: SplitName) -> Evaluation:
         texts, references = self.answers(model, split, self.recipe.decoding)
         found = score(texts, references, _score_settings())
         measured = perplexity(
@@ -311,7 +311,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptioner]):
         return Evaluation(split, {**numbers, "perplexity": measured.value}, notes)
 
     def compare(
-        self, model: AnyCaptioner, other: Self, its_model: AnyCaptioner, split: SplitName
+        self, model: AnyCaptionModel, other: Self, its_model: AnyCaptionModel, split: SplitName
     ) -> list[Comparison]:
         """Paired bootstrap tests of the captions of `model` against those of another run."""
         ours, references = self.answers(model, split, self.recipe.decoding)

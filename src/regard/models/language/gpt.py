@@ -71,7 +71,7 @@ class GptSettings(Settings):
         return self
 
 
-class Prompt(NamedTuple):
+class PromptCache(NamedTuple):
     """The memory of a language model: keys and values of the prompts in each layer."""
 
     kv: tuple[KeyValues, ...]  # of each layer (B, G, S, K)
@@ -133,7 +133,7 @@ class GptLayer(nn.Module):
         return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
 
 
-class Gpt(Generator[Padded, Prompt, GptState]):
+class Gpt(Generator[Padded, PromptCache, GptState]):
     """A stack of causal layers over the embeddings of tokens and positions.
 
         x = E y + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   p(y_{t+1}) = softmax(Eᵀ N(x_t))
@@ -173,12 +173,12 @@ class Gpt(Generator[Padded, Prompt, GptState]):
     def output_layer(self) -> OutputProjection:
         return OutputProjection(self.embedding.weight)
 
-    def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Prompt:
+    def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> PromptCache:
         _, kv = self._run(inputs.ids, self._no_prompt(inputs), hook)
-        return Prompt(kv, inputs.mask)
+        return PromptCache(kv, inputs.mask)
 
     def decode(
-        self, given: Padded, memory: Prompt, *, hook: AttentionHook | None = None
+        self, given: Padded, memory: PromptCache, *, hook: AttentionHook | None = None
     ) -> Features:
         return Features(self._run(given.ids, memory, hook)[0])
 
@@ -199,7 +199,7 @@ class Gpt(Generator[Padded, Prompt, GptState]):
             x, normed = layer.mix(x, heads.flatten(0, 1), self._following(index))
         return Features(normed)
 
-    def start(self, memory: Prompt) -> GptState:
+    def start(self, memory: PromptCache) -> GptState:
         zeros = self.embedding.weight.new_zeros(memory.mask.shape)
         bias = zeros.masked_fill(~memory.mask, NEG_INF)[:, None, None]  # (B, 1, 1, S)
         slots = memory.mask.shape[1]
@@ -234,7 +234,7 @@ class Gpt(Generator[Padded, Prompt, GptState]):
         return replace(state, past=past, ancestry=state.ancestry.to_static(steps, step_counter))
 
     def _run(
-        self, ids: Tensor, prompt: Prompt, hook: AttentionHook | None
+        self, ids: Tensor, prompt: PromptCache, hook: AttentionHook | None
     ) -> tuple[Tensor, tuple[KeyValues, ...]]:
         """Features (B, T, D) of `ids` (B, T) behind prompts, and their keys and values."""
         count, slots = ids.shape[1], prompt.mask.shape[1]
@@ -255,11 +255,11 @@ class Gpt(Generator[Padded, Prompt, GptState]):
             x, normed = layer.mix(x, heads, self._following(index))
         return normed, tuple(found)
 
-    def _no_prompt(self, inputs: Padded) -> Prompt:
+    def _no_prompt(self, inputs: Padded) -> PromptCache:
         """Prompts of no tokens."""
         own, weight = self.layers[0].own, self.embedding.weight
         empty = weight.new_zeros(len(inputs.ids), own.kv_heads, 0, own.head_width)
-        return Prompt((KeyValues(empty, empty),) * len(self.layers), inputs.mask[:, :0])
+        return PromptCache((KeyValues(empty, empty),) * len(self.layers), inputs.mask[:, :0])
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         """(B, T) -> (B, T, D), at `positions` (T,), (B, T) or (B, 1)."""

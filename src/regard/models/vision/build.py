@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from regard.models.contracts import AnyCaptioner
+from regard.models.contracts import AnyCaptionModel
 from regard.models.vision.caption_transformer import CaptionTransformer, CaptionTransformerSettings
 from regard.models.vision.show_attend_tell import ShowAttendTell, ShowAttendTellSettings
 from regard.settings import Settings
@@ -20,7 +20,7 @@ class CaptionerFamily(NamedTuple):
     """A kind of captioner."""
 
     settings: type[Settings]
-    construct: Callable[[Any, int], AnyCaptioner]  # of settings and the size of the vocabulary
+    construct: Callable[[Any, int], AnyCaptionModel]  # of settings and the size of the vocabulary
 
 
 CAPTIONERS: dict[str, CaptionerFamily] = {
@@ -30,6 +30,6 @@ CAPTIONERS: dict[str, CaptionerFamily] = {
 """Every family, in the order of their years."""
 
 
-def build_captioner(settings: CaptionerSettings, vocabulary: int) -> AnyCaptioner:
+def build_captioner(settings: CaptionerSettings, vocabulary: int) -> AnyCaptionModel:
     """A new model, its weights drawn from torch's generator."""
     return CAPTIONERS[settings.family].construct(settings, vocabulary)

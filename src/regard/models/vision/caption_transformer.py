@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Captioner, OutputProjection
+from regard.models.contracts import CaptionModel, OutputProjection
 from regard.models.translation.transformer import Transformer, TransformerState
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.models.vision.encoder_settings import EncoderSettings, FrozenCnnSettings
@@ -33,7 +33,7 @@ class CaptionTransformerSettings(Settings):
         return self.transformer.width
 
 
-class CaptionTransformer(Captioner[TransformerState]):
+class CaptionTransformer(CaptionModel[TransformerState]):
     """The Transformer of `models/translation`, with the regions in the place of source tokens:
 
         x_i = W a_i + b,   plus the position encoding of region i, row by row

@@ -16,7 +16,7 @@ from regard.kernels.dropout import Dropout
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import RecurrentLayer
-from regard.models.contracts import Captioner
+from regard.models.contracts import CaptionModel
 from regard.models.translation.recurrent_state import AttentionDecoderState
 from regard.models.vision.encoder_settings import EncoderSettings, FrozenCnnSettings
 from regard.settings import Settings, Width
@@ -60,7 +60,7 @@ class _Unrolled(NamedTuple):
     drawn: tuple[Drawn, ...]  # of each word, where attention is hard and learns
 
 
-class ShowAttendTell(Captioner[AttentionDecoderState]):
+class ShowAttendTell(CaptionModel[AttentionDecoderState]):
     """Regions a_i of a CNN, and an LSTM whose input at each word is what it looks at:
 
         h_0 = tanh(W_h ā),   c_0 = tanh(W_c ā),   ā the mean of all a_i
