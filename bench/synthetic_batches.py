@@ -1,4 +1,4 @@
-"""Made-up sentences with the lengths of WMT's, for whoever needs no words."""
+"""Batches of random tokens whose sentence lengths are distributed as WMT's."""
 
 from collections.abc import Sequence
 

@@ -45,7 +45,7 @@ class PeerTrainer:
         return Trained(seconds, sum(batch.num_labels for batch in batches[1:]), loss.item())
 
     def step(self, batch: AnyBatch) -> Tensor:
-        """Learn from a batch; its loss, which nobody has waited for: ()."""
+        """Train on a batch; its loss (), which may still be computed on the device."""
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             loss = self.loss(batch)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from regard.batching.text_windows import whole_text_windows
 from regard.evaluation.perplexity import CHUNK_ROWS
 from regard.kernels.cross_entropy import IGNORE_INDEX
-from regard.models.contracts import AnyGenerator
+from regard.models.contracts import AnyStatefulGenerator
 
 CARRIED_ROWS, CARRIED_OVERLAP = 32, 256
 """Rows that a text is read in, and tokens before its own that each reads first."""
@@ -18,7 +18,7 @@ CARRIED_LENGTH = 512  # tokens of a window
 
 
 @torch.inference_mode()
-def carried_nats(model: AnyGenerator, ids: NDArray[np.integer[Any]]) -> float:
+def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> float:
     """The negative log-likelihood of all tokens of a text, for a model that carries its memory.
 
     Each token is predicted from all tokens before it in its row and at least `CARRIED_OVERLAP`.

@@ -20,6 +20,7 @@ from regard.types import (
     Padded,
     Pixels,
     Regions,
+    TensorFields,
 )
 
 
@@ -35,6 +36,7 @@ class State(Protocol):
 
 StateT = TypeVar("StateT", bound=State)
 MemoryT = TypeVar("MemoryT")
+CarriedT = TypeVar("CarriedT", bound=TensorFields)
 
 
 class Decoder(Protocol[StateT]):
@@ -127,7 +129,6 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     """
 
     static_state: bool = False  # whether steps keep all shapes and do not depend on their number
-    carries_memory: bool = False  # whether there are `blank_memory` and `read_on`
 
     @abstractmethod
     def encode(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> MemoryT:
@@ -138,17 +139,6 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         self, given: Padded, memory: MemoryT, *, hook: AttentionHook | None = None
     ) -> Features:
         """The input of `logits` for all positions of given tokens (B, T) at once."""
-
-    def blank_memory(self, rows: int) -> MemoryT:
-        """The memory of `rows` before any text: what `encode` makes of empty prompts."""
-        raise NotImplementedError(f"{type(self).__name__} does not carry its memory on")
-
-    def read_on(self, given: Padded, memory: MemoryT) -> tuple[Features, MemoryT]:
-        """`decode` of rows without padding, and the memory behind them, for the text that follows.
-
-        The memory is a `TensorFields`.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not carry its memory on")
 
     @abstractmethod
     def start(self, memory: MemoryT) -> StateT:
@@ -163,6 +153,10 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
         """See `Decoder`."""
         return state if self.static_state else None
+
+    def as_stateful(self) -> "StatefulGenerator[InputsT, Any, StateT] | None":
+        """The model itself if it carries its memory from batch to batch; None: it does not."""
+        return None
 
     def forward(
         self, inputs: InputsT, given: Padded, *, hook: AttentionHook | None = None
@@ -182,6 +176,21 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         return decoded._replace(features=features)
 
 
+class StatefulGenerator(Generator[InputsT, CarriedT, StateT]):
+    """A generator that can hand its memory of a text on to the batch that continues the text."""
+
+    @abstractmethod
+    def blank_memory(self, rows: int) -> CarriedT:
+        """The memory of `rows` before any text: what `encode` makes of empty prompts."""
+
+    @abstractmethod
+    def read_on(self, given: Padded, memory: CarriedT) -> tuple[Features, CarriedT]:
+        """`decode` of rows without padding, and the memory behind them."""
+
+    def as_stateful(self) -> Self:
+        return self
+
+
 class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
     """A model that writes about pictures; its memory has a state for each region."""
 
@@ -195,6 +204,8 @@ AnyModel = Model[Any]
 """A model of whichever family."""
 AnyGenerator = Generator[Any, Any, Any]
 """A model that writes, of whichever family."""
+AnyStatefulGenerator = StatefulGenerator[Any, Any, Any]
+"""A model that carries its memory from batch to batch, of whichever family."""
 AnyCaptionModel = CaptionModel[Any]
 """A model that writes about pictures, of whichever family."""
 

@@ -96,9 +96,9 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
     def training(self, model: AnyGenerator) -> TrainingTask:
         settings = self.recipe.training
         smoothing, validate = settings.label_smoothing, partial(self._numbers, split="valid")
-        if model.carries_memory:
+        if (stateful := model.as_stateful()) is not None:
             rows, length = settings.batch_size, self.recipe.window
-            loss = CarriedMemoryLoss(model, rows, length=length, smoothing=smoothing)
+            loss = CarriedMemoryLoss(stateful, rows, length=length, smoothing=smoothing)
             return TrainingTask(self._continued_batches, loss, validate, carried=loss.carried)
         return TrainingTask(self._batches, partial(batch_loss, smoothing=smoothing), validate)
 
@@ -106,7 +106,7 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         how = (
             f"each token from all before it in one of the rows that the text is read in, which "
             f"begin {CARRIED_OVERLAP} tokens early"
-            if model.carries_memory
+            if model.as_stateful() is not None
             else f"in windows of {self.recipe.window} tokens, each read for itself"
         )
         notes = counting_note(self.stream(split).counts), how
@@ -132,8 +132,8 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
     def _numbers(self, model: AnyGenerator, split: SplitName) -> dict[str, float]:
         """Loss, perplexities and bits per character of a whole split."""
         stream, length = self.stream(split), self.recipe.window
-        if model.carries_memory:
-            return text_numbers(carried_nats(model, stream.ids), stream.counts)
+        if (stateful := model.as_stateful()) is not None:
+            return text_numbers(carried_nats(stateful, stream.ids), stream.counts)
         rows = max(1, VALIDATION_POSITIONS // length)
         measured = perplexity(model, consecutive_windows(stream.ids, rows=rows, length=length))
         return text_numbers(measured.loss * measured.num_tokens, stream.counts)

@@ -6,7 +6,7 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
-from regard.models.contracts import AnyGenerator, AnyModel
+from regard.models.contracts import AnyModel, AnyStatefulGenerator
 from regard.training.loss import Loss, batch_loss
 from regard.types import AnyBatch, Features
 
@@ -18,12 +18,12 @@ class CarriedMemoryLoss:
     memory is kept in the same tensors always, so that CUDA graphs can change it.
     """
 
-    def __init__(self, model: AnyGenerator, rows: int, *, length: int, smoothing: float) -> None:
+    def __init__(
+        self, model: AnyStatefulGenerator, rows: int, *, length: int, smoothing: float
+    ) -> None:
         """For batches of `rows` rows; one of more or fewer positions than `length` counts by as
         much more or less than one of `length` (Merity et al. 2018, section 5).
         """
-        if not model.carries_memory:
-            raise ValueError(f"{type(model).__name__} has no memory that is carried on")
         self.model, self.length, self.smoothing = model, length, smoothing
         self.memory = model.blank_memory(rows)
 

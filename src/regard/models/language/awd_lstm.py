@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
 from regard.layers.variational_dropout import DroppedEmbedding, LockedDropout
-from regard.models.contracts import Generator, OutputProjection
+from regard.models.contracts import OutputProjection, StatefulGenerator
 from regard.models.translation.recurrent_state import RecurrentState
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Features, Padded, TensorFields
@@ -61,7 +61,7 @@ class LstmMemory(TensorFields):
     cells: Tensor  # (B, ΣD)
 
 
-class AwdLstm(Generator[Padded, LstmMemory, RecurrentState]):
+class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState]):
     """LSTM layers over token vectors; the output layer has the token vectors as its weights.
 
     h^l_t = LSTM^l(dropped(h^{l-1}_t), h^l_{t-1}), U^l dropped; h^0_t is the token's vector
@@ -70,7 +70,6 @@ class AwdLstm(Generator[Padded, LstmMemory, RecurrentState]):
     """
 
     static_state = True
-    carries_memory = True
 
     def __init__(self, settings: AwdLstmSettings, vocabulary: int) -> None:
         super().__init__()
