@@ -23,14 +23,10 @@ def command(
     n_best: int | None = option("Print the N best, each on its own line.", min=1, metavar="N"),
     length_penalty: float | None = option("More favours longer captions.", min=0, max=5),
     sample: bool = flag("--sample", "Draw captions at random instead of searching."),
-    temperature: float | None = option(
-        "With --sample: below 1 likely words become likelier.", min=0.01
-    ),
-    top_k: int | None = option("With --sample: from the K likeliest words alone.", min=1),
-    top_p: float | None = option(
-        "With --sample: from the likeliest that make up P.", min=0.0, max=1.0
-    ),
-    seed: int | None = option("With --sample: what decides.", min=0),
+    temperature: shared_options.Temperature = None,
+    top_k: shared_options.TopK = None,
+    top_p: shared_options.TopP = None,
+    seed: shared_options.Seed = None,
     scores: bool = flag("--scores", "Put each caption's score before it."),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",

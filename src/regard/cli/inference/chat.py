@@ -25,10 +25,10 @@ INTERRUPTED = 130
 def command(
     context: Context,
     model: shared_options.Model,
-    temperature: float | None = option("Below 1 likely tokens become likelier.", min=0.01),
-    top_k: int | None = option("Sample from the K likeliest tokens alone.", min=1),
-    top_p: float | None = option("Sample from the likeliest that make up P.", min=0.0, max=1.0),
-    seed: int | None = option("What decides between equals: another gives other answers.", min=0),
+    temperature: shared_options.Temperature = None,
+    top_k: shared_options.TopK = None,
+    top_p: shared_options.TopP = None,
+    seed: shared_options.Seed = None,
     beam: int | None = option(
         "Search for the likeliest answer instead of sampling.", min=1, max=MAX_BEAM
     ),

@@ -25,10 +25,10 @@ def command(
         "The most tokens of a continuation.", default=DEFAULT_MAX_TOKENS, min=1, metavar="N"
     ),
     n_best: int | None = option("Continuations of each prompt.", min=1, metavar="N"),
-    temperature: float | None = option("Below 1 likely tokens become likelier.", min=0.01),
-    top_k: int | None = option("Draw from the K likeliest tokens alone.", min=1),
-    top_p: float | None = option("Draw from the likeliest that make up P.", min=0.0, max=1.0),
-    seed: int | None = option("What decides the draws.", min=0),
+    temperature: shared_options.Temperature = None,
+    top_k: shared_options.TopK = None,
+    top_p: shared_options.TopP = None,
+    seed: shared_options.Seed = None,
     beam: int | None = option(
         "Search the likeliest continuation with so many hypotheses, instead of drawing one; 1 is "
         "greedy search.",

@@ -46,6 +46,17 @@ Beam = Annotated[
     int | None,
     Option(min=1, max=MAX_BEAM, help="Hypotheses kept at each step; 1 is greedy search."),
 ]
+Temperature = Annotated[
+    float | None, Option(min=0.01, help="Of sampling: below 1 likely tokens become likelier.")
+]
+TopK = Annotated[
+    int | None, Option(min=1, help="Of sampling: draw from the K likeliest tokens alone.")
+]
+TopP = Annotated[
+    float | None,
+    Option(min=0.0, max=1.0, help="Of sampling: draw from the likeliest that make up P."),
+]
+Seed = Annotated[int | None, Option(min=0, help="Of sampling: what decides the draws.")]
 Engine = Annotated[
     EngineChoice,
     Option(
