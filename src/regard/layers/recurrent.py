@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,8 @@ Hidden = tuple[Tensor, ...]
 c; `hidden[i::L]` is that of layer i."""
 
 NUM_GATES = {"lstm": 4, "gru": 3}
+GRADIENT_SCALE = 4096.0
+"""Of gradients of a mean over thousands of tokens while they are float16, whose least is 6e-8."""
 GATE_SATURATION = 1e4
 """A gate's sigmoid is exactly 0 or 1 at this distance from 0, also in half precision."""
 
@@ -38,7 +40,9 @@ class RecurrentLayer(nn.Module):
     its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does. Autocast is
     off: the state would lose small updates. An LSTM's c may have more `units` than its `width`, to
     which h is then projected (Sak et al. 2014). In training, `weight_drop` of the weights of the
-    state are dropped, the same ones at all positions of a sequence (Merity et al. 2018).
+    state are dropped, the same ones at all positions of a sequence (Merity et al. 2018). With
+    `float16`, an LSTM under autocast on a GPU is computed in that, which keeps more of the state
+    than bfloat16 does, in half the time.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class RecurrentLayer(nn.Module):
         *,
         units: int | None = None,
         weight_drop: float = 0.0,
+        float16: bool = False,
     ) -> None:
         super().__init__()
         if units is not None and cell != "lstm":
@@ -56,7 +61,7 @@ class RecurrentLayer(nn.Module):
         if units is not None and weight_drop:
             raise ValueError(f"weights of a projected LSTM are not dropped, got {weight_drop=}")
         self.cell, self.width, self.units = cell, width, units or width
-        self.weight_drop = weight_drop
+        self.weight_drop, self.float16 = weight_drop, float16
         rows = NUM_GATES[cell] * self.units
         self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
@@ -91,6 +96,7 @@ class RecurrentLayer(nn.Module):
         padding may come first as well as last. The outputs at such positions are arbitrary.
         """
         hidden = self.zero_state(len(x)) if hidden is None else hidden
+        in_half = self.float16 and x.is_cuda and torch.is_autocast_enabled("cuda")
         x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
         if mask is not None:
             x, weight = self._with_padding_gate(x, mask)
@@ -101,6 +107,9 @@ class RecurrentLayer(nn.Module):
             drop = self.weight_drop if self.training else 0.0
             weight_hh = apply_dropout(self.weight_hh, drop)
             weights = [weight, weight_hh, self.bias, torch.zeros_like(self.bias)]
+            if in_half:
+                x, *weights = _to_half(x, *weights)
+                first = list(_to_half(*first))
             if x.is_cuda:
                 weights = _flatten_weights(weights)
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
@@ -110,6 +119,8 @@ class RecurrentLayer(nn.Module):
                 outputs, *last = torch.lstm(x, first, weights, *options)
             else:
                 outputs, *last = torch.gru(x, first[0], weights, *options)
+        if in_half:
+            outputs, *last = _from_half(outputs, *last)
         return RecurrentOutput(outputs, tuple(h[0] for h in last))
 
     def read(self, x: Tensor, mask: Tensor, *, backward: bool = False) -> RecurrentOutput:
@@ -176,6 +187,34 @@ def _flatten_weights(weights: Sequence[Tensor]) -> list[Tensor]:
     flat = torch.cat([w.flatten() for w in weights])
     parts = torch.split(flat, [w.numel() for w in weights])
     return [part.view_as(w) for part, w in zip(parts, weights, strict=True)]
+
+
+class _Cast(torch.autograd.Function):
+    """Tensors in another precision; their gradients are scaled, so that float16 holds them."""
+
+    @staticmethod
+    def forward(ctx: Any, dtype: torch.dtype, scale: float, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.dtypes, ctx.scale = [x.dtype for x in tensors], scale
+        ctx.set_materialize_grads(False)
+        return tuple(x.to(dtype) for x in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        pairs = zip(grads, ctx.dtypes, strict=True)
+        scaled = (None if x is None else (x.float() * ctx.scale).to(dtype) for x, dtype in pairs)
+        return None, None, *scaled
+
+
+def _to_half(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """`tensors` in float16, where gradients are `GRADIENT_SCALE` times as large."""
+    cast: tuple[Tensor, ...] = _Cast.apply(torch.float16, 1 / GRADIENT_SCALE, *tensors)  # type: ignore[no-untyped-call]
+    return cast
+
+
+def _from_half(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The way back of `_to_half`."""
+    cast: tuple[Tensor, ...] = _Cast.apply(torch.float32, GRADIENT_SCALE, *tensors)  # type: ignore[no-untyped-call]
+    return cast
 
 
 class RecurrentDecoder(nn.Module):

@@ -78,7 +78,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState]):
         self.embedding = DroppedEmbedding(vocabulary, width, dropout=settings.embedding_dropout)
         widths = [width, *[settings.units] * (layers - 1), width]
         stack = (
-            RecurrentLayer("lstm", inputs, outputs, weight_drop=settings.weight_drop)
+            RecurrentLayer("lstm", inputs, outputs, weight_drop=settings.weight_drop, float16=True)
             for inputs, outputs in pairwise(widths)
         )
         self.layers = cast(Sequence[RecurrentLayer], nn.ModuleList(stack))
