@@ -14,7 +14,7 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.layers.efficientnet import EfficientNetLite0
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.task_run import load_task_run
-from regard.tasks.captions import CaptionTask
+from regard.tasks.captions import CaptionRecipe, CaptionTask
 
 CPU = torch.device("cpu")
 
@@ -95,10 +95,35 @@ def test_pictures_that_changed_are_noticed(tmp_path):
     (tmp_path / "own" / "captions.tsv").write_text("0.png\tx\n" * 3)
     with pytest.raises(CorpusError, match="too few"):
         run.task.evaluate(run.model, "test")
-    own_pictures(tmp_path / "own", 29)
+    own_pictures(tmp_path / "own", 12)
     run = load_task_run(path, "caption", device=CPU)
-    with pytest.raises(RunError, match="its test pictures are not those that"):
+    with pytest.raises(RunError, match="has no longer all of its test pictures"):
         run.task.evaluate(run.model, "test")
+
+
+def test_bad_lines_and_pictures_are_skipped_and_counted(tmp_path):
+    own, data = tmp_path / "own", tmp_path / "run" / "data"
+    own.mkdir()
+    data.mkdir(parents=True)
+    own_pictures(own)
+    (own / "3.png").write_bytes(b"no picture")
+    with (own / "captions.tsv").open("a") as file:
+        file.write("no tab\ngone.png\tx\n")
+    files = CaptionRecipe.corpus_of_files(
+        {}, {"train": {"data": f"{own}/captions.tsv", "skip_bad": True}}
+    )
+    corpus = f"corpus={json.dumps(files)}"
+    notes = []
+    CaptionTask(caption_recipe(corpus), data.parent).prepare(notes.append, resumed=False)
+    assert [note.partition("captions.tsv: ")[2].partition(" at ")[0] for note in notes] == [
+        "skipped 1 lines without a picture and its caption, the first",
+        "skipped 1 pictures that are not there, the first",
+        "skipped 1 pictures that cannot be read, the first",
+    ]
+    again = CaptionTask(caption_recipe(corpus), data.parent)
+    again.load()  # without looking for bad pictures once more
+    names = [picture for split in ("train", "valid", "test") for picture in again._pictures(split)]
+    assert len(names) == 29
 
 
 def test_a_frozen_encoder_is_kept_in_the_run(tmp_path):

@@ -56,6 +56,12 @@ class Recipe(TaskRecipe):
 
     _auto: tuple[str, ...] = PrivateAttr(default=())
 
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """Files are cleaned, split and read as `own` says."""
+        kept = ("cleaning", "split", "dialogue")
+        return {**{key: own[key] for key in kept if key in own}, **files}
+
     @property
     def auto(self) -> tuple[str, ...]:
         """Settings that are `auto`, by dotted name; they hold defaults until values are chosen."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -34,6 +34,7 @@ from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
 from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
+from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.picture_features import (
     PictureFeatures,
     keep_encoder,
@@ -99,6 +100,14 @@ class CaptionRecipe(TaskRecipe):
     )
     """How captions are searched for."""
 
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """Files of captions, each beside its pictures; some are held out as `own` says."""
+        named = file_names(files, skip_bad=True, many=False)
+        bad = {"skip_bad": True} if skips_bad(files) else {}
+        kept = {"split": own["split"]} if "split" in own else {}
+        return {**kept, **{split: {"captions": name, **bad} for split, [name] in named.items()}}
+
 
 class CaptionedName(NamedTuple):
     """A picture of a run's data."""
@@ -130,7 +139,10 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         self._note = note
         if not resumed:
             keep_encoder(self.recipe.model.encoder, self.folder)
-            for split, pictures in self.corpus.splits.items():
+            self._corpus = self._read_corpus(check_pictures=True)
+            for message in self._corpus.read_report.messages():
+                note(message)
+            for split, pictures in self._corpus.splits.items():
                 rows = (
                     dump_json({"picture": one.name, "captions": one.captions}) for one in pictures
                 )
@@ -150,13 +162,17 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     def corpus(self) -> CaptionCorpus:
         """Where the pictures are: read from the recipe's corpus when they are first needed."""
         if self._corpus is None:
-            self._corpus = build_caption_corpus(self.recipe.corpus)
-            if not self._corpus.splits.get("valid"):
-                raise CorpusError(
-                    f"{self._corpus.name}: training needs pictures to validate with: raise "
-                    "corpus.split.valid, or give corpus.valid"
-                )
+            self._corpus = self._read_corpus()
         return self._corpus
+
+    def _read_corpus(self, *, check_pictures: bool = False) -> CaptionCorpus:
+        corpus = build_caption_corpus(self.recipe.corpus, check_pictures=check_pictures)
+        if not corpus.splits.get("valid"):
+            raise CorpusError(
+                f"{corpus.name}: training needs pictures to validate with: raise "
+                "corpus.split.valid, or give corpus.valid"
+            )
+        return corpus
 
     def captions(self, split: SplitName) -> list[CaptionedName]:
         """The pictures of a split with their captions, as they were read."""
@@ -227,11 +243,12 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         return self.folder / "data" / f"{split}.jsonl"
 
     def _pictures(self, split: SplitName) -> Sequence[CaptionedPicture]:
-        pictures, known = self.corpus.splits.get(split, ()), self.captions(split)
-        if [one.name for one in pictures] != [one.picture for one in known]:
+        """The pictures that the run has read, in whichever split the corpus has them now."""
+        pictures = self.corpus.find(split, [one.picture for one in self.captions(split)])
+        if pictures is None:
             raise RunError(
-                f"{self.folder}: its {split} pictures are not those that {self.corpus.name} has "
-                "now; restore them, or train again in another folder"
+                f"{self.folder}: {self.corpus.name} has no longer all of its {split} pictures; "
+                "restore them, or train again in another folder"
             )
         return pictures
 

@@ -28,6 +28,16 @@ class TaskRecipe(Settings):
         model: Any
         training: TrainingSettings
 
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """The group `corpus` of a recipe, which has `own`, with files of the command line instead.
+
+        `files` has `train` and perhaps `valid`, `test` and `languages`, as `CorpusSettings` has
+        them; `tasks.corpus_files` has what recipes share that take plain names. A `SettingsError`
+        where a task has no use for them.
+        """
+        raise SettingsError("its task does not learn from files that options name; drop them")
+
 
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 ModelT = TypeVar("ModelT", bound=AnyModel)

@@ -1,8 +1,8 @@
 """Forecasting: the numbers that follow a window of a series."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from regard.manifest import check_file
 from regard.models.contracts import Predictor
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
 from regard.tasks.contracts import Evaluation, Notify, SplitName, Task, TaskRecipe
+from regard.tasks.corpus_files import file_names
 from regard.training.loop import Selection, TrainingSettings, TrainingTask
 from regard.training.loss import squared_error_loss
 from regard.training.step import PrecisionName
@@ -55,6 +56,13 @@ class ForecastRecipe(TaskRecipe):
     """What learns."""
     training: ForecastTrainingSettings = ForecastTrainingSettings()
     """How it learns."""
+
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """A table is cut into windows as `own` says; `columns` are those of a table alone."""
+        [name] = file_names(files, held_out=False, many=False)["train"]
+        unused = ("name", "terms", *(() if "file" in own else ("columns",)))
+        return {**{key: value for key, value in own.items() if key not in unused}, "file": name}
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:

@@ -2,8 +2,9 @@
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from regard.atomic_io import write_atomic
 from regard.corpora.running_text import RunningTextSettings, read_splits, text_lines
@@ -19,6 +20,7 @@ from regard.evaluation.perplexity import MAX_NATS
 from regard.manifest import check_file, is_intact
 from regard.models.contracts import AnyModel
 from regard.tasks.contracts import Notify, SplitName, Task, TaskRecipe
+from regard.tasks.corpus_files import file_names
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
@@ -31,6 +33,14 @@ class RunningTextRecipe(TaskRecipe):
     """What is learned from."""
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
+
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """Files are read as `own` says what a document is, and cut as it says."""
+        named = file_names(files)
+        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
+        kept = {key: own[key] for key in ("documents", *cut) if key in own}
+        return {**kept, **named}
 
 
 RunningTextRecipeT = TypeVar("RunningTextRecipeT", bound=RunningTextRecipe)

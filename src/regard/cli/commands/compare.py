@@ -218,8 +218,8 @@ def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
         raise SettingsError(f"{name}: a recipe is a .yaml file, and a run is a folder")
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
-    recipe = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
-    require_translation(recipe, name)
+    given = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
+    recipe = require_translation(given, name)
     label = label if equals else recipe.name
     return entries_of(recipe, label, options.seeds_for.get(label, options.seeds), options.budget)
 

@@ -56,6 +56,8 @@ def command(
         regard train --source train.en --target train.de --languages en-de --out runs/mine
         regard train --data news.tsv --data ours.tsv=3 --languages en-de
         regard train --data memory.tmx --languages en-fr --set training.steps=20000
+        regard train text --data novel.txt --out runs/novel
+        regard train flickr8k --data album/captions.tsv --skip-bad --out runs/album
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
     """

@@ -9,9 +9,10 @@ from typer import Option
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
-from regard.recipes.paths import CHAT, TRANSLATION
-from regard.recipes.recipe import Recipe
-from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
+from regard.recipes.paths import TRANSLATION
+from regard.recipes.recipe_files import find_recipe, load_any_recipe, make_any_recipe, read_raw
+from regard.recipes.task_table import recipe_class
+from regard.tasks.contracts import TaskRecipe
 
 OWN_RECIPE = "own"  # the default recipe for corpus files
 
@@ -20,7 +21,9 @@ Data = Annotated[
     Option(
         metavar="FILE[=WEIGHT]",
         help="Pairs to learn from: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
-        "file counts WEIGHT times: 2 twice, 0.5 takes half of them.",
+        "file counts WEIGHT times: 2 twice, 0.5 takes half of them. For a recipe of another task: "
+        "text files for a language model, dialogues (.jsonl), a table for forecasts, captions "
+        "beside their pictures.",
     ),
 ]
 Source = Annotated[
@@ -37,12 +40,12 @@ Valid = Annotated[
     str | None,
     Option(
         metavar="FILE[,FILE]",
-        help="Held-out pairs to validate with: one file of pairs, or source,target. "
-        "Otherwise some are cut from the training pairs.",
+        help="Held-out data to validate with: one file, or source,target. Otherwise some are cut "
+        "from the training data.",
     ),
 ]
 Test = Annotated[
-    str | None, Option(metavar="FILE[,FILE]", help="Held-out pairs for the final scores, likewise.")
+    str | None, Option(metavar="FILE[,FILE]", help="Held-out data for the final scores, likewise.")
 ]
 Languages = Annotated[str | None, Option(metavar="SRC-TGT", help="The languages, such as en-de.")]
 SkipBad = Annotated[
@@ -50,7 +53,7 @@ SkipBad = Annotated[
     Option(
         "--skip-bad",
         help="Skip and count what cannot be read in files of your own: lines that are not UTF-8, "
-        "rows with too few columns, units of TMX that are not XML.",
+        "rows with too few columns, units of TMX that are not XML, pictures that are none.",
     ),
 ]
 
@@ -120,18 +123,20 @@ def _parse_weight(option: str, given: str) -> dict[str, Any]:
     return {option: name, "weight": weight}
 
 
-def recipe_with_corpus(name: str, corpus: Mapping[str, Any] | None, overrides: list[str]) -> Recipe:
-    """The recipe called `name`, with another `corpus` if given: files are cleaned as it says."""
+def recipe_with_corpus(
+    name: str, corpus: Mapping[str, Any] | None, overrides: list[str]
+) -> TaskRecipe:
+    """The recipe called `name`, with another `corpus` if given: one by name, or files that are read
+    as the recipe says.
+    """
     if corpus is None:
-        return load_recipe(name, overrides)
+        return load_any_recipe(name, overrides)
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
-    if (task := raw.get("task", TRANSLATION)) not in (TRANSLATION, CHAT):
-        raise SettingsError(
-            f"{file.name}: its task is {task}, which does not learn from pairs: leave out the "
-            f"files, and set those of its corpus with --set; see: regard recipes show {name}"
-        )
-    kept = ("cleaning", "split", "dialogue") if "train" in corpus else ()
-    given = raw.get("corpus")
-    own = {key: given[key] for key in kept if key in given} if isinstance(given, dict) else {}
-    return make_recipe({**raw, "corpus": {**own, **corpus}}, overrides, where=file.name)
+    if "train" in corpus:
+        kind, own = recipe_class(raw.get("task", TRANSLATION), file.name), raw.get("corpus")
+        try:
+            corpus = kind.corpus_of_files(own if isinstance(own, dict) else {}, corpus)
+        except SettingsError as error:
+            raise SettingsError(f"{file.name}: {error}") from None
+    return make_any_recipe({**raw, "corpus": dict(corpus)}, overrides, where=file.name)

@@ -8,7 +8,7 @@ from regard.corpora.captions.caption_files import CaptionFilesSettings, read_cap
 from regard.corpora.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
 from regard.corpora.captions.flickr8k import flickr8k
 from regard.corpora.captions.squares import squares
-from regard.corpora.corpus import UNDETERMINED, SplitName
+from regard.corpora.corpus import UNDETERMINED, ReadReport, SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.settings import Settings
 
@@ -61,8 +61,10 @@ class CaptionCorpusSettings(Settings):
         return self
 
 
-def build_caption_corpus(settings: CaptionCorpusSettings) -> CaptionCorpus:
-    """The corpus in three splits."""
+def build_caption_corpus(
+    settings: CaptionCorpusSettings, *, check_pictures: bool = False
+) -> CaptionCorpus:
+    """The corpus in three splits; `check_pictures` as in `read_caption_files`."""
     if settings.name == "flickr8k":
         return flickr8k()
     if settings.name == "squares":
@@ -72,10 +74,16 @@ def build_caption_corpus(settings: CaptionCorpusSettings) -> CaptionCorpus:
         "valid": settings.valid,
         "test": settings.test,
     }
+    report = ReadReport()
     corpus = CaptionCorpus(
         settings.label,
-        {split: read_caption_files(files) for split, files in given.items() if files is not None},
+        {
+            split: read_caption_files(files, report, check_pictures=check_pictures)
+            for split, files in given.items()
+            if files is not None
+        },
         settings.language,
         f"pictures of the user's own: {settings.label}",
+        report,
     )
     return split_captions(corpus, settings.split)

@@ -5,11 +5,14 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from pydantic import model_validator
 
 from regard.corpora.captions.corpus import CaptionedPicture
-from regard.corpora.readers.pair_files import read_lines
-from regard.errors import CorpusError
+from regard.corpora.corpus import ReadReport
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, decode_picture, read_picture
 from regard.settings import Settings, abbreviate
 
@@ -20,12 +23,26 @@ CAPTION_KEYS = ("captions", "caption", "text")
 class CaptionFilesSettings(Settings):
     """Pictures of one's own with their captions."""
 
-    pictures: str
-    """The folder that the names of pictures are in."""
+    pictures: str | None = None
+    """The folder that the names of pictures are in; left out, the folder of `captions`."""
     captions: str
     """A file of captions. A line of a .tsv is the name of a picture, a tab and a caption; a picture
     may be on several lines. A line of a .jsonl is an object with `picture` and `caption`, or a list
     `captions`. A number behind the name, as in `photo.jpg#0`, is dropped."""
+    skip_bad: bool = False
+    """Skip and count lines that cannot be read, and pictures that are missing or cannot be read,
+    instead of ending at the first."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the pictures."""
+        return Path(self.captions).parent if self.pictures is None else Path(self.pictures)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.captions == STDIN:
+            raise ValueError("captions are read more than once: save the standard input to a file")
+        return self
 
 
 class CaptionLine(NamedTuple):
@@ -51,31 +68,57 @@ class StoredPicture(NamedTuple):
             return decode_picture(file.read(self.size), f"{self.path}, byte {self.offset:,}")
 
 
-def read_caption_files(settings: CaptionFilesSettings) -> list[CaptionedPicture]:
-    """The pictures that the captions name, in the order in which they do."""
+def read_caption_files(
+    settings: CaptionFilesSettings,
+    report: ReadReport | None = None,
+    *,
+    check_pictures: bool = False,
+) -> list[CaptionedPicture]:
+    """The pictures that the captions name, in the order in which they do.
+
+    With `skip_bad`, what is wrong is counted in `report`. To find pictures that cannot be read all
+    are read, if `check_pictures` asks for it; otherwise such are among the others.
+    """
+    report, file = report or ReadReport(), settings.captions
     captions: dict[str, list[str]] = {}
-    for line in read_captions(settings.captions):
+    for line in read_captions(file, report if settings.skip_bad else None):
         captions.setdefault(line.name, []).extend(line.captions)
-    folder = Path(settings.pictures)
+    folder = settings.folder
     if not folder.is_dir():
         raise CorpusError(f"{folder}: no folder of pictures (looked in {Path.cwd()})")
     if not captions:
-        raise CorpusError(f"{settings.captions}: holds no captions")
+        raise CorpusError(f"{file}: holds no captions")
     found = {name: find_file(folder, name) for name in captions}
     missing = [name for name, path in found.items() if path is None]
-    if missing:
+    if missing and not settings.skip_bad:
         raise CorpusError(
-            f"{folder}: {len(missing):,} of the {len(found):,} pictures that {settings.captions} "
-            f"names are not there, the first is {missing[0]!r}"
+            f"{folder}: {len(missing):,} of the {len(found):,} pictures that {file} names are not "
+            f"there, the first is {missing[0]!r}; --skip-bad leaves them out"
         )
-    pictures = []
-    for name, path in found.items():
-        assert path is not None  # none is missing
-        stat = path.stat()
-        mark = f"{name} {stat.st_size} {stat.st_mtime_ns}"
-        read = partial(read_picture, path)
-        pictures.append(CaptionedPicture(name, tuple(captions[name]), mark, read))
+    for name in missing:
+        report.skip(file, "pictures that are not there", name)
+    there = ((name, path) for name, path in found.items() if path is not None)
+    pictures = [_captioned(name, tuple(captions[name]), path) for name, path in there]
+    if settings.skip_bad and check_pictures:
+        pictures = [one for one in pictures if _is_readable(one, file, report)]
+    if not pictures:
+        raise CorpusError(f"{file}: none of its pictures can be read, in {folder}")
     return pictures
+
+
+def _captioned(name: str, captions: tuple[str, ...], path: Path) -> CaptionedPicture:
+    stat = path.stat()
+    mark = f"{name} {stat.st_size} {stat.st_mtime_ns}"
+    return CaptionedPicture(name, captions, mark, partial(read_picture, path))
+
+
+def _is_readable(picture: CaptionedPicture, file: str, report: ReadReport) -> bool:
+    try:
+        picture.read()
+    except PictureError as error:
+        report.skip(file, "pictures that cannot be read", str(error))
+        return False
+    return True
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -89,16 +132,23 @@ def find_file(folder: Path, name: str) -> Path | None:
     return next((other for other in others if other.is_file()), None)
 
 
-def read_captions(path: str) -> Iterator[CaptionLine]:
-    """The captions of a file, line by line."""
+def read_captions(path: str, report: ReadReport | None = None) -> Iterator[CaptionLine]:
+    """The captions of a file, line by line; lines that cannot be read are counted in `report`, or
+    without it an error.
+    """
     parse = _parse_json if path.removesuffix(".gz").endswith((".jsonl", ".json")) else _parse_tsv
-    for number, line in enumerate(read_lines(path), 1):
+    if report is not None:
+        report.start_file(path)
+    for number, line in enumerate(read_lines(path, replace=report is not None), 1):
         if not line.strip():
             continue
         try:
             name, captions = parse(line)
         except ValueError as error:
-            raise CorpusError(f"{path}: line {number}: {error}") from None
+            if report is None:
+                raise CorpusError(f"{path}: line {number}: {error}") from None
+            report.skip(path, "lines without a picture and its caption", f"line {number:,}")
+            continue
         yield CaptionLine(_without_number(name), captions)
 
 

@@ -1,12 +1,12 @@
 """What a corpus of captioned pictures is to the rest of the package."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pydantic import NonNegativeInt
 
-from regard.corpora.corpus import UNDETERMINED, SplitName
+from regard.corpora.corpus import UNDETERMINED, ReadReport, SplitName
 from regard.corpora.splits import MAX_HELD_OUT_SHARE
 from regard.errors import CorpusError
 from regard.images.picture_files import Picture
@@ -32,6 +32,14 @@ class CaptionCorpus:
     """A split that is missing is to be cut from train."""
     language: str = UNDETERMINED
     origin: str = ""  # where it comes from and under which licence, for the model's card
+    read_report: ReadReport = field(default_factory=ReadReport)
+
+    def find(self, split: SplitName, names: Sequence[str]) -> list[CaptionedPicture] | None:
+        """The pictures of these names, of a split or else of any other; None if one is missing."""
+        order = [*(one for name, one in self.splits.items() if name != split)]
+        known = {one.name: one for some in (*order, self.splits.get(split, ())) for one in some}
+        found = [known[name] for name in names if name in known]
+        return found if len(found) == len(names) else None
 
     def marks(self, split: SplitName) -> str:
         """Changes when a picture of a split does."""
