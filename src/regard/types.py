@@ -129,12 +129,15 @@ class Batch(Generic[InputsT]):
     |-----------------------------------------|--------|-------------|-----------|
     | translation, captions, chat, language   | tokens | of `given`  | token ids |
     | numbers that follow a series            | None   | None        | numbers   |
+    | the class of a text or a picture        | None   | None        | class ids |
+
+    Class ids (M,) may become probabilities (M, V) where a loss mixes examples on the device.
     """
 
     inputs: InputsT  # B rows; each source sentence ends in EOS
     given: Padded | None  # (B, T) tokens that the decoder is fed; None: nothing is generated
     positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
-    labels: Tensor  # (M,) token ids, or (M, F) numbers: the right answer at each position
+    labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the right answers
 
     @property
     def num_labels(self) -> int:

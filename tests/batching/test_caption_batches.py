@@ -3,12 +3,8 @@ from itertools import islice
 import numpy as np
 import torch
 
-from regard.batching.caption_batches import (
-    CaptionBuckets,
-    CaptionTokens,
-    caption_batches,
-    epoch_batches,
-)
+from regard.batching.caption_batches import CaptionBuckets, CaptionTokens, caption_batches
+from regard.batching.example_batches import epoch_batches
 from regard.batching.sampler import StreamPosition
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.text.special_tokens import BOS, EOS

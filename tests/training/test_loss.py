@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.kernels.cross_entropy import IGNORE_INDEX
-from regard.models.contracts import OutputProjection
+from regard.models.contracts import OutputProjection, Predictor
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.training import loss as training_loss
@@ -14,9 +14,10 @@ from regard.training.loss import (
     batch_loss,
     chunked_loss,
     smoothed_cross_entropy,
+    soft_label_loss,
     symmetric_kl,
 )
-from regard.types import Batch, Padded
+from regard.types import Batch, Padded, Series
 
 M, V = 5, 7
 ROWS, D = 11, 6  # of the chunked loss
@@ -174,3 +175,32 @@ def test_nothing_larger_than_the_inputs_is_kept():
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
         chunked_loss(features, output, labels, 0.1)
     assert sorted(sizes) == sorted([ROWS * D, V * D, V])
+
+
+class LinearPredictor(Predictor[Series]):
+    """The first values of each row, with a penalty."""
+
+    def __init__(self):
+        super().__init__()
+        self.output = nn.Linear(3, 5).double()
+
+    def row_features(self, inputs, *, hook=None):
+        return inputs.values[:, 0]
+
+    def training_features(self, batch, *, hook=None):
+        return super().training_features(batch)._replace(penalty=torch.tensor(0.25))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_soft_labels_mix_the_losses_of_hard_ones(smoothing):
+    torch.manual_seed(0)
+    model = LinearPredictor()
+    series = Series(torch.randn(4, 1, 3).double(), torch.ones(4, 1, dtype=torch.bool))
+    first, second, share = torch.tensor([0, 4, 2, 2]), torch.tensor([1, 4, 0, 3]), 0.3
+    hard = [batch_loss(model, Batch(series, None, None, ids), smoothing) for ids in (first, second)]
+    eye = torch.eye(5).double()
+    mixed = Batch(series, None, None, share * eye[first] + (1 - share) * eye[second])
+    found = soft_label_loss(model, mixed, smoothing)
+    for part in ("loss", "nll"):
+        one, two = (getattr(each, part) for each in hard)
+        torch.testing.assert_close(getattr(found, part), share * one + (1 - share) * two)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -9,17 +10,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch, collate_targets
+from regard.batching.example_batches import Rows, example_batches, shortest_first
 from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import round_up_to_bucket
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.types import Batch, Padded, Pixels, Regions
 
-POOL_BATCHES = 50
-"""Captions of so many batches are sorted by length together: like lengths, yet other neighbours
-in each epoch."""
 LENGTHS_PER_OCTAVE = 4  # of the buckets for CUDA graphs
 
-Rows = NDArray[np.intp]
 PictureInputs = Pixels | Regions
 InputsOf = Callable[[Rows], PictureInputs]  # numbers of pictures (B,) -> what the model reads
 
@@ -31,6 +29,11 @@ class CaptionTokens:
     captions: Sequence[Sequence[int]]  # N lists of ids
     pictures: Rows  # (N,) the number of each one's picture
 
+    @property
+    def lengths(self) -> NDArray[np.intp]:
+        """Tokens of each caption: (N,)."""
+        return np.array([len(ids) for ids in self.captions])
+
     def batch(self, rows: Rows, inputs_of: InputsOf) -> Batch[PictureInputs]:
         """The captions `rows` (B,) with their pictures."""
         captions = [self.captions[row] for row in rows.tolist()]
@@ -38,40 +41,16 @@ class CaptionTokens:
 
     def held_out_batches(self, inputs_of: InputsOf, size: int) -> Iterator[Batch[PictureInputs]]:
         """Every caption once, the shortest first."""
-        order = np.argsort([len(ids) for ids in self.captions], kind="stable")
-        for first in range(0, len(order), size):
-            yield self.batch(order[first : first + size], inputs_of)
+        for rows in shortest_first(self.lengths, size):
+            yield self.batch(rows, inputs_of)
 
 
 def caption_batches(
     tokens: CaptionTokens, inputs_of: InputsOf, size: int, seed: int, start: StreamPosition
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` captions from `start` on, which the seed determines.
-
-    The few captions that are left over when an epoch is cut into batches wait for the next one.
-    """
-    lengths = np.array([len(ids) for ids in tokens.captions])
-    epoch, first = start
-    while True:
-        batches = epoch_batches(lengths, size, seed, epoch)
-        for number in range(first, len(batches)):
-            behind = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
-            batch = tokens.batch(batches[number], inputs_of)
-            yield PositionedBatch(batch, StreamPosition(*behind))
-        epoch, first = epoch + 1, 0
-
-
-def epoch_batches(lengths: NDArray[np.intp], size: int, seed: int, epoch: int) -> list[Rows]:
-    """Rows in batches of `size` with like `lengths` (N,), determined by `seed` and `epoch`."""
-    rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(lengths))
-    size = min(size, len(order))
-    order = order[: len(order) // size * size]
-    pool = size * POOL_BATCHES
-    pools = (order[first : first + pool] for first in range(0, len(order), pool))
-    ordered = np.concatenate([rows[np.argsort(lengths[rows], kind="stable")] for rows in pools])
-    batches = ordered.reshape(-1, size)
-    return [batches[number] for number in rng.permutation(len(batches))]
+    """An endless stream of batches of `size` captions from `start` on; the seed determines it."""
+    make_batch = partial(tokens.batch, inputs_of=inputs_of)
+    return example_batches(tokens.lengths, size, seed, make_batch, start)
 
 
 class CaptionBuckets:

@@ -45,23 +45,29 @@ class MetricOptions:
     warn: bool = True  # whether BLEU warns of lines that look tokenized
 
 
-class Metric(ABC):
-    """A number from 0 to 100 (TER and CIDEr may exceed it) for lines and their references."""
+class SummedMetric(ABC):
+    """A number from 0 to 100 (TER and CIDEr may exceed it) that depends on N examples by the sum of
+    their statistics alone.
+    """
 
     name: str
     lower_is_better = False
 
     @abstractmethod
-    def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
-        """The statistics of each of N lines: (N, C)."""
-
-    @abstractmethod
     def value(self, total: Counts) -> float:
-        """The score of lines whose statistics sum to `total` (C,)."""
+        """The score of examples whose statistics sum to `total` (C,)."""
 
     @abstractmethod
     def signature(self, resamples: int, seed: int) -> str:
         """How to reproduce the number; with 0 resamples it has no confidence interval."""
+
+
+class Metric(SummedMetric):
+    """Such a number of lines and their references."""
+
+    @abstractmethod
+    def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
+        """The statistics of each of N lines: (N, C)."""
 
 
 class SacreBleuMetric(Metric):

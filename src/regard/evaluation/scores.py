@@ -18,6 +18,7 @@ from regard.evaluation.metrics import (
     MetricName,
     MetricOptions,
     Reference,
+    SummedMetric,
     build_metric,
     check_lines,
     reference_texts,
@@ -51,7 +52,7 @@ class ScoreSettings(Settings):
 
 
 class Interval(NamedTuple):
-    """A 95% confidence interval by bootstrap resampling."""
+    """A 95% confidence interval."""
 
     low: float
     high: float
@@ -97,7 +98,7 @@ def build_metrics(settings: ScoreSettings, references: Sequence[Reference]) -> l
     return [build_metric(name, options) for name in settings.metrics]
 
 
-def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Score:
+def score_counts(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> Score:
     """The score of the lines with the statistics `counts` (N, C)."""
     value, drawn = bootstrap(metric, counts, settings)
     interval = confidence_interval(drawn) if settings.resamples else None
@@ -105,7 +106,7 @@ def score_counts(metric: Metric, counts: Counts, settings: ScoreSettings) -> Sco
     return Score(metric.name, value, signature, interval)
 
 
-def bootstrap(metric: Metric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
+def bootstrap(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
     """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement:
     those of sacrebleu with the same seed, alike for all systems with N lines.
     """
@@ -201,27 +202,32 @@ def compare(
     check_lines(first_translations=first, second_translations=second, references=references)
     comparisons = []
     for metric in build_metrics(settings, references):
-        counts = (metric.count(lines, references) for lines in (first, second))
-        one, two = (bootstrap(metric, each, settings) for each in counts)
-        differences = two.drawn - one.drawn  # (R,)
-        gains = -differences if metric.lower_is_better else differences
-        comparisons.append(
-            Comparison(
-                name=metric.name,
-                signature=metric.signature(settings.resamples, settings.seed),
-                first=one.value,
-                second=two.value,
-                first_mean=float(one.drawn.mean()),
-                second_mean=float(two.drawn.mean()),
-                delta=two.value - one.value,
-                interval=confidence_interval(differences),
-                wins=float((np.sign(gains).mean() + 1) / 2),
-                p_value=p_value(one, two),
-                resamples=settings.resamples,
-                seed=settings.seed,
-            )
-        )
+        one, two = (metric.count(lines, references) for lines in (first, second))
+        comparisons.append(compare_counts(metric, one, two, settings))
     return comparisons
+
+
+def compare_counts(
+    metric: SummedMetric, first: Counts, second: Counts, settings: ScoreSettings
+) -> Comparison:
+    """The same by one metric, of the statistics (N, C) of the same N lines."""
+    one, two = (bootstrap(metric, counts, settings) for counts in (first, second))
+    differences = two.drawn - one.drawn  # (R,)
+    gains = -differences if metric.lower_is_better else differences
+    return Comparison(
+        name=metric.name,
+        signature=metric.signature(settings.resamples, settings.seed),
+        first=one.value,
+        second=two.value,
+        first_mean=float(one.drawn.mean()),
+        second_mean=float(two.drawn.mean()),
+        delta=two.value - one.value,
+        interval=confidence_interval(differences),
+        wins=float((np.sign(gains).mean() + 1) / 2),
+        p_value=p_value(one, two),
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
 
 
 def p_value(first: BootstrapScores, second: BootstrapScores) -> float:

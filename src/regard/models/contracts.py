@@ -104,6 +104,22 @@ class Predictor(Model[InputsT]):
         return Features(self.row_features(batch.inputs, hook=hook))
 
 
+class TextEncoder(nn.Module, ABC):
+    """What a classifier of texts is built on: a vector for each token, in its context.
+
+    A model of any kind may be one beside what else it is, such as a language model.
+    """
+
+    @property
+    @abstractmethod
+    def state_width(self) -> int:
+        """D of `token_states`."""
+
+    @abstractmethod
+    def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """States (B, S, D) of the tokens of texts; those of padding are undefined, and finite."""
+
+
 class WordEmbedder(Model[InputsT]):
     """A model that gives words vectors, each in its context, in several layers."""
 
@@ -202,6 +218,8 @@ class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT])
 
 AnyModel = Model[Any]
 """A model of whichever family."""
+AnyPredictor = Predictor[Any]
+"""A model with one answer a row, of whichever family."""
 AnyGenerator = Generator[Any, Any, Any]
 """A model that writes, of whichever family."""
 AnyStatefulGenerator = StatefulGenerator[Any, Any, Any]

@@ -133,6 +133,7 @@ def load_task_run(
 def finish_task_run(folder: RunFolder, progress: Progress, device: torch.device) -> Evaluation:
     """Measure the run on its test data, or its validation data without any, and write its card."""
     run = load_task_run(folder.path, folder.load_any_recipe().task, device=device)
+    run.task.finish(run.model)
     found: Evaluation = run.task.evaluate(run.model, run.task.held_out())
     write_atomic(folder.scores, dump_json(found.to_json(), indent=1).encode())
     write_atomic(folder.card, "\n".join(_card(run, progress, found)).encode())
@@ -146,7 +147,9 @@ def _card(run: TaskRun, progress: Progress, found: Evaluation) -> Iterator[str]:
         yield f"{recipe.about}\n"
     yield f"| on {found.split} | value |\n|---|---:|"
     for name, value in found.numbers.items():
-        yield f"| {name} | {value:.6g} |"
+        interval = found.intervals.get(name)
+        span = f" ({interval.low:.6g} to {interval.high:.6g})" if interval else ""
+        yield f"| {name} | {value:.6g}{span} |"
     yield "".join(f"\n{note}\n" for note in found.notes)
     yield "## Data\n"
     yield from (f"- {name}: {text}" for name, text in run.task.summary().items())

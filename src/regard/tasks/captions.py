@@ -14,9 +14,9 @@ from regard.batching.caption_batches import (
     CaptionTokens,
     InputsOf,
     PictureInputs,
-    Rows,
     caption_batches,
 )
+from regard.batching.example_batches import Rows
 from regard.corpora.array_store import ArrayStore
 from regard.corpora.captions.build import CaptionCorpusSettings, build_caption_corpus
 from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture

@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 from regard.errors import SettingsError
-from regard.evaluation.scores import Comparison
+from regard.evaluation.classification import Confusion
+from regard.evaluation.scores import Comparison, Interval
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 from regard.training.loop import TrainingSettings, TrainingTask
@@ -49,9 +51,16 @@ class Evaluation(NamedTuple):
     split: str  # what was measured: the name of a split, or of a file
     numbers: Mapping[str, float]  # by name, in the order in which they are shown
     notes: tuple[str, ...] = ()  # how they were counted
+    intervals: Mapping[str, Interval] = MappingProxyType({})  # of 95%, of some of the numbers
+    confusion: Confusion | None = None  # of a classifier
 
     def to_json(self) -> dict[str, Any]:
-        return {"split": self.split, **self.numbers, "notes": list(self.notes)}
+        document = {"split": self.split, **self.numbers, "notes": list(self.notes)}
+        if self.intervals:
+            document["intervals"] = {name: list(one) for name, one in self.intervals.items()}
+        if self.confusion is not None:
+            document["confusion"] = self.confusion.to_json()
+        return document
 
 
 class Task(ABC, Generic[RecipeT, ModelT]):
@@ -81,6 +90,9 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def training(self, model: ModelT) -> TrainingTask:
         """What the training loop needs."""
+
+    def finish(self, model: ModelT) -> None:
+        """Write into the run what depends on the weights of the trained model, if anything does."""
 
     @abstractmethod
     def held_out(self) -> SplitName:

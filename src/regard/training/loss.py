@@ -1,5 +1,5 @@
-"""Training losses: label-smoothed cross-entropy, in chunks of rows where gradients allow it; and
-the squared error of numbers.
+"""Training losses: label-smoothed cross-entropy, in chunks of rows where gradients allow it, also
+with labels that are probabilities; and the squared error of numbers.
 """
 
 from collections.abc import Callable
@@ -71,6 +71,23 @@ def squared_error_loss(model: AnyModel, batch: AnyBatch) -> Loss:
     features, routings, penalty = model.training_features(batch)  # (M, D)
     errors = model.logits(features).float() - batch.labels  # (M, F)
     loss = total = errors.square().mean(-1).sum()
+    if penalty is not None:
+        loss = loss + batch.num_labels * penalty
+    return Loss(loss, total.detach(), routings)
+
+
+def soft_label_loss(model: AnyModel, batch: AnyBatch, smoothing: float) -> Loss:
+    """The cross-entropy of a batch whose labels (M, V) are probabilities of classes, such as those
+    of mixed pictures, plus the model's penalty; `nll` is the same without smoothing and penalty.
+
+    A label with all its probability on one class counts as in `batch_loss`.
+    """
+    features, routings, penalty = model.training_features(batch)  # (M, D)
+    logits = model.logits(features)  # (M, V)
+    logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    loss = total = -(batch.labels * logp).sum()
+    if smoothing:
+        loss = (1 - smoothing) * total - smoothing * logp.mean(-1).sum()
     if penalty is not None:
         loss = loss + batch.num_labels * penalty
     return Loss(loss, total.detach(), routings)

@@ -58,9 +58,14 @@ def scores_table(scores: list[Score], *, title: str) -> Table:
 
 def print_evaluation(found: Evaluation, title: str) -> None:
     """Print the numbers of a run."""
-    rows = [(name, f"{value:,.6g}") for name, value in found.numbers.items()]
+    spans = {name: f"{low:,.6g} … {high:,.6g}" for name, (low, high) in found.intervals.items()}
+    rows = [
+        (name, f"{value:,.6g}", *([spans.get(name, "")] if spans else []))
+        for name, value in found.numbers.items()
+    ]
+    columns = ("score", "value", *(["95% interval"] if spans else []))
     heading = f"{escape(title)} on {escape(found.split)}"
-    out.print(plain_table("score", "value", title=heading, right=("value",), rows=rows))
+    out.print(plain_table(*columns, title=heading, right=("value",), rows=rows))
     for line in found.notes:
         note(line)
 

@@ -1,0 +1,56 @@
+"""Examples of any kind -> batches of as many examples, of like length."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.batching.collate import PositionedBatch
+from regard.batching.sampler import StreamPosition
+from regard.types import AnyBatch
+
+POOL_BATCHES = 50
+"""Examples of so many batches are sorted by length together: like lengths, yet other neighbours
+in each epoch."""
+
+Rows = NDArray[np.intp]  # numbers of examples
+
+
+def example_batches(
+    lengths: NDArray[np.intp],
+    size: int,
+    seed: int,
+    make_batch: Callable[[Rows], AnyBatch],
+    start: StreamPosition,
+) -> Iterator[PositionedBatch]:
+    """An endless stream of batches of `size` examples from `start` on, which the seed determines.
+
+    `lengths` (N,) are those of the examples, all alike where they have none. The few examples that
+    are left over when an epoch is cut into batches wait for the next one.
+    """
+    epoch, first = start
+    while True:
+        batches = epoch_batches(lengths, size, seed, epoch)
+        for number in range(first, len(batches)):
+            behind = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
+            yield PositionedBatch(make_batch(batches[number]), StreamPosition(*behind))
+        epoch, first = epoch + 1, 0
+
+
+def epoch_batches(lengths: NDArray[np.intp], size: int, seed: int, epoch: int) -> list[Rows]:
+    """Rows in batches of `size` with like `lengths` (N,), determined by `seed` and `epoch`."""
+    rng = np.random.default_rng([seed, epoch])
+    order = rng.permutation(len(lengths))
+    size = min(size, len(order))
+    order = order[: len(order) // size * size]
+    pool = size * POOL_BATCHES
+    pools = (order[first : first + pool] for first in range(0, len(order), pool))
+    ordered = np.concatenate([rows[np.argsort(lengths[rows], kind="stable")] for rows in pools])
+    batches = ordered.reshape(-1, size)
+    return [batches[number] for number in rng.permutation(len(batches))]
+
+
+def shortest_first(lengths: NDArray[np.intp], size: int) -> Iterator[Rows]:
+    """Every row once, in batches of `size`: for evaluation."""
+    order = np.argsort(lengths, kind="stable")
+    return (order[first : first + size] for first in range(0, len(order), size))

@@ -1,0 +1,74 @@
+"""The labels of a corpus for classification: which there are, and which examples are held out."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.corpora.corpus import SplitName
+from regard.corpora.dedup import hash_texts
+from regard.errors import CorpusError
+from regard.settings import abbreviate
+
+MAX_NAMED = 5  # labels that a message names
+
+
+def label_set(
+    splits: Mapping[SplitName, Sequence[str]], corpus: str, note: Callable[[str], None]
+) -> tuple[str, ...]:
+    """The labels of the training examples, sorted.
+
+    An error if there are fewer than two of them, or if a held-out label is none of them; a note on
+    labels that are too rare to be learned or measured.
+    """
+    counts = Counter(splits["train"])
+    if len(counts) < 2:
+        only = f"all {counts.total():,} have {_names(counts)}" if counts else "there is none"
+        raise CorpusError(
+            f"{corpus}: a classifier needs examples of two labels or more to train on; {only}"
+        )
+    for split, labels in splits.items():
+        if unseen := sorted({*labels} - counts.keys()):
+            raise CorpusError(
+                f"{corpus}: {split} has labels that no training example has: {_names(unseen)}; "
+                f"there are {_names(sorted(counts))}: correct them, or add training examples"
+            )
+    once = sorted(label for label, count in counts.items() if count == 1)
+    if once:
+        note(f"{corpus}: only one training example has each of these labels: {_names(once)}")
+    for split, labels in splits.items():
+        if labels and (missing := sorted(counts.keys() - {*labels})):
+            note(f"{corpus}: no example of {split} has these labels: {_names(missing)}")
+    return tuple(sorted(counts))
+
+
+def hold_out(
+    labels: Sequence[str], keys: Sequence[str], count: int, seed: int
+) -> NDArray[np.bool_]:
+    """Which of N examples are held out (N,): about `count`, of each label its share.
+
+    They are chosen by a hash of their `keys`, whatever the order of the examples; those with one
+    key stay together. At least one example of each label remains.
+    """
+    hashes, label_array = hash_texts(keys, seed=seed), np.array(labels)
+    chosen = np.zeros(len(labels), np.bool_)
+    share = count / max(1, len(labels))
+    for label in sorted({*labels}):
+        of_label = label_array == label
+        groups, sizes = np.unique(hashes[of_label], return_counts=True)  # in the order of hashes
+        wanted = min(round(share * sizes.sum()), sizes.sum() - 1)
+        taken = groups[: np.searchsorted(np.cumsum(sizes), wanted, side="right")]
+        chosen |= np.isin(hashes, taken)
+    for label in sorted({*labels}):  # a key with several labels may have taken the last of one
+        rows = np.flatnonzero(label_array == label)
+        if chosen[rows].all():
+            chosen[hashes == hashes[rows[0]]] = False
+    return chosen
+
+
+def _names(labels: Sequence[str] | Counter[str]) -> str:
+    """Some labels, as a message has them."""
+    listed = [abbreviate(repr(label)) for label in labels]
+    more = f" and {len(listed) - MAX_NAMED:,} more" if len(listed) > MAX_NAMED else ""
+    return ", ".join(listed[:MAX_NAMED]) + more

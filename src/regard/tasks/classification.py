@@ -1,0 +1,250 @@
+"""What all tasks share that sort examples into classes: labels, batches, loss, numbers."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, TypeAdapter
+
+from regard.atomic_io import write_atomic
+from regard.batching.collate import PositionedBatch
+from regard.batching.example_batches import Rows, example_batches, shortest_first
+from regard.batching.sampler import StreamPosition
+from regard.batching.shape_buckets import Buckets, ExactShapes
+from regard.errors import SettingsError
+from regard.evaluation.classification import (
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
+    Accuracy,
+    Classified,
+    Confusion,
+    LabelIds,
+    Logits,
+    MacroF1,
+    calibration_error,
+    compare_classified,
+    confusion_matrix,
+    fit_temperature,
+    wilson_interval,
+)
+from regard.evaluation.scores import Comparison, ScoreSettings
+from regard.json_files import dump_json, load_json
+from regard.models.contracts import AnyPredictor
+from regard.settings import Settings
+from regard.tasks.contracts import Evaluation, SplitName, Task, TaskRecipe
+from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
+from regard.training.loss import batch_loss
+from regard.training.step import LossFn
+from regard.types import AnyBatch, Batch, Inputs
+
+EVALUATION_ROWS = 256  # examples that are classified at once
+LABELS_FILE = "labels.json"  # in a run's data folder
+CALIBRATION_FILE = "calibration.json"
+SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
+
+InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
+
+
+class ClassificationValidationSettings(ValidationSettings):
+    """When and how the model is tried on held-out examples."""
+
+    by: Literal["accuracy", "loss"] = "accuracy"
+    """What decides which weights are best."""
+
+    @property
+    def selection(self) -> Selection:
+        """What decides which weights are best, with its direction."""
+        return Selection(self.by, lower_is_better=self.by == "loss")
+
+
+class ClassificationTrainingSettings(TrainingSettings):
+    """How a classifier is trained."""
+
+    batch_size: PositiveInt = 32
+    """Examples in a batch."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    """Share of each label that goes to all classes alike."""
+    validation: ClassificationValidationSettings = ClassificationValidationSettings()
+    """When and how it is tried on held-out examples."""
+
+
+class ClassificationRecipe(TaskRecipe):
+    """What every recipe says that sorts examples into classes."""
+
+    training: ClassificationTrainingSettings = ClassificationTrainingSettings()
+    """How it learns."""
+
+
+class Calibration(Settings):
+    """How sure a classifier of a run is, measured on its validation data."""
+
+    temperature: float = Field(ge=MIN_TEMPERATURE * 0.99, le=MAX_TEMPERATURE * 1.01)
+    """What logits are divided by before they become probabilities."""
+
+
+ClassificationRecipeT = TypeVar("ClassificationRecipeT", bound=ClassificationRecipe)
+
+
+class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
+    """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order.
+
+    A subclass reads its corpus (`prepare`), calls `save_labels` there, and gives the examples of a
+    split by `label_ids` and `inputs_of`. A loss that changes batches on the device, as one that
+    mixes pictures does, overrides `loss` and calls `soft_label_loss`.
+    """
+
+    labels: tuple[str, ...]
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    # -- examples -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def label_ids(self, split: SplitName) -> LabelIds:
+        """The class of each example of a split: (N,)."""
+
+    @abstractmethod
+    def inputs_of(self, split: SplitName) -> InputsOf:
+        """Rows of a split -> what the model reads."""
+
+    @abstractmethod
+    def has_split(self, split: SplitName) -> bool:
+        """Whether the run has examples for a split."""
+
+    def lengths(self, split: SplitName) -> NDArray[np.intp]:
+        """The length of each example (N,): batches hold like ones; all alike unless overridden."""
+        return np.zeros(len(self.label_ids(split)), np.intp)
+
+    def save_labels(self, labels: tuple[str, ...]) -> None:
+        """Write the labels into the run's data folder."""
+        write_atomic(self._labels_file, dump_json(labels, indent=1).encode())
+
+    def load(self) -> None:
+        advice = "train again in another folder"
+        schema = TypeAdapter(tuple[str, ...])
+        self.labels = load_json(self._labels_file, schema, advice=advice)
+        file = self.folder / CALIBRATION_FILE
+        if file.exists():
+            self.temperature = load_json(file, Calibration, advice=advice).temperature
+
+    def held_out(self) -> SplitName:
+        return "test" if self.has_split("test") else "valid"
+
+    def summary(self) -> dict[str, str]:
+        counts = {split: len(self.label_ids(split)) for split in SPLITS if self.has_split(split)}
+        names = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
+        return {
+            "examples": ", ".join(f"{count:,} {split}" for split, count in counts.items()),
+            "labels": f"{len(self.labels):,}: {names}",
+        }
+
+    @property
+    def _labels_file(self) -> Path:
+        return self.folder / "data" / LABELS_FILE
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def training(self, model: AnyPredictor) -> TrainingTask:
+        return TrainingTask(
+            self.batches,
+            self.loss(),
+            self.validate,
+            self.recipe.training.validation.selection,
+            self.buckets(),
+        )
+
+    def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+        """An endless stream of training batches."""
+        settings, labels = self.recipe.training, torch.from_numpy(self.label_ids("train"))
+        inputs_of = self.inputs_of("train")
+
+        def make_batch(rows: Rows) -> AnyBatch:
+            return Batch(inputs_of(rows), None, None, labels[torch.from_numpy(rows)])
+
+        lengths = self.lengths("train")
+        return example_batches(lengths, settings.batch_size, settings.seed, make_batch, start)
+
+    def loss(self) -> LossFn:
+        """The training loss."""
+        return partial(batch_loss, smoothing=self.recipe.training.label_smoothing)
+
+    def buckets(self) -> Buckets[Any]:
+        """To which shapes batches are padded for CUDA graphs."""
+        return ExactShapes()
+
+    # -- measuring ------------------------------------------------------------------------------
+
+    def validate(self, model: AnyPredictor) -> dict[str, float]:
+        """Accuracy and loss on the examples held out for it."""
+        found = self.classify_split(model, "valid")
+        return {"loss": found.nll(), "accuracy": _score(Accuracy(), found)}
+
+    def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
+        """What a model says of all examples of a split."""
+        logits = classify_examples(model, self.inputs_of(split), self.lengths(split))
+        return Classified(logits, self.label_ids(split))
+
+    def finish(self, model: AnyPredictor) -> None:
+        """Fit the temperature to the validation data, and write it into the run."""
+        self.temperature = fit_temperature(self.classify_split(model, "valid"))
+        calibration = Calibration(temperature=self.temperature)
+        content = dump_json(calibration.model_dump(), indent=1)
+        write_atomic(self.folder / CALIBRATION_FILE, content.encode())
+
+    def evaluate(self, model: AnyPredictor, split: SplitName) -> Evaluation:
+        found, temperature = self.classify_split(model, split), self.temperature
+        right, total = int((found.answers == found.labels).sum()), len(found.labels)
+        numbers = {
+            "accuracy": _score(Accuracy(), found),
+            "macro_f1": _score(MacroF1(), found),
+            "nll": found.nll(),
+            "nll_calibrated": found.nll(temperature),
+            "calibration_error": calibration_error(found),
+            "calibration_error_calibrated": calibration_error(found, temperature),
+        }
+        same = ", the same examples" if split == "valid" else ""
+        notes = (
+            f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
+            "interval by Wilson's score, likelihoods in nats",
+            f"calibrated: logits divided by the temperature {temperature:.3f}, which was fitted to "
+            f"the validation examples{same}; expected calibration error in 15 bins",
+        )
+        confusion = Confusion(self.labels, confusion_matrix(found))
+        intervals = {"accuracy": wilson_interval(right, total)}
+        return Evaluation(split, numbers, notes, intervals, confusion)
+
+    def compare(
+        self, model: AnyPredictor, other: Self, its_model: AnyPredictor, split: SplitName
+    ) -> list[Comparison]:
+        """Paired bootstrap tests of the answers of `model` against those of another run."""
+        self.check_same_examples(other, split)
+        theirs, ours = other.classify_split(its_model, split), self.classify_split(model, split)
+        return compare_classified(theirs, ours, ScoreSettings())
+
+    def check_same_examples(self, other: Self, split: SplitName) -> None:
+        """An error unless a split of another run has the same examples, as far as labels tell."""
+        ours, theirs = ((one.labels, one.label_ids(split).tolist()) for one in (self, other))
+        if ours != theirs:
+            raise SettingsError(f"--against: {other.folder} has other {split} examples or labels")
+
+
+@torch.inference_mode()
+def classify_examples(
+    model: AnyPredictor, inputs_of: InputsOf, lengths: NDArray[np.intp]
+) -> Logits:
+    """The logits (N, V) of N examples of `lengths` (N,)."""
+    device, found = next(model.parameters()).device, list[torch.Tensor]()
+    order = list(shortest_first(lengths, EVALUATION_ROWS))
+    for rows in order:
+        found.append(model(inputs_of(rows).to(device)).float())  # (B, V)
+    logits = torch.cat(found).double().cpu().numpy()
+    return np.asarray(logits[np.argsort(np.concatenate(order))])
+
+
+def _score(metric: Accuracy | MacroF1, found: Classified) -> float:
+    return metric.value(metric.count(found).sum(0))
