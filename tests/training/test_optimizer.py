@@ -54,3 +54,35 @@ def test_decay_spares_biases_and_norms():
     optimizer = build_optimizer(model, OptimizerSettings(weight_decay=0.1))
     decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
     assert decayed == {id(model[0].weight)}
+
+
+def test_the_slanted_triangle_is_equation_three_of_ulmfit():
+    steps, cut_fraction, ratio = 100, 0.1, 32
+    cut = math.floor(steps * cut_fraction)
+
+    def share(t):
+        return t / cut if t < cut else 1 - (t - cut) / (cut * (1 / cut_fraction - 1))
+
+    schedule = ScheduleSettings(shape="slanted_triangle")
+    found = [learning_rate(t, 0.01, schedule, width=8, steps=steps) for t in range(1, steps + 1)]
+    want = [0.01 * (1 + share(t) * (ratio - 1)) / ratio for t in range(1, steps + 1)]
+    assert found == pytest.approx(want)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_a_short_slanted_triangle_has_its_peak(steps):
+    schedule = ScheduleSettings(shape="slanted_triangle")
+    found = [learning_rate(t, 1.0, schedule, width=8, steps=steps) for t in range(1, steps + 1)]
+    assert found[0] == max(found) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"shape": "slanted_triangle", "warmup": 10}, "warmup 10 has no effect"),
+        ({"shape": "cosine", "ratio": 8}, "ratio 8.0 has no effect"),
+    ],
+)
+def test_settings_of_other_shapes_are_refused(given, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        ScheduleSettings(**given)

@@ -190,7 +190,7 @@ def aggregate_results(
 def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tuple[str, ...]:
     """The systems trained for fewer steps than their warm-up has; `auto` is never that long."""
     warmups = {
-        entry.label: entry.recipe.training.schedule.warmup
+        entry.label: entry.recipe.training.schedule.warmup_steps
         for entry in plan.entries
         if WARMUP_SETTING not in entry.recipe.auto
     }

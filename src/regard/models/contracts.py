@@ -74,6 +74,12 @@ class Model(nn.Module, ABC, Generic[InputsT]):
     ) -> Features:
         """The input (M, D) of `logits` for the M labels of `batch`."""
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Groups of layers from the inputs to the output, by which fine-tuning sets learning rates
+        and freezes; what is in none counts to the last. Empty: all layers are one group.
+        """
+        return ()
+
     def logits(self, features: Tensor) -> Tensor:
         """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
         logits: Tensor = self.output(features)

@@ -76,7 +76,7 @@ def train_task(
         with parameter_limit(physical_memory() // BYTES_PER_PARAMETER):
             model = task.new_model().to(device)
         reporter.described(summary, model)
-        if settings.schedule.warmup > settings.steps:
+        if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         return fit(
             model,

@@ -38,6 +38,7 @@ from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
+from regard.training.layer_groups import FineTuningSettings
 from regard.training.loop import (
     Reporter,
     StopRequested,
@@ -98,7 +99,7 @@ def train(
         model = new_model(recipe, inputs.tokenizers).to(device)
         _check_max_positions(model, inputs)
         reporter.prepared(inputs, model)
-        if settings.schedule.warmup > settings.steps:
+        if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         stage = _Stage(inputs, model, reporter, stop_requested)
         progress = last_progress(folder.path) if folder.refined.has_checkpoints() else None
@@ -402,6 +403,7 @@ def refinement_training_settings(
             "capture": False,  # nor captured
             "optimizer": optimizer,
             "schedule": ScheduleSettings(shape="constant", warmup=settings.warmup),
+            "fine_tuning": FineTuningSettings(),
             "validation": validation,
             "average": 1,
             "log_every": min(training.log_every, settings.validate_every),

@@ -37,6 +37,7 @@ from regard.training.checkpoints import (
     validated_weights_path,
 )
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
+from regard.training.layer_groups import FineTuningSettings, LayerGroups
 from regard.training.metric_log import MetricLog, read_metrics
 from regard.training.optimizer import (
     OPTIMIZER_STATES,
@@ -91,6 +92,7 @@ class TrainingSettings(Settings):
     with experts, is trained without, and says so."""
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
+    fine_tuning: FineTuningSettings = FineTuningSettings()
     validation: ValidationSettings = ValidationSettings()
     moving_average: float = Field(default=0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is then what is validated and
@@ -216,7 +218,8 @@ class _Training:
         self.precision = resolve_precision(settings.precision, self.device)
         self.reporter, self.task = reporter, task
         self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
-        self.optimizer = build_optimizer(model, settings.optimizer)
+        self.layers = LayerGroups(model, settings.fine_tuning)
+        self.optimizer = build_optimizer(model, settings.optimizer, self.layers)
         decay, averaged = settings.moving_average, list(self.parameters.values())
         self.triggered = TriggeredAverage(averaged) if settings.nonmonotone_average else None
         self.ema = MovingAverage(averaged, decay) if decay else self.triggered
@@ -334,6 +337,8 @@ class _Training:
         self.model.train()
         positioned = [next(stream) for _ in range(self.settings.accumulate)]
         batches, step = [one.batch for one in positioned], self.progress.step + 1
+        if self.layers.freeze_for(step):
+            self.step.forget_shapes()
         self.step(batches, lr=self._learning_rate(step), step=step)
         self.tokens += sum(batch.num_labels for batch in batches)
         self.progress = replace(self.progress, step=step, position=positioned[-1].next_position)

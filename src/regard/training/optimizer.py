@@ -7,7 +7,9 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 from torch import nn
 
+from regard.models.contracts import AnyModel
 from regard.settings import Settings
+from regard.training.layer_groups import LayerGroups
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -15,20 +17,37 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 class ScheduleSettings(Settings):
     """How the learning rate rises and falls."""
 
-    shape: Literal["paper", "inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    shape: Literal["paper", "inverse_sqrt", "cosine", "constant", "slanted_triangle"] = (
+        "inverse_sqrt"
+    )
     """After the warm-up: fall with 1/√step, along a half cosine to `floor`, or not at all.
+    `slanted_triangle` is Howard and Ruder 2018, equation 3: it rises over a share `cut_fraction` of
+    all steps and falls over the others, in straight lines, and has no other warm-up.
     `paper` is Vaswani et al. 2017, equation 3: an inverse square root whose peak is
     `learning_rate` / √(width x warmup), so that `learning_rate` is a factor, usually 1."""
     warmup: NonNegativeInt = 4000
     """Steps over which the rate rises in a straight line to its peak."""
     floor: float = Field(default=0.0, ge=0, le=1)
     """Share of the peak at which the cosine ends."""
+    cut_fraction: float = Field(default=0.1, gt=0, lt=1)
+    """Share of the steps over which the slanted triangle rises."""
+    ratio: float = Field(default=32.0, ge=1)
+    """The peak of the slanted triangle, in units of the rate that it begins and ends with."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         if self.floor and self.shape != "cosine":
             raise ValueError(f"floor {self.floor} has no effect on {self.shape}: it is for cosine")
+        slanted = self.shape == "slanted_triangle"
+        for name in ("warmup",) if slanted else ("cut_fraction", "ratio"):
+            if (given := getattr(self, name)) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} {given} has no effect on {self.shape}; leave it out")
         return self
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps of a warm-up that does not depend on how many steps there are."""
+        return 0 if self.shape == "slanted_triangle" else self.warmup
 
 
 class OptimizerSettings(Settings):
@@ -76,19 +95,35 @@ def learning_rate(
             return peak * rise * (schedule.floor + (1 - schedule.floor) * half_cosine)
         case "constant":
             return peak * rise
+        case "slanted_triangle":
+            cut = max(1, int(steps * schedule.cut_fraction))
+            falling = max(0.0, 1 - (step - cut) / max(1, steps - cut))
+            share = step / cut if step < cut else falling
+            return peak * (1 + share * (schedule.ratio - 1)) / schedule.ratio
 
 
 OPTIMIZER_STATES = {"adam": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
 """What each kind of optimizer keeps of a parameter."""
 
 
-def build_optimizer(model: nn.Module, settings: OptimizerSettings) -> torch.optim.Optimizer:
-    """An optimizer of the model's parameters, in the order of their names' appearance."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.ndim <= 1]
+def build_optimizer(
+    model: AnyModel | nn.Module, settings: OptimizerSettings, layers: LayerGroups | None = None
+) -> torch.optim.Optimizer:
+    """An optimizer of the model's parameters, in the order of their names' appearance, or of their
+    groups of layers. A step multiplies the learning rate by each group's `rate_factor`.
+    """
+    factors = {1.0: list(model.parameters())}
+    if layers is not None:
+        factors = {layers.rate_factor(n): [] for n in range(len(layers.groups))}
+        for number, parameters in enumerate(layers.groups):
+            factors[layers.rate_factor(number)] += parameters
     groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in parameters if (p.ndim > 1) is decays], **more}
+        for factor, parameters in factors.items()
+        for decays, more in (
+            (True, {"weight_decay": settings.weight_decay, "rate_factor": factor}),
+            (False, {"weight_decay": 0.0, "rate_factor": factor}),
+        )
     ]
     groups = [group for group in groups if group["params"]]
     if settings.kind == "sgd":

@@ -113,6 +113,10 @@ class TrainingStep(Protocol):
         """Step number `step`, from 1, with the learning rate `lr`."""
         ...
 
+    def forget_shapes(self) -> None:
+        """Other parameters learn from now on: nothing that was captured may be replayed."""
+        ...
+
 
 class EagerStep:
     """The plain step: for every device and every model."""
@@ -133,8 +137,11 @@ class EagerStep:
         if context.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         for group in context.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["rate_factor"]
         context.optimizer.step()
         context.optimizer.zero_grad(set_to_none=True)
         if context.ema:
             context.ema.update(self.parameters, step)
+
+    def forget_shapes(self) -> None:
+        """Nothing is captured."""

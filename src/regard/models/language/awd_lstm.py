@@ -96,6 +96,10 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState]):
             for weight in layer.parameters():
                 nn.init.uniform_(weight, -(layer.width**-0.5), layer.width**-0.5)
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Token vectors, then each layer."""
+        return [[self.embedding], *([layer] for layer in self.layers)]
+
     def blank_memory(self, rows: int) -> LstmMemory:
         """The memory before any text."""
         width = sum(layer.width for layer in self.layers)

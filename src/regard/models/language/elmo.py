@@ -114,6 +114,12 @@ class Elmo(WordEmbedder[Padded]):
         self.output = nn.Linear(width, len(words))
         xavier_linears(self)
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """The character CNN, each layer of both directions, and what reads them."""
+        readers = [self.output] if self.mix is None else [self.output, self.mix]
+        stacks = zip(*self.directions, strict=True)
+        return [[self.characters], *(list(layers) for layers in stacks), readers]
+
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:

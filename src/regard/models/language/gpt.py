@@ -167,6 +167,11 @@ class Gpt(Generator[Padded, PromptCache, GptState]):
             for linear in (layer.own.out, layer.feed.outer):
                 nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * len(self.layers)))
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Embeddings, then each layer; the last with the last norm."""
+        positions = () if self.positions is None else (self.positions,)
+        return [[self.embedding, *positions], *([layer] for layer in self.layers)]
+
     def logits(self, features: Tensor) -> Tensor:
         return nn.functional.linear(features, self.embedding.weight)
 

@@ -130,6 +130,13 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width) if last else nn.Identity()
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Embeddings, each layer of the encoder, each of the decoder."""
+        positions = [x for x in (self.source_positions, self.target_positions) if x is not None]
+        layers: list[list[nn.Module]] = [[layer] for layer in self.encoder]
+        layers += [[layer] for layer in self.decoder]
+        return [[self.embeddings, *positions], *layers]
+
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         if hook is not None or not self._encodes_in_chunks(source):
             return self._encode(source, hook)

@@ -81,7 +81,7 @@ def _time(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", sentence)
-    if settings.schedule.warmup > settings.steps:
+    if settings.schedule.warmup_steps > settings.steps:
         warning = warmup_warning(settings)
         yield Finding("warning", f"{warning[0].upper()}{warning[1:]}.")
     yield from (Finding("note", text) for text in _time_notes(result, recipe))

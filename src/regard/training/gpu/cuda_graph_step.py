@@ -59,17 +59,23 @@ class CudaGraphStep:
         self.parameters = list(model.parameters())
         self.device = self.parameters[0].device
         # The numbers that change from step to step.
-        self.inverse_tokens, self.lr, self.ema_weight = (
-            torch.zeros((), device=self.device) for _ in range(3)
+        self.inverse_tokens, self.ema_weight = (
+            torch.zeros((), device=self.device) for _ in range(2)
         )
+        groups = context.optimizer.param_groups
+        self.rates: dict[float, Tensor] = {
+            factor: torch.zeros((), device=self.device)
+            for factor in dict.fromkeys(group["rate_factor"] for group in groups)
+        }
+        """The learning rate of each factor of the schedule's."""
         self.totals_before = torch.zeros_like(context.totals)
         self.static_batches: dict[Hashable, AnyBatch] = {}
         self.warmed_up: set[Hashable] = set()
         self.replays: dict[Hashable, Replay] = {}
         """The graph of each shape; for None, the update by the gradients of several batches."""
         self.fallback: EagerStep | None = None
-        for group in context.optimizer.param_groups:
-            group["lr"] = self.lr
+        for group in groups:
+            group["lr"] = self.rates[group["rate_factor"]]
             group["capturable"] = self.device.type == "cuda"
 
     def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
@@ -82,18 +88,25 @@ class CudaGraphStep:
                 self.fallback = self._fall_back()
         self.fallback(batches, lr=lr, step=step)
 
+    def forget_shapes(self) -> None:
+        """Warm up and capture each shape anew. Gradients are freed, also those kept in place."""
+        for captured in (self.replays, self.static_batches, self.warmed_up):
+            captured.clear()
+        self.context.optimizer.zero_grad(set_to_none=True)
+
     def _step(self, batches: Sequence[AnyBatch], lr: float, step: int) -> None:
         ema, tokens = self.context.ema, sum(batch.num_labels for batch in batches)
         with self.capturer.side_stream():
             self.totals_before.copy_(self.context.totals)
             self.inverse_tokens.fill_(1 / tokens)
-            self.lr.fill_(lr)
+            for factor, rate in self.rates.items():
+                rate.fill_(lr * factor)
             self.ema_weight.fill_(ema.ema_weight(step) if ema else 0.0)
             if len(batches) == 1:
                 self._train_on(batches[0], self._whole_step)
                 return
             for parameter in self.parameters:  # gradients in place: several graphs use them
-                if parameter.grad is None:
+                if parameter.grad is None and parameter.requires_grad:
                     parameter.grad = torch.zeros_like(parameter)
             for batch in batches:
                 self._train_on(batch, self._accumulate_grads)
@@ -190,8 +203,13 @@ class Bf16Loss:
         if not torch.is_autocast_enabled(device_type):
             return self.loss_module.forward(batch)
         dtype = torch.get_autocast_dtype(device_type)
-        half_weights = _CastWeights.apply(dtype, *self.weights.values())  # type: ignore[no-untyped-call]
-        overrides = dict(zip(self.weights, half_weights, strict=True))
+        learning = {name: weight for name, weight in self.weights.items() if weight.requires_grad}
+        frozen = {n: weight for n, weight in self.weights.items() if not weight.requires_grad}
+        half_weights = _CastWeights.apply(dtype, *learning.values())  # type: ignore[no-untyped-call]
+        overrides = dict(zip(learning, half_weights, strict=True))
+        if frozen:
+            copies = _cast(list(frozen.values()), [dtype] * len(frozen))
+            overrides |= dict(zip(frozen, copies, strict=True))
         loss: Loss = functional_call(self.loss_module, overrides, (batch,))
         return loss
 

@@ -1,0 +1,89 @@
+"""Fine-tuning by groups of layers: which ones learn at a step, and how fast."""
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+from torch import nn
+
+from regard.errors import SettingsError
+from regard.models.contracts import AnyModel
+from regard.settings import Settings
+
+
+class FineTuningSettings(Settings):
+    """How layers are trained that have learned before; a model has groups of them, the lowest
+    first, and what is new to it is in the last.
+    """
+
+    rate_ratio: float = Field(default=1.0, ge=1.0)
+    """The learning rate of a group in units of that of the group below (discriminative rates,
+    Howard and Ruder 2018: 2.6); the last group has the rate of the schedule."""
+    unfreeze_every: PositiveInt | None = None
+    """Train the last group alone for so many steps, then the last two, and so on (gradual
+    unfreezing, Howard and Ruder 2018); null trains all from the first step on."""
+    frozen: NonNegativeInt = 0
+    """Groups, from the lowest, that never learn."""
+
+
+class LayerGroups:
+    """The parameters of a model in groups, the lowest first, of which some are frozen."""
+
+    def __init__(self, model: AnyModel, settings: FineTuningSettings) -> None:
+        self.settings = settings
+        self.groups = [list(model.parameters())]
+        if settings != FineTuningSettings():
+            self.groups = group_parameters(model)
+            _check(settings, len(self.groups), type(model).__name__)
+        # What a model keeps frozen itself stays so.
+        self._trainable = [[p for p in group if p.requires_grad] for group in self.groups]
+        self._lowest = 0  # the first group that learns
+
+    def rate_factor(self, group: int) -> float:
+        """The learning rate of a group, as a share of the schedule's."""
+        return self.settings.rate_ratio ** (group + 1 - len(self.groups))
+
+    def lowest_trained(self, step: int) -> int:
+        """The first group that learns at a step, from 1."""
+        every = self.settings.unfreeze_every
+        thawed = len(self.groups) if every is None else 1 + (step - 1) // every
+        return max(self.settings.frozen, len(self.groups) - thawed)
+
+    def freeze_for(self, step: int) -> bool:
+        """Let those parameters have gradients that learn at a step; whether that is a change."""
+        lowest = self.lowest_trained(step)
+        if lowest == self._lowest:
+            return False
+        self._lowest = lowest
+        for number, group in enumerate(self._trainable):
+            for parameter in group:
+                parameter.requires_grad_(number >= lowest)
+        return True
+
+
+def group_parameters(model: AnyModel) -> list[list[nn.Parameter]]:
+    """The parameters of the groups of layers that a model names, the lowest first.
+
+    A parameter that several groups use is in the lowest of them; what is in none is in the last.
+    """
+    seen: set[nn.Parameter] = set()
+    groups = []
+    for modules in model.layer_groups():
+        own = [p for module in modules for p in module.parameters() if p not in seen]
+        groups.append(list(dict.fromkeys(own)))
+        seen.update(own)
+    rest = [p for p in model.parameters() if p not in seen]
+    if not groups:
+        return [rest]
+    groups[-1] += rest
+    return [group for group in groups if group]
+
+
+def _check(settings: FineTuningSettings, count: int, model: str) -> None:
+    """An error if the settings do not go with a model of so many groups."""
+    if count == 1:
+        raise SettingsError(
+            f"training.fine_tuning has no effect: {model} names no groups of layers; leave it out"
+        )
+    if settings.frozen >= count:
+        raise SettingsError(
+            f"training.fine_tuning.frozen {settings.frozen}: the model has {count} groups of "
+            f"layers, of which one at least must learn; give {count - 1} or less"
+        )
