@@ -11,6 +11,8 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.cross_entropy import IGNORE_INDEX
+from regard.text.special_tokens import BOS, EOS
 from regard.types import (
     AttentionHook,
     Batch,
@@ -110,11 +112,13 @@ class Predictor(Model[InputsT]):
         return Features(self.row_features(batch.inputs, hook=hook))
 
 
-class TextEncoder(nn.Module, ABC):
-    """What a classifier of texts is built on: a vector for each token, in its context.
+class TextEncoder(Model[Padded]):
+    """A model that gives the tokens of a text vectors, each in its context.
 
-    A model of any kind may be one beside what else it is, such as a language model.
+    It is what a classifier of texts is built on, whatever else it is, such as a language model.
     """
+
+    text_start: int = BOS  # the token that a text begins with; it ends with EOS
 
     @property
     @abstractmethod
@@ -124,6 +128,29 @@ class TextEncoder(nn.Module, ABC):
     @abstractmethod
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         """States (B, S, D) of the tokens of texts; those of padding are undefined, and finite."""
+
+    def as_causal(self) -> "CausalTextEncoder | None":
+        """The model itself if its states say which token is next; None: they do not."""
+        return None
+
+
+class CausalTextEncoder(TextEncoder):
+    """One whose states know the tokens up to their own alone, and say which token is next."""
+
+    text_start = EOS  # of the text before, as in the text that a language model learns from
+
+    def as_causal(self) -> Self:
+        return self
+
+    def next_token_loss(self, states: Tensor, inputs: Padded) -> Tensor:
+        """The mean negative log-likelihood (), in nats, of the tokens of texts but the first, for
+        the states (B, S, D) of `token_states`.
+        """
+        logits = self.logits(states[:, :-1])  # (B, S - 1, V)
+        labels = inputs.ids[:, 1:].masked_fill(~inputs.mask[:, 1:], IGNORE_INDEX)
+        return nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORE_INDEX
+        )
 
 
 class WordEmbedder(Model[InputsT]):

@@ -15,7 +15,6 @@ from regard.models.language.elmo import Elmo, ElmoSettings
 from regard.settings import NumPositions
 from regard.tasks.contracts import Evaluation, SplitName
 from regard.tasks.running_text_task import RunningTextRecipe, RunningTextTask, counting_note
-from regard.text.special_tokens import SPECIAL_PIECES
 from regard.training.loop import TrainingSettings, TrainingTask
 from regard.training.loss import batch_loss
 from regard.types import Batch, Padded
@@ -49,9 +48,7 @@ class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
     recipe_class = BidirectionalRecipe
 
     def new_model(self) -> Elmo:
-        ids = range(len(SPECIAL_PIECES), self.tokenizer.size)
-        words = [*SPECIAL_PIECES, *(self.tokenizer.decode([i]) for i in ids)]
-        return Elmo(self.recipe.model, words)
+        return Elmo(self.recipe.model, self.tokenizer.words())
 
     def training(self, model: Elmo) -> TrainingTask:
         return TrainingTask(

@@ -131,6 +131,11 @@ class Tokenizer(ABC):
         offsets = accumulate(map(len, surfaces), initial=0)
         return [text[first:last] for first, last in pairwise(offsets)]
 
+    def words(self) -> list[str]:
+        """The text of each id, without the space before it; special ones as they are written."""
+        ids = range(len(SPECIAL_PIECES), self.size)
+        return [*SPECIAL_PIECES, *(self.decode([i]) for i in ids)]
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id in readable form: `▁` for a space, `<0x0A>` for an invisible byte."""
         return [

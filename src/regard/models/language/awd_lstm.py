@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
 from regard.layers.variational_dropout import DroppedEmbedding, LockedDropout
-from regard.models.contracts import OutputProjection, StatefulGenerator
+from regard.models.contracts import CausalTextEncoder, OutputProjection, StatefulGenerator
 from regard.models.translation.recurrent_state import RecurrentState
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Features, Padded, TensorFields
@@ -61,7 +61,7 @@ class LstmMemory(TensorFields):
     cells: Tensor  # (B, ΣD)
 
 
-class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState]):
+class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextEncoder):
     """LSTM layers over token vectors; the output layer has the token vectors as its weights.
 
     h^l_t = LSTM^l(dropped(h^{l-1}_t), h^l_{t-1}), U^l dropped; h^0_t is the token's vector
@@ -131,6 +131,14 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState]):
             states.append(after)
         dropped = self.output_dropout(x)
         return Features(dropped, penalty=self._penalty(x, dropped)), self._merge(states)
+
+    @property
+    def state_width(self) -> int:
+        return self.layers[-1].width
+
+    def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """The input of `logits`; padding comes last, so that no token sees it."""
+        return self.read_on(inputs, self.blank_memory(len(inputs.ids)))[0].features
 
     def logits(self, features: Tensor) -> Tensor:
         return F.linear(features, *self.output_layer())

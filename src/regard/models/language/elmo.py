@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.character_cnn import CharacterCnn, spell_words
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import WordEmbedder
+from regard.models.contracts import TextEncoder, WordEmbedder
 from regard.settings import NumLayers, Settings, Width
+from regard.text.special_tokens import EOS
 from regard.types import AttentionHook, Batch, Features, Padded
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
@@ -77,7 +78,7 @@ class LayerMix(nn.Module):
         return self.scale * mixed
 
 
-class Elmo(WordEmbedder[Padded]):
+class Elmo(WordEmbedder[Padded], TextEncoder):
     """A forward and a backward language model with one character CNN and one output layer.
 
         p(x_{k+1} | x_1, …, x_k) = softmax(W γ Σ_j s_j →h_{k,j} + b), and likewise ← of x_{k-1}
@@ -86,6 +87,7 @@ class Elmo(WordEmbedder[Padded]):
     lie in the flattened (2, B, S): what follows each word, then what precedes it.
     """
 
+    text_start = EOS  # of the text before, as in the text that it learns from
     spelled: Tensor  # (V, C) the symbols of each token: no parameter, and not saved
 
     def __init__(self, settings: ElmoSettings, words: Sequence[str]) -> None:
@@ -128,6 +130,14 @@ class Elmo(WordEmbedder[Padded]):
         if batch.positions is not None:
             features = features.index_select(0, batch.positions)  # (M, D)
         return Features(features)
+
+    @property
+    def state_width(self) -> int:
+        return 2 * self.directions[0][0].proj_size
+
+    def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """The mixed layers, forward and backward states end to end."""
+        return torch.cat(self.mix_layers(self.layers_of(inputs)).unbind(0), -1)
 
     @property
     def num_layers(self) -> int:

@@ -16,7 +16,7 @@ from regard.attention.positions import LearnedPositions
 from regard.errors import TextError
 from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import ActivationName, FeedForward, NormName, Residual
-from regard.models.contracts import Generator, OutputProjection
+from regard.models.contracts import CausalTextEncoder, Generator, OutputProjection
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Batch, Features, Padded, Site
 
@@ -133,7 +133,7 @@ class GptLayer(nn.Module):
         return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
 
 
-class Gpt(Generator[Padded, PromptCache, GptState]):
+class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     """A stack of causal layers over the embeddings of tokens and positions.
 
         x = E y + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   p(y_{t+1}) = softmax(Eᵀ N(x_t))
@@ -194,15 +194,29 @@ class Gpt(Generator[Padded, PromptCache, GptState]):
         given, prompted = batch.decoder_input, batch.inputs.ids.shape[1] > 0
         if hook is not None or prompted or batch.positions is not None:
             return super().training_features(batch, hook=hook)
-        shape = given.ids.shape
-        x = self._embed(given.ids, self._first_positions(shape[1], given.ids)).flatten(0, 1)
+        return Features(self._read_windows(given.ids))
+
+    @property
+    def state_width(self) -> int:
+        return self.embedding.embedding_dim
+
+    def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """The input of `logits`; padding comes last, so that no token sees it."""
+        if hook is not None:
+            return self._run(inputs.ids, self._no_prompt(inputs), hook)[0]
+        return self._read_windows(inputs.ids).view(*inputs.ids.shape, -1)
+
+    def _read_windows(self, ids: Tensor) -> Tensor:
+        """The features of windows (B, T) without prompts: (B * T, D)."""
+        shape = ids.shape
+        x = self._embed(ids, self._first_positions(shape[1], ids)).flatten(0, 1)
         normed = self.layers[0].around_own.pre(x)  # (N, D)
         for index, layer in enumerate(self.layers):
-            positions = self._first_positions(shape[1], given.ids)
+            positions = self._first_positions(shape[1], ids)
             queries, kv = layer.own.project_all(normed.view(*shape, -1), positions)
             heads = layer.own.attend_causally(queries, kv, site=_site(index), hook=None)
             x, normed = layer.mix(x, heads.flatten(0, 1), self._following(index))
-        return Features(normed)
+        return normed
 
     def start(self, memory: PromptCache) -> GptState:
         zeros = self.embedding.weight.new_zeros(memory.mask.shape)

@@ -1,0 +1,1 @@
+"""Models that sort texts into classes."""

@@ -1,0 +1,146 @@
+"""Classifiers of texts: any encoder of texts, its states pooled into one vector, a linear layer."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import torch
+from pydantic import Field, NonNegativeFloat, model_validator
+from torch import Tensor, nn
+
+from regard.kernels.dropout import Dropout
+from regard.layers.initialization import xavier_linears
+from regard.models.contracts import Predictor, TextEncoder
+from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
+from regard.models.language.elmo import Elmo, ElmoSettings
+from regard.models.language.gpt import Gpt, GptSettings
+from regard.settings import NumPositions, Settings, Width
+from regard.types import AttentionHook, Batch, Features, Padded
+
+PoolingName = Literal["first", "last", "mean", "max", "concat"]
+Words = Sequence[str]  # the text of each token of a vocabulary
+
+
+class EncoderFamily(NamedTuple):
+    """A kind of encoder of texts."""
+
+    construct: Callable[[Any, Words], TextEncoder]
+    causal: bool = False  # whether its states know the tokens up to their own alone
+
+
+ENCODERS: dict[str, EncoderFamily] = {
+    "gpt": EncoderFamily(lambda settings, words: Gpt(settings, len(words)), causal=True),
+    "awd-lstm": EncoderFamily(lambda settings, words: AwdLstm(settings, len(words)), causal=True),
+    "elmo": EncoderFamily(Elmo),
+}
+"""Every family of encoders."""
+TextEncoderSettings = Annotated[
+    GptSettings | AwdLstmSettings | ElmoSettings, Field(discriminator="family")
+]
+
+
+class TextClassifierSettings(Settings):
+    """A classifier of texts."""
+
+    family: Literal["text-classifier"] = "text-classifier"
+    """Which model this is."""
+    encoder: TextEncoderSettings = GptSettings()
+    """What gives the tokens of a text their vectors: `family` says which model."""
+    pooling: PoolingName = "mean"
+    """What is made of the vectors of a text: that of its `first` token, of its `last` one, their
+    `mean`, the `max` of each unit, or last, max and mean end to end: `concat` (Howard and Ruder
+    2018)."""
+    hidden: Width | None = None
+    """Units of a layer with ReLU between the pooled vector and the output layer; left out: none."""
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    """On the pooled vector, and on the hidden layer."""
+    language_weight: NonNegativeFloat = 0.0
+    """What the language model's loss on the texts counts beside the classifier's (Radford et al.
+    2018; they use 0.5); for encoders that say which token comes next."""
+    max_tokens: NumPositions = 256
+    """The most tokens of a text that are read, or of two texts together; the rest is left out."""
+
+    @property
+    def width(self) -> int:
+        """Width of the encoder."""
+        return self.encoder.width
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        family, causal = self.encoder.family, ENCODERS[self.encoder.family].causal
+        if causal and self.pooling == "first":
+            raise ValueError(
+                f"pooling first: the first token of {family} knows nothing of the text behind it; "
+                "choose last, mean, max or concat"
+            )
+        if self.language_weight and not causal:
+            raise ValueError(
+                f"language_weight {self.language_weight:g}: {family} does not say which token "
+                "comes next; leave it out"
+            )
+        return self
+
+
+def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
+    """A new encoder for a vocabulary of `words`."""
+    return ENCODERS[settings.family].construct(settings, words)
+
+
+class TextClassifier(Predictor[Padded]):
+    """softmax(W dropped(pool(h_1, …, h_S)) + b), of the encoder's states h of a text."""
+
+    def __init__(self, settings: TextClassifierSettings, words: Words, classes: int) -> None:
+        super().__init__()
+        self.encoder = build_encoder(settings.encoder, words)
+        self.max_length = self.encoder.max_length
+        self.pooling: PoolingName = settings.pooling
+        self.dropout = Dropout(settings.dropout)
+        pooled = self.encoder.state_width * (3 if settings.pooling == "concat" else 1)
+        self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
+        self.output = nn.Linear(settings.hidden or pooled, classes)
+        for head in (self.hidden, self.output):
+            if head is not None:
+                xavier_linears(head)
+        self.language_weight = settings.language_weight
+
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Those of the encoder, and what reads it."""
+        head = [layer for layer in (self.hidden, self.output) if layer is not None]
+        return [*self.encoder.layer_groups(), head]
+
+    def row_features(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        return self._read(self.encoder.token_states(inputs, hook=hook), inputs.mask)
+
+    def training_features(
+        self, batch: Batch[Padded], *, hook: AttentionHook | None = None
+    ) -> Features:
+        inputs = batch.inputs
+        states = self.encoder.token_states(inputs, hook=hook)  # (B, S, D)
+        features = self._read(states, inputs.mask)
+        causal = self.encoder.as_causal()
+        if causal is None or not self.language_weight or not self.training:
+            return Features(features)
+        penalty = self.language_weight * causal.next_token_loss(states, inputs)
+        return Features(features, penalty=penalty)
+
+    def _read(self, states: Tensor, mask: Tensor) -> Tensor:
+        """What the output layer gets of states (B, S, D): (B, E)."""
+        pooled: Tensor = self.dropout(pool_states(states, mask, self.pooling))
+        return pooled if self.hidden is None else self.dropout(self.hidden(pooled).relu())
+
+
+def pool_states(states: Tensor, mask: Tensor, pooling: PoolingName) -> Tensor:
+    """One vector (B, D), or (B, 3 D), of the states (B, S, D) where `mask` (B, S) is True."""
+    match pooling:
+        case "first":
+            return states[:, 0]
+        case "last":
+            last = mask.sum(1) - 1  # (B,)
+            return states[torch.arange(len(states), device=states.device), last]
+        case "mean":
+            kept = states.masked_fill(~mask[..., None], 0.0)
+            return kept.sum(1) / mask.sum(1, keepdim=True)
+        case "max":
+            return states.masked_fill(~mask[..., None], -torch.inf).amax(1)
+        case "concat":
+            parts: list[PoolingName] = ["last", "max", "mean"]
+            return torch.cat([pool_states(states, mask, part) for part in parts], -1)
