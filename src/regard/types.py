@@ -200,6 +200,19 @@ class Memory:
         return replace(self, states=states, mask=mask, extras=tuple(extras))
 
 
+class PictureWindows(NamedTuple):
+    """How the patches of a picture are cut into square windows, each attending to itself.
+
+    The picture is moved up and left by `shift` patches first, around its edges, and then cut from
+    the top left on: W windows, row by row.
+    """
+
+    rows: int  # of patches
+    columns: int
+    size: int  # patches along the side of a window
+    shift: int = 0
+
+
 class Site(NamedTuple):
     """Identifies one attention of a model."""
 
@@ -208,6 +221,7 @@ class Site(NamedTuple):
     step: int | None = None  # the target position being decoded; None: all at once
     member: int = 0  # index of the model in an ensemble
     normalized: bool = True  # whether a query's weights sum to 1; if not, some may be negative
+    windows: PictureWindows | None = None  # the rows are then the B W windows of B pictures
 
 
 class Routing(NamedTuple):

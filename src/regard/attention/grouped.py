@@ -1,22 +1,21 @@
-"""Self-attention of language models: causal, with keys and values that groups of heads share."""
+"""Self-attention with keys and values that groups of heads may share: causal, or of patches."""
 
-from contextlib import nullcontext
 from itertools import accumulate, pairwise
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from regard.attention.attend import SDPA_BACKENDS, KeyValues, attend, causal_mask, fused_attention
+from regard.attention.attend import (
+    KeyValues,
+    attend,
+    causal_mask,
+    fused_attention,
+    unmasked_attention,
+)
 from regard.attention.kv_cache import Ancestry, KVCache, attend_cached
 from regard.attention.multihead import AttentionHeads, StackedLinear, merge_heads, split_heads
 from regard.attention.positions import apply_rotary
 from regard.types import AttentionHook, Site
-
-BACKENDS = [SDPBackend.CUDNN_ATTENTION, *SDPA_BACKENDS]
-"""The best first: without padding no query is fully masked, and training has windows of one shape,
-for which cuDNN's kernel trains GPT-2 4 % faster than flash attention (see `SDPA_BACKENDS`)."""
 
 
 class GroupedSelfAttention(AttentionHeads):
@@ -34,10 +33,12 @@ class GroupedSelfAttention(AttentionHeads):
         self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
+    def project_all(
+        self, x: Tensor, positions: Tensor | None = None
+    ) -> tuple[Tensor, KeyValues]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of `x` (B, T, D).
 
-        `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings.
+        `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings, if any.
         """
         sizes = [self.heads, self.kv_heads, self.kv_heads]
         if x.is_cuda and torch.is_grad_enabled():
@@ -48,7 +49,7 @@ class GroupedSelfAttention(AttentionHeads):
         else:
             stacked = split_heads(self.project(x), sum(sizes))
             queries, keys, values = torch.split(stacked, sizes, dim=1)
-        if self.rotary:
+        if self.rotary and positions is not None:
             queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
         return queries, KeyValues(keys, values)
 
@@ -58,15 +59,8 @@ class GroupedSelfAttention(AttentionHeads):
         """The heads (B, T, D) of `queries` (B, H, T, K) that see keys up to their own position."""
         exact = hook is not None or queries.dtype == torch.float64
         if not exact:
-            with sdpa_kernel(BACKENDS, set_priority=True) if queries.is_cuda else nullcontext():
-                mixed = F.scaled_dot_product_attention(
-                    queries,
-                    *kv,
-                    dropout_p=self.dropout_p,
-                    is_causal=True,
-                    scale=self.scale,
-                    enable_gqa=self.kv_heads < self.heads,
-                )
+            p = self.dropout_p
+            mixed = unmasked_attention(queries, kv, scale=self.scale, dropout=p, causal=True)
             return merge_heads(mixed)
         length = queries.shape[2]
         mask = causal_mask(length, length, device=queries.device)
@@ -76,14 +70,20 @@ class GroupedSelfAttention(AttentionHeads):
         self,
         queries: Tensor,
         kv: KeyValues,
-        mask: Tensor,
+        mask: Tensor | None,
         *,
         site: Site,
         hook: AttentionHook | None,
+        bias: Tensor | None = None,
     ) -> Tensor:
-        """The heads (B, T, D) of `queries` (B, H, T, K) for a `mask` (B|1, 1, T, S)."""
+        """The heads (B, T, D) of `queries` (B, H, T, K) for a `mask` (B|1, 1, T, S), and a `bias`
+        (B|1, H, T, S) that is added to the scores.
+        """
         p, kv = self.dropout_p, self._expand(kv)
-        return merge_heads(attend(self.score, queries, kv, mask, site=site, dropout=p, hook=hook))
+        mixed = attend(
+            self.score, queries, kv, mask, site=site, bias=bias, dropout=p, hook=hook
+        )
+        return merge_heads(mixed)
 
     def attend_step(
         self,

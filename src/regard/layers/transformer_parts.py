@@ -128,16 +128,24 @@ class Residual(nn.Module):
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
     trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
-    layer of f itself, as a kernel for training fuses its bias with all that follows.
+    layer of f itself, as a kernel for training fuses its bias with all that follows. In training,
+    f is left out for `drop_path` of the examples (Huang et al. 2016, stochastic depth).
     """
 
     def __init__(
-        self, width: int, norm_position: NormPosition, dropout: float, *, norm: NormName = "layer"
+        self,
+        width: int,
+        norm_position: NormPosition,
+        dropout: float,
+        *,
+        norm: NormName = "layer",
+        drop_path: float = 0.0,
     ) -> None:
         super().__init__()
         self.pre_norm = norm_position == "pre"
         self.norm = nn.LayerNorm(width) if norm == "layer" else nn.RMSNorm(width)
         self.dropout = Dropout(dropout)
+        self.drop_path = drop_path
 
     def pre(self, x: Tensor) -> Tensor:
         """The input of the sub-layer for `x` (..., D)."""
@@ -146,10 +154,12 @@ class Residual(nn.Module):
     def post(self, x: Tensor, y: Tensor, linear: nn.Module | None = None) -> Tensor:
         """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer."""
         if self.training and not self.pre_norm and self._fuses(y):
-            y, bias = _without_bias(linear, y)
+            y, bias = self._branch(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
             return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
         y = y if linear is None else linear(y)
+        if self.training and self.drop_path:
+            y = drop_examples(y, self.drop_path)
         x = x + (self.dropout(y) if self.training else y)
         return x if self.pre_norm else self.norm(x)
 
@@ -158,12 +168,18 @@ class Residual(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The output, and the input of the sub-layer inside the `following` residual."""
         if self.training and self.pre_norm and following._fuses(y):
-            y, bias = _without_bias(linear, y)
+            y, bias = self._branch(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
             added, normed = add_norm_with_sum(*rows, following._norm_params, bias=bias, dropout=p)
             return added.view(x.shape), normed.view(x.shape)
         x = self.post(x, y, linear)
         return x, following.pre(x)
+
+    def _branch(self, linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`linear(y)`, and its bias if that is still to be added."""
+        if not self.drop_path:
+            return _without_bias(linear, y)
+        return drop_examples(y if linear is None else linear(y), self.drop_path), None
 
     def _fuses(self, y: Tensor) -> bool:
         """Whether the kernel for training computes the norm."""
@@ -173,6 +189,12 @@ class Residual(nn.Module):
     def _norm_params(self) -> LayerNormParams:
         assert isinstance(self.norm, nn.LayerNorm)
         return LayerNormParams(self.norm.weight, self.norm.bias, self.norm.eps)
+
+
+def drop_examples(y: Tensor, p: float) -> Tensor:
+    """`y` (B, ..., D), zero for about `p` of the B examples and scaled up for the others."""
+    kept = torch.rand(len(y), *[1] * (y.ndim - 1), device=y.device) >= p
+    return y * (kept / (1 - p)).to(y.dtype)
 
 
 def _without_bias(linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:

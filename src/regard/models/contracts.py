@@ -153,6 +153,13 @@ class CausalTextEncoder(TextEncoder):
         )
 
 
+class PicturePredictor(Predictor[Pixels]):
+    """A model with one answer for each picture, which it reads in patches."""
+
+    grid: tuple[int, int]  # rows and columns of patches in its first layer
+    class_token: bool  # whether the first position of each attention is no patch but looks at all
+
+
 class WordEmbedder(Model[InputsT]):
     """A model that gives words vectors, each in its context, in several layers."""
 

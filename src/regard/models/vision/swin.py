@@ -1,0 +1,174 @@
+"""Swin: self-attention in windows that move from layer to layer (Liu et al. 2021)."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.attention.windows import (
+    RelativeBias,
+    merge_windows,
+    split_windows,
+    window_mask,
+)
+from regard.kernels.dropout import Dropout
+from regard.layers.patches import PatchEmbedding, PatchMerging, PixelScale
+from regard.layers.transformer_parts import Residual
+from regard.models.contracts import PicturePredictor
+from regard.models.vision.vit import (
+    PatchLayer,
+    PictureModelSettings,
+    drop_rates,
+    init_patch_model,
+)
+from regard.settings import NumLayers, Width
+from regard.types import AttentionHook, PictureWindows, Pixels, Site
+
+Stages = Annotated[tuple[NumLayers, ...], Field(min_length=1, max_length=8)]
+StageHeads = Annotated[tuple[Width, ...], Field(min_length=1, max_length=8)]
+
+
+class SwinSettings(PictureModelSettings):
+    """Stages of layers over patches; from stage to stage each 2 × 2 patches become one."""
+
+    family: Literal["swin"] = "swin"
+    """Which model this is."""
+    patch: int = Field(default=2, ge=1, le=256)
+    """Pixels of a patch's side in the first stage."""
+    window: int = Field(default=4, ge=1, le=64)
+    """Patches along the side of a window. Where a stage has no more than that, its one window is
+    the whole picture."""
+    width: Width = 96
+    """Width of the vectors of the first stage; each stage doubles it."""
+    stages: Stages = (2, 6, 4)
+    """Layers of each stage; in every second one the windows are moved by half of their size."""
+    heads: StageHeads = (3, 6, 12)
+    """Subspaces in which each attention looks at once, for each stage; they divide its width."""
+    expansion: float = Field(default=4.0, gt=0, le=64)
+    """Width inside the feed-forward layers, in widths of the stage."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(self.heads) != len(self.stages):
+            raise ValueError(
+                f"heads must have a number for each of the {len(self.stages)} stages, got "
+                f"{len(self.heads)}"
+            )
+        coarsest = self.patch * 2 ** (len(self.stages) - 1)
+        if self.picture_size % coarsest:
+            raise ValueError(
+                f"picture_size must be a multiple of {coarsest}, the pixels of a patch in the last "
+                f"stage, got {self.picture_size}"
+            )
+        for number, heads in enumerate(self.heads):
+            width, side = self.width << number, self.picture_size // (self.patch << number)
+            if width % heads:
+                raise ValueError(f"heads {heads} must divide {width}, the width of stage {number}")
+            if side > self.window and side % self.window:
+                raise ValueError(
+                    f"window {self.window} must divide {side}, the patches along a side in stage "
+                    f"{number}"
+                )
+        return self
+
+
+class SwinLayer(PatchLayer):
+    """A layer whose attention stays inside windows, with a bias for the distance of patches."""
+
+    mask: Tensor | None
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        windows: PictureWindows,
+        dropout: float,
+        drop_path: float,
+    ) -> None:
+        super().__init__(width, heads, hidden, dropout=dropout, drop_path=drop_path)
+        self.windows = windows
+        self.relative = RelativeBias(windows.size, heads)
+        mask = window_mask(windows) if windows.shift else None  # (W, 1, N, N)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def attend(self, normed: Tensor, layer: int, hook: AttentionHook | None) -> Tensor:
+        """The heads (B, T, D) of patches (B, T, D)."""
+        cut = split_windows(normed, self.windows)  # (B W, N, D)
+        queries, kv = self.own.project_all(cut)
+        bias: Tensor = self.relative()  # (1, H, N, N)
+        if self.mask is not None:
+            bias = torch.where(self.mask, bias, float("-inf"))  # (W, H, N, N)
+            bias = bias.to(queries.dtype).repeat(len(normed), 1, 1, 1)  # (B W, H, N, N)
+        site = Site("encoder", layer, windows=self.windows)
+        heads = self.own.attend_masked(queries, kv, None, site=site, hook=hook, bias=bias)
+        return merge_windows(heads, self.windows)
+
+
+class Swin(PicturePredictor):
+    """Stages of windowed layers over the embeddings of patches.
+
+        x ← x + Self_w(N(x)),   x ← x + F(N(x)),   Self_w: softmax(q kᵀ / √K + B) v in each window
+
+    Between stages, W₂ N([x_1; x_2; x_3; x_4]) merges 2 × 2 patches. The answer is a linear layer of
+    the mean of the last stage's normed states.
+    """
+
+    supports_packing = True  # pictures have no padding
+    class_token = False
+
+    def __init__(self, settings: SwinSettings, classes: int) -> None:
+        super().__init__()
+        side, width = settings.picture_size // settings.patch, settings.width
+        self.grid = side, side
+        self.scale = PixelScale(settings.pixel_mean, settings.pixel_deviation)
+        self.patches = PatchEmbedding(settings.patch, width)
+        self.norm = nn.LayerNorm(width)
+        self.dropout = Dropout(settings.dropout)
+        rates = iter(drop_rates(settings.drop_path, sum(settings.stages)))
+        stages, mergers = nn.ModuleList(), nn.ModuleList()
+        for number, layers in enumerate(settings.stages):
+            if number:
+                mergers.append(PatchMerging(width, side))
+                side, width = side // 2, 2 * width
+            stages.append(
+                nn.ModuleList(
+                    SwinLayer(
+                        width,
+                        settings.heads[number],
+                        round(settings.expansion * width),
+                        windows=_windows(side, settings.window, moved=layer % 2 == 1),
+                        dropout=settings.dropout,
+                        drop_path=next(rates),
+                    )
+                    for layer in range(layers)
+                )
+            )
+        self.stages, self.mergers = cast(Sequence[Sequence[SwinLayer]], stages), mergers
+        self.last = Residual(width, "pre", 0.0)
+        self.output = nn.Linear(width, classes)
+        init_patch_model(self)
+
+    def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
+        x = self.dropout(self.norm(self.patches(self.scale(inputs.values))))  # (B, T, D)
+        index, count = 0, len(self.stages)
+        for number, layers in enumerate(self.stages):
+            if number:
+                x = self.mergers[number - 1](x)  # (B, T / 4, 2 D)
+            end = self.last if number + 1 == count else None
+            after = [*(layer.around_own for layer in layers[1:]), end]
+            normed = layers[0].around_own.pre(x)
+            for layer, following in zip(layers, after, strict=True):
+                x, normed = layer.mix(x, layer.attend(normed, index, hook), following)
+                index += 1
+        return normed.mean(1)
+
+
+def _windows(side: int, size: int, *, moved: bool) -> PictureWindows:
+    """The windows of a layer; a picture of one window has nowhere to move it."""
+    if side <= size:
+        return PictureWindows(side, side, side)
+    return PictureWindows(side, side, size, size // 2 if moved else 0)

@@ -1,0 +1,188 @@
+"""ViT: a Transformer encoder over the patches of a picture (Dosovitskiy et al. 2021)."""
+
+from collections.abc import Sequence
+from typing import Literal, Self, cast
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from regard.attention.grouped import GroupedSelfAttention
+from regard.kernels.dropout import Dropout
+from regard.layers.patches import Colour, PatchEmbedding, PixelScale, picture_sinusoids
+from regard.layers.transformer_parts import FeedForward, Residual
+from regard.models.contracts import PicturePredictor
+from regard.settings import NumLayers, Settings, Width
+from regard.types import AttentionHook, Pixels, Site
+
+INITIAL_STD = 0.02
+GREY: Colour = (0.5, 0.5, 0.5)
+
+
+class PictureModelSettings(Settings):
+    """What all models have that read a picture in patches."""
+
+    picture_size: int = Field(default=32, ge=4, le=1024)
+    """Pixels of a side to which pictures are scaled."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Behind each sub-layer, on embeddings and on attention weights."""
+    drop_path: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of the examples for which the last sub-layers are left out in training (stochastic
+    depth, Huang et al. 2016); it rises from 0 at the first layer in a straight line."""
+    pixel_mean: Colour = GREY
+    """Mean of red, green and blue in the training pictures, from 0 to 1: it is subtracted."""
+    pixel_deviation: Colour = GREY
+    """Their standard deviation, by which the rest is divided."""
+
+    @model_validator(mode="after")
+    def _check_pixels(self) -> Self:
+        if min(self.pixel_deviation) <= 0:
+            raise ValueError(f"pixel_deviation must be above 0, got {self.pixel_deviation}")
+        return self
+
+
+class VitSettings(PictureModelSettings):
+    """A Transformer encoder over patches."""
+
+    family: Literal["vit"] = "vit"
+    """Which model this is."""
+    patch: int = Field(default=4, ge=1, le=256)
+    """Pixels of a patch's side; it divides the picture's."""
+    layers: NumLayers = 9
+    """Layers of self-attention and feed-forward."""
+    width: Width = 192
+    """Width of all vectors between layers."""
+    heads: Width = 12
+    """Subspaces in which each attention looks at once; they divide the width."""
+    feed_forward: Width | None = None
+    """Width inside the feed-forward layers; left out: four times the width."""
+    positions: Literal["learned", "sinusoid"] = "learned"
+    """How a patch is told its place: a learned vector, or sinusoids of its row and its column."""
+    pooling: Literal["class", "mean"] = "class"
+    """What the answer is made of: the state of a learned token before the patches, or the mean of
+    the patches' states."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
+            )
+        if self.picture_size % self.patch:
+            raise ValueError(
+                f"picture_size must be a multiple of patch, got {self.picture_size} and "
+                f"{self.patch}"
+            )
+        return self
+
+
+class PatchLayer(nn.Module):
+    """Self-attention and feed-forward, each behind a norm and in a residual connection."""
+
+    def __init__(
+        self, width: int, heads: int, hidden: int, *, dropout: float, drop_path: float
+    ) -> None:
+        super().__init__()
+        self.own = GroupedSelfAttention(
+            width, heads, heads, dropout=dropout, bias=True, rotary=False
+        )
+        self.around_own = Residual(width, "pre", dropout, drop_path=drop_path)
+        self.feed = FeedForward(width, hidden, "gelu", dropout=dropout)
+        self.around_feed = Residual(width, "pre", dropout, drop_path=drop_path)
+
+    def mix(self, x: Tensor, heads: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
+        """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and as the next
+        sub-layer reads it, which is in the `following` residual connection, if any.
+        """
+        x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
+        if following is None:
+            x = self.around_feed.post(x, self.feed(normed), self.feed.outer)
+            return x, x
+        return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
+
+
+class Vit(PicturePredictor):
+    """A stack of layers over the embeddings of patches p_i and positions.
+
+        x = [c; E p_1; …; E p_S] + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   y = W N(x)_c
+
+    c is the class token and N a layer norm; with mean pooling there is no c, and the mean over all
+    patches is in its place.
+    """
+
+    supports_packing = True  # pictures have no padding
+
+    def __init__(self, settings: VitSettings, classes: int) -> None:
+        super().__init__()
+        width, side = settings.width, settings.picture_size // settings.patch
+        self.grid, self.class_token = (side, side), settings.pooling == "class"
+        self.scale = PixelScale(settings.pixel_mean, settings.pixel_deviation)
+        self.patches = PatchEmbedding(settings.patch, width)
+        length = side * side + self.class_token
+        self.register_parameter("first", None)
+        if self.class_token:
+            self.first = nn.Parameter(torch.empty(1, width))
+        self.register_parameter("positions", None)
+        if settings.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(length, width))
+        self.dropout = Dropout(settings.dropout)
+        layers = nn.ModuleList(
+            PatchLayer(
+                width,
+                settings.heads,
+                settings.feed_forward or 4 * width,
+                dropout=settings.dropout,
+                drop_path=rate,
+            )
+            for rate in drop_rates(settings.drop_path, settings.layers)
+        )
+        self.layers, self.drops_paths = cast(Sequence[PatchLayer], layers), settings.drop_path > 0
+        self.last = Residual(width, "pre", 0.0)
+        self.output = nn.Linear(width, classes)
+        init_patch_model(self)
+        for vectors in (self.first, self.positions):
+            if vectors is not None:
+                nn.init.trunc_normal_(vectors, std=INITIAL_STD)
+
+    def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
+        x = self._embed(inputs.values)  # (B, S, D)
+        shape = x.shape
+        if not self.drops_paths:
+            x = x.flatten(0, 1)  # (B S, D): in rows, kernels fuse more
+        normed = self.layers[0].around_own.pre(x)
+        for index, layer in enumerate(self.layers):
+            queries, kv = layer.own.project_all(normed.view(shape))
+            site = Site("encoder", index)
+            heads = layer.own.attend_masked(queries, kv, None, site=site, hook=hook)
+            last = index + 1 == len(self.layers)
+            following = self.last if last else self.layers[index + 1].around_own
+            x, normed = layer.mix(x, heads.view(x.shape), following)
+        states = normed.view(shape)
+        return states[:, 0] if self.class_token else states.mean(1)
+
+    def _embed(self, pixels: Tensor) -> Tensor:
+        """(B, 3, height, width) -> (B, S, D)"""
+        x = self.patches(self.scale(pixels))
+        if self.positions is not None:
+            places = self.positions
+        else:
+            places = picture_sinusoids(*self.grid, x.shape[-1], x.device)
+            places = torch.cat([places.new_zeros(int(self.class_token), x.shape[-1]), places])
+        if self.first is None:
+            return self.dropout(x + places)
+        first = (self.first + places[:1]).expand(len(x), 1, -1)
+        return self.dropout(torch.cat([first, x + places[1:]], 1))
+
+
+def drop_rates(last: float, layers: int) -> list[float]:
+    """The share of examples that each layer is left out for, from 0 to `last`."""
+    return [last * index / max(1, layers - 1) for index in range(layers)]
+
+
+def init_patch_model(model: nn.Module) -> None:
+    """Normal matrices, cut off at two units, and zero biases, in all linear layers."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.trunc_normal_(module.weight, std=INITIAL_STD)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
