@@ -77,9 +77,10 @@ def attend(
     """The attention output of `queries` (B, H, T, K): (B, H, T, K').
 
     `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S); without a mask every
-    query may attend to every key. A `hook` gets the weights and may replace them. In float64 the formula is always used, so that a hook that changes
-    nothing leaves every bit; otherwise the fused kernel, for scaled dot products, runs only without
-    a hook. Without a softmax, where the score function is not `normalized`, scores are weights.
+    query may attend to every key. A `hook` gets the weights and may replace them. In float64 the
+    formula is always used, so that a hook that changes nothing leaves every bit; otherwise the
+    fused kernel, for scaled dot products, runs only without a hook. Without a softmax, where the
+    score function is not `normalized`, scores are weights.
     """
     scale = score.scale(queries.shape[-1])
     exact = hook is not None or queries.dtype == torch.float64

@@ -33,9 +33,7 @@ class GroupedSelfAttention(AttentionHeads):
         self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def project_all(
-        self, x: Tensor, positions: Tensor | None = None
-    ) -> tuple[Tensor, KeyValues]:
+    def project_all(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, KeyValues]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of `x` (B, T, D).
 
         `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings, if any.
@@ -80,9 +78,7 @@ class GroupedSelfAttention(AttentionHeads):
         (B|1, H, T, S) that is added to the scores.
         """
         p, kv = self.dropout_p, self._expand(kv)
-        mixed = attend(
-            self.score, queries, kv, mask, site=site, bias=bias, dropout=p, hook=hook
-        )
+        mixed = attend(self.score, queries, kv, mask, site=site, bias=bias, dropout=p, hook=hook)
         return merge_heads(mixed)
 
     def attend_step(

@@ -152,6 +152,12 @@ class Swin(PicturePredictor):
         self.output = nn.Linear(width, classes)
         init_patch_model(self)
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Embeddings, then each stage with the merging before it."""
+        mergers = [(), *((merger,) for merger in self.mergers)]
+        stages = zip(mergers, self.stages, strict=True)
+        return [[self.patches, self.norm], *([*merger, *layers] for merger, layers in stages)]
+
     def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
         x = self.dropout(self.norm(self.patches(self.scale(inputs.values))))  # (B, T, D)
         index, count = 0, len(self.stages)

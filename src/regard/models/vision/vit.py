@@ -144,6 +144,10 @@ class Vit(PicturePredictor):
             if vectors is not None:
                 nn.init.trunc_normal_(vectors, std=INITIAL_STD)
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Embeddings, then each layer; the last with the last norm and the output layer."""
+        return [[self.patches], *([layer] for layer in self.layers)]
+
     def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
         x = self._embed(inputs.values)  # (B, S, D)
         shape = x.shape
