@@ -28,6 +28,18 @@ RECIPES = {
         "training": TRAINING
         | {"optimizer": SGD, "vary_window": True, "nonmonotone_average": 1, "batch_size": 2},
     },
+    "bert": {
+        "task": "masked-language-model",
+        "text": {"kind": "words", "size": 0},
+        "model": {"family": "bert", "layers": 1, "width": 8, "heads": 2, "context": 16},
+        "training": TRAINING | {"window": 12, "fixed_masks": 2},
+    },
+    "roberta": {
+        "task": "masked-language-model",
+        "text": {"kind": "characters", "size": 0},
+        "model": {"family": "roberta", "layers": 1, "width": 8, "heads": 2, "context": 16},
+        "training": TRAINING | {"window": None, "whole_words": True},
+    },
     "elmo": {
         "task": "bidirectional-language-model",
         "text": {"kind": "whitespace", "size": 0},

@@ -83,6 +83,7 @@ class Padded(TensorFields):
     ids: Tensor  # (B, S) token ids
     mask: Tensor  # (B, S) True where a token is real
     indices: Tensor | None = None  # (N,) of the real tokens in the flattened (B * S), for training
+    segments: Tensor | None = None  # (B, S) 0 in the first text of a pair, 1 in the second
 
     def duplicated(self) -> Padded:
         twice = super().duplicated()
@@ -128,6 +129,7 @@ class Batch(Generic[InputsT]):
     | what is learned                         | given  | positions   | labels    |
     |-----------------------------------------|--------|-------------|-----------|
     | translation, captions, chat, language   | tokens | of `given`  | token ids |
+    | masked tokens                           | None   | of `inputs` | token ids |
     | numbers that follow a series            | None   | None        | numbers   |
     | the class of a text or a picture        | None   | None        | class ids |
 
@@ -138,6 +140,7 @@ class Batch(Generic[InputsT]):
     given: Padded | None  # (B, T) tokens that the decoder is fed; None: nothing is generated
     positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
     labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the right answers
+    row_labels: Tensor | None = None  # (B,) of a class for each row, asked for beside the others
 
     @property
     def num_labels(self) -> int:
@@ -153,7 +156,7 @@ class Batch(Generic[InputsT]):
 
     def duplicated(self) -> Self:
         """The batch repeated once: rows 0 to B - 1, then the same again."""
-        positions, given = self.positions, self.given
+        positions, given, row_labels = self.positions, self.given, self.row_labels
         if positions is not None and given is not None:
             positions = positions.repeat(2)
             positions[self.num_labels :] += given.ids.numel()
@@ -162,6 +165,7 @@ class Batch(Generic[InputsT]):
             None if given is None else given.duplicated(),
             positions,
             self.labels.repeat(2, *[1] * (self.labels.ndim - 1)),
+            None if row_labels is None else row_labels.repeat(2),
         )
 
     def to(self, device: device) -> Self:
@@ -171,13 +175,15 @@ class Batch(Generic[InputsT]):
             None if self.given is None else self.given.to(device),
             None if self.positions is None else _to_device(self.positions, device),
             _to_device(self.labels, device),
+            None if self.row_labels is None else _to_device(self.row_labels, device),
         )
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All tensors in a fixed order."""
         given = () if self.given is None else self.given.tensors()
         positions = () if self.positions is None else (self.positions,)
-        return *self.inputs.tensors(), *given, *positions, self.labels
+        rows = () if self.row_labels is None else (self.row_labels,)
+        return *self.inputs.tensors(), *given, *positions, self.labels, *rows
 
 
 AnyBatch = Batch[Any]

@@ -1,7 +1,8 @@
 """Multi-head attention, and how the layers of a Transformer use it.
 
 `PaddedAttention`, `PackedAttention` and `CachedAttention` are the three kinds of forward pass: all
-positions of padded sentences, training without padding, and a step of a search.
+positions of padded sentences, training without padding, and a step of a search. `UnpaddedAttention`
+is for windows of a text, which have no padding to leave out.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.attend import KeyValues, attend, padding_mask
+from regard.attention.attend import KeyValues, attend, padding_mask, unmasked_attention
 from regard.attention.block_local import SlidingWindow, merge_blocks, split_blocks
 from regard.attention.kv_cache import (
     Ancestry,
@@ -270,6 +271,29 @@ class PackedAttention(LayerAttention[SelfAttention]):
         # (N, 1, H, K) and (M, 2, H, K)
         args = VarlenArgs(self.layout, memory_layout, False, attention.scale, attention.dropout_p)
         return attend_packed([queries, kv], args).flatten(1)  # (N, D)
+
+
+@dataclass
+class UnpaddedAttention(PackedAttention):
+    """Windows of one length, without padding: on a GPU computed by torch's kernels."""
+
+    def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
+        if not x.is_cuda or attention.rotary or self.part == "decoder":
+            return super().self_attend(attention, x, layer)
+        # Of one product, the gradients of the three would first have to be copied together.
+        projected = (attention.project_slice(x, n, n + 1) for n in range(3))
+        shape = self.layout.mask.shape
+        queries, keys, values = (
+            split_heads(torch.unflatten(y, 0, shape), attention.heads) for y in projected
+        )  # (B, H, T, K)
+        mixed = unmasked_attention(
+            queries,
+            KeyValues(keys, values),
+            causal=False,
+            scale=attention.scale,
+            dropout=attention.dropout_p,
+        )
+        return merge_heads(mixed).flatten(0, 1)  # (N, D)
 
 
 @dataclass

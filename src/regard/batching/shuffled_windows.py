@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,23 +16,48 @@ from regard.types import Batch, Padded
 TokenIds = NDArray[np.integer[Any]]
 
 
+class ShuffledFirsts(NamedTuple):
+    """Where the windows of a batch begin, and the positions of the batch and of the next one."""
+
+    firsts: NDArray[np.int64]  # (B,)
+    position: StreamPosition
+    next_position: StreamPosition
+
+
 def shuffled_windows(
     ids: TokenIds, start: StreamPosition, *, rows: int, length: int, seed: int
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on.
-
-    Seed and epoch determine where the first window of an epoch begins and the order of windows. A
-    text with fewer windows than `rows` gives smaller batches; the last, smaller batch of an epoch
-    is left out.
+    """An endless stream of batches of `rows` windows of `length` from `start` on: see
+    `shuffled_firsts`.
     """
     if len(ids) < 2:
         raise CorpusError(f"a text of {len(ids)} tokens is too short to learn from; give more")
     length = min(length, len(ids) - 1)
+    for one in shuffled_firsts(len(ids) - 1, start, rows=rows, length=length, seed=seed):
+        yield PositionedBatch(_batch(ids, one.firsts, length), one.next_position)
+
+
+def shuffled_firsts(
+    num_tokens: int,
+    start: StreamPosition,
+    *,
+    rows: int,
+    length: int,
+    seed: int,
+    cycle: int | None = None,
+) -> Iterator[ShuffledFirsts]:
+    """An endless stream of batches of `rows` windows of `length`, at most `num_tokens`.
+
+    Seed and epoch determine where the first window of an epoch begins and the order of windows;
+    after `cycle` epochs, if given, the same windows come again in another order. A text with fewer
+    windows than `rows` gives smaller batches; the last, smaller batch of an epoch is left out.
+    """
     for epoch in itertools.count(start.epoch):
         rng = np.random.default_rng([seed, epoch])
-        spare = len(ids) - 1 - length  # so far may the first window begin behind the text's start
-        offset = int(rng.integers(min(length, spare + 1)))
-        firsts = np.arange(offset, len(ids) - length, length)
+        spare = num_tokens - length  # so far may the first window begin behind the text's start
+        draw_offset = rng if cycle is None else np.random.default_rng([seed, epoch % cycle])
+        offset = int(draw_offset.integers(min(length, spare + 1)))
+        firsts = np.arange(offset, num_tokens - length + 1, length)
         firsts = rng.permutation(firsts)
         size = min(rows, len(firsts))
         num_batches = len(firsts) // size
@@ -41,7 +66,7 @@ def shuffled_windows(
             chosen = firsts[number * size : (number + 1) * size]
             last = number + 1 == num_batches
             behind = StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
-            yield PositionedBatch(_batch(ids, chosen, length), behind)
+            yield ShuffledFirsts(chosen, StreamPosition(epoch, number), behind)
 
 
 def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Batch[Padded]]:

@@ -140,10 +140,12 @@ class Residual(nn.Module):
         *,
         norm: NormName = "layer",
         drop_path: float = 0.0,
+        epsilon: float = 1e-5,
     ) -> None:
+        """`epsilon` is added to the variance, for layer norms."""
         super().__init__()
         self.pre_norm = norm_position == "pre"
-        self.norm = nn.LayerNorm(width) if norm == "layer" else nn.RMSNorm(width)
+        self.norm = nn.LayerNorm(width, epsilon) if norm == "layer" else nn.RMSNorm(width)
         self.dropout = Dropout(dropout)
         self.drop_path = drop_path
 

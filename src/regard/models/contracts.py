@@ -177,6 +177,42 @@ class WordEmbedder(Model[InputsT]):
         """All layers (L + 1, ..., D) as one: (..., D)."""
 
 
+class MaskedLanguageModel(TextEncoder):
+    """A model that reads a text both ways, and fills its masked tokens.
+
+    A text begins with BOS and ends with EOS, and so does the first text of a pair.
+    """
+
+    mask_id: int  # the token that stands for a masked one: behind those of the vocabulary
+
+    @abstractmethod
+    def features_at(self, states: Tensor, positions: Tensor) -> Tensor:
+        """The input (M, D) of `logits` at `positions` (M,) in the flattened (B * S), for the states
+        (B, S, D) of `token_states`.
+        """
+
+    @abstractmethod
+    def next_sentence_logits(self, states: Tensor) -> Tensor | None:
+        """Logits (B, 2) for the states (B, S, D) of pairs: the second text follows the first, or
+        it comes from elsewhere; None: the model has not learned that.
+        """
+
+    def training_features(
+        self, batch: Batch[Padded], *, hook: AttentionHook | None = None
+    ) -> Features:
+        """At the masked positions; where rows have labels, the penalty is their mean loss."""
+        if batch.positions is None:
+            raise ValueError("a masked language model is asked about positions; the batch has none")
+        states = self.token_states(batch.inputs, hook=hook)
+        features, penalty = self.features_at(states, batch.positions), None
+        if batch.row_labels is not None:
+            logits = self.next_sentence_logits(states)
+            if logits is None:
+                raise ValueError("the rows have labels, which the model does not learn")
+            penalty = nn.functional.cross_entropy(logits.float(), batch.row_labels)
+        return Features(features, penalty=penalty)
+
+
 class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     """A model that writes tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
 

@@ -30,7 +30,8 @@ from regard.training.checkpoints import Progress, check_finite, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import Reporter, StopRequested, fit
 
-CHANGEABLE_GROUPS = ("name", "about", "training", "decoding")  # of a run that has checkpoints
+CHANGEABLE_GROUPS = ("name", "about", "training", "decoding", "evaluation")
+"""Groups of a recipe that may change in a run that has checkpoints."""
 
 
 class TaskReporter(Reporter, Protocol):

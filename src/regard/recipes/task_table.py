@@ -9,11 +9,13 @@ from regard.tasks.captions import CaptionTask
 from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
 from regard.tasks.language_modelling import LanguageModelling
+from regard.tasks.masked_language import MaskedLanguageModelling
 
 TASKS: dict[str, type[AnyTask]] = {
     "forecast": Forecast,
     "language-model": LanguageModelling,
     "bidirectional-language-model": BidirectionalModelling,
+    "masked-language-model": MaskedLanguageModelling,
     "caption": CaptionTask,
 }
 

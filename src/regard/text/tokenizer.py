@@ -149,6 +149,10 @@ class Tokenizer(ABC):
         """
         return byte_word_ids(self._bytes_of(ids, unknown))
 
+    def space_edges(self) -> list[tuple[bool, bool]]:
+        """For each id, whether its text begins, and whether it ends, with white space."""
+        return [(one[:1].isspace(), one[-1:].isspace()) for one in self._id_bytes]
+
     def fingerprint(self) -> str:
         """A short hash of all that determines the tokenizer's results."""
         kept = self.settings.model_dump(include={"kind", "form", "lowercase", "sampling"})

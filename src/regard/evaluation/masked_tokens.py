@@ -1,0 +1,106 @@
+"""How well a model fills masked tokens: their cross-entropy, accuracy and pseudo-perplexity."""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.errors import CorpusError
+from regard.evaluation.perplexity import CHUNK_ROWS, MAX_NATS
+from regard.kernels.cross_entropy import IGNORE_INDEX
+from regard.models.contracts import MaskedLanguageModel
+from regard.text.special_tokens import SPECIAL_PIECES
+from regard.types import Batch, Padded
+
+
+class MaskedScores(NamedTuple):
+    """Of the masked tokens of some batches."""
+
+    loss: float  # nats a token
+    accuracy: float
+    num_tokens: int
+    next_sentence_accuracy: float | None  # None: no row had a label
+
+
+class PseudoPerplexity(NamedTuple):
+    """exp of the mean negative log-likelihood of a token, each masked alone in its turn."""
+
+    value: float
+    num_tokens: int
+
+
+@torch.inference_mode()
+def masked_scores(model: MaskedLanguageModel, batches: Iterable[Batch[Padded]]) -> MaskedScores:
+    """The scores of a model in evaluation mode."""
+    device = next(model.parameters()).device
+    totals = torch.zeros(5, dtype=torch.float64)  # nats, right, tokens, right rows, rows
+    for batch in batches:
+        totals += _batch_totals(model, batch.to(device)).cpu()
+    nats, right, tokens, right_rows, rows = totals.tolist()
+    if not tokens:
+        raise CorpusError("there is no token to mask: the text has ends of documents alone")
+    accuracy = right_rows / rows if rows else None
+    return MaskedScores(nats / tokens, right / tokens, int(tokens), accuracy)
+
+
+def _batch_totals(model: MaskedLanguageModel, batch: Batch[Padded]) -> Tensor:
+    """Nats, right tokens, tokens, right rows, rows: (5,)."""
+    assert batch.positions is not None
+    states = model.token_states(batch.inputs)  # (B, S, D)
+    features = model.features_at(states, batch.positions)  # (M, D)
+    sides = (torch.split(side, CHUNK_ROWS) for side in (features, batch.labels))
+    totals = torch.zeros(5, dtype=torch.float32, device=states.device)
+    for rows, labels in zip(*sides, strict=True):
+        logits = model.logits(rows).float()  # (R, V)
+        nats = F.cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORE_INDEX)
+        right, real = logits.argmax(-1) == labels, labels != IGNORE_INDEX
+        totals[:3] += torch.stack([nats, right.sum(), real.sum()])
+    next_logits = None if batch.row_labels is None else model.next_sentence_logits(states)
+    if next_logits is not None and batch.row_labels is not None:
+        totals[3] = (next_logits.argmax(-1) == batch.row_labels).sum()
+        totals[4] = len(batch.row_labels)
+    return totals
+
+
+@torch.inference_mode()
+def pseudo_perplexity(
+    model: MaskedLanguageModel, windows: NDArray[np.int64], *, rows: int
+) -> PseudoPerplexity:
+    """Of the tokens of `windows` (N, S), in which each is masked in turn (Salazar et al. 2020):
+
+        exp(-1/N Σ_i log p(y_i | all others of its window))
+
+    Special tokens are read and not counted. `rows` windows are read at a time.
+    """
+    device = next(model.parameters()).device
+    total, num_tokens = torch.zeros((), dtype=torch.float64), 0
+    for batch in each_token_masked(windows, model.mask_id, rows=rows):
+        total += _batch_totals(model, batch.to(device))[0].cpu()
+        num_tokens += batch.num_labels
+    if not num_tokens:
+        raise CorpusError("there is no token to mask: the text has ends of documents alone")
+    return PseudoPerplexity(math.exp(min(float(total) / num_tokens, MAX_NATS)), num_tokens)
+
+
+def each_token_masked(
+    windows: NDArray[np.int64], mask_id: int, *, rows: int
+) -> Iterator[Batch[Padded]]:
+    """Batches of at most `rows` in which each token of `windows` (N, S) is masked once, alone."""
+    numbers, columns = np.nonzero(windows >= len(SPECIAL_PIECES))
+    for begin in range(0, len(numbers), rows):
+        some, places = numbers[begin : begin + rows], columns[begin : begin + rows]
+        ids, at = windows[some], np.arange(len(some))
+        labels = ids[at, places]
+        ids[at, places] = mask_id
+        given = torch.from_numpy(ids)
+        yield Batch(
+            Padded(given, torch.ones_like(given, dtype=torch.bool), torch.arange(given.numel())),
+            None,
+            torch.from_numpy(at * ids.shape[1] + places),
+            torch.from_numpy(labels),
+        )

@@ -1,0 +1,205 @@
+"""BERT: a Transformer encoder that fills masked tokens (Devlin et al. 2019); and RoBERTa, which is
+the same model without segments and next sentences (Liu et al. 2019).
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Self, cast
+
+import torch
+from pydantic import Field, PositiveFloat, model_validator
+from torch import Tensor, nn
+
+from regard.attention.attend import padding_mask
+from regard.attention.multihead import (
+    LayerAttention,
+    PackedAttention,
+    PaddedAttention,
+    SelfAttention,
+    UnpaddedAttention,
+)
+from regard.attention.positions import LearnedPositions, check_length
+from regard.attention.varlen import PackedLayout
+from regard.kernels.dropout import Dropout
+from regard.layers.transformer_parts import ActivationName, FeedForward, Residual, activate
+from regard.models.contracts import MaskedLanguageModel, OutputProjection
+from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.types import AttentionHook, Padded
+
+INITIAL_STD = 0.02  # of all matrices, as in the authors' code
+
+
+class BertStackSettings(Settings):
+    """A Transformer encoder of text; with nothing given, of the sizes of BERT's base model."""
+
+    layers: NumLayers = 12
+    """Layers of self-attention and feed-forward."""
+    width: Width = 768
+    """Width of all vectors between layers."""
+    heads: Width = 12
+    """Subspaces in which each attention looks at once; they divide the width."""
+    feed_forward: Width | None = None
+    """Width inside the feed-forward layers; left out: four times the width."""
+    context: NumPositions = 512
+    """The most tokens of a text that are seen at once, with those at its beginning and ends."""
+    activation: Literal["relu", "gelu"] = "gelu"
+    """The activation function of the feed-forward layers and before the output layer."""
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """Behind each sub-layer, on embeddings and on attention weights."""
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(
+                f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
+            )
+        return self
+
+
+class BertSettings(BertStackSettings):
+    """BERT: pairs of texts, each with a segment embedding, and whether the second follows."""
+
+    family: Literal["bert"] = "bert"
+    """Which model this is."""
+    segments: int = Field(default=2, ge=0, le=16)
+    """Kinds of segments, each with a vector that is added to its tokens'; 0: none."""
+    next_sentence: bool = True
+    """Learn from pairs of texts, and say whether the second follows the first."""
+    norm_epsilon: PositiveFloat = 1e-12
+    """Added to the variance in layer norms."""
+
+    @model_validator(mode="after")
+    def _check_segments(self) -> Self:
+        if self.next_sentence and self.segments < 2:
+            raise ValueError(
+                f"next_sentence tells two texts apart by their segments, of which there must be 2 "
+                f"or more, got segments {self.segments}; raise it, or set next_sentence: false"
+            )
+        return self
+
+
+class RobertaSettings(BertStackSettings):
+    """RoBERTa: stretches of text alone."""
+
+    family: Literal["roberta"] = "roberta"
+    """Which model this is."""
+    segments: int = Field(default=0, ge=0, le=16)
+    """Kinds of segments, each with a vector that is added to its tokens'; 0: none."""
+    next_sentence: Literal[False] = False
+    """RoBERTa does not learn whether a text follows another."""
+    norm_epsilon: PositiveFloat = 1e-5
+    """Added to the variance in layer norms."""
+
+
+class BertLayer(nn.Module):
+    """Self-attention and feed-forward, each in a residual connection and normed behind it."""
+
+    def __init__(self, settings: BertSettings | RobertaSettings) -> None:
+        super().__init__()
+        width, dropout, epsilon = settings.width, settings.dropout, settings.norm_epsilon
+        self.own = SelfAttention(width, settings.heads, dropout=dropout)
+        self.around_own = Residual(width, "post", dropout, epsilon=epsilon)
+        self.feed = FeedForward(width, settings.feed_forward or 4 * width, settings.activation)
+        self.around_feed = Residual(width, "post", dropout, epsilon=epsilon)
+
+    def forward(self, x: Tensor, attention: LayerAttention[SelfAttention], layer: int) -> Tensor:
+        """(B, S, D) -> (B, S, D), or (N, D) -> (N, D) of packed texts."""
+        heads = attention.self_attend(self.own, x, layer)
+        x = self.around_own.post(x, heads, self.own.out)
+        return self.around_feed.post(x, self.feed(x), self.feed.outer)
+
+
+class Bert(MaskedLanguageModel):
+    """A stack of layers over the embeddings of tokens, positions and segments, read both ways.
+
+        x = N(E y + P + G s),   x ← N(x + Self(x)),   x ← N(x + F(x))
+        p(y_i) = softmax(E N(gelu(W x_i + b)) + c),   p(next) = softmax(U tanh(V x_1 + d) + e)
+
+    N is a layer norm and F the feed-forward layer. The output layer is the matrix E of the
+    embeddings, whose last row is the masked token's. x_1 is that of BOS, which BERT calls [CLS];
+    EOS is its [SEP].
+    """
+
+    supports_packing = True
+
+    def __init__(self, settings: BertSettings | RobertaSettings, vocabulary: int) -> None:
+        """`vocabulary`: the number of tokens, without the masked one."""
+        super().__init__()
+        width, epsilon = settings.width, settings.norm_epsilon
+        self.mask_id, self.max_length = vocabulary, settings.context
+        self.activation: ActivationName = settings.activation
+        self.embedding = nn.Embedding(vocabulary + 1, width)
+        self.positions = LearnedPositions(width, settings.context)
+        self.segments = nn.Embedding(settings.segments, width) if settings.segments else None
+        self.norm = nn.LayerNorm(width, epsilon)
+        self.dropout = Dropout(settings.dropout)
+        layers = nn.ModuleList(BertLayer(settings) for _ in range(settings.layers))
+        self.layers = cast(Sequence[BertLayer], layers)
+        self.transform = nn.Linear(width, width)
+        self.transform_norm = nn.LayerNorm(width, epsilon)
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary + 1))
+        self.pooler = nn.Linear(width, width) if settings.next_sentence else None
+        self.next_sentence = nn.Linear(width, 2) if settings.next_sentence else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Normal matrices, zero biases."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=INITIAL_STD)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    @property
+    def state_width(self) -> int:
+        return self.embedding.embedding_dim
+
+    def forward(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """Logits (B, S, V) of the tokens at all positions."""
+        states = self.token_states(inputs, hook=hook)
+        return self.logits(self._transformed(states))
+
+    def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
+        """Without padding, if its indices are given and the precision allows it."""
+        x = self._embed(inputs)  # (B, S, D)
+        exact = hook is not None or self.embedding.weight.dtype == torch.float64
+        if exact or inputs.indices is None:
+            mask = padding_mask(inputs.mask)
+            return self._run(x, PaddedAttention("encoder", inputs.mask, mask, hook))
+        layout = PackedLayout.of(inputs.mask, inputs.indices)
+        kind = UnpaddedAttention if layout.has_no_padding else PackedAttention
+        return layout.unpack(self._run(layout.pack(x), kind("encoder", layout)))
+
+    def features_at(self, states: Tensor, positions: Tensor) -> Tensor:
+        return self._transformed(states.flatten(0, 1).index_select(0, positions))
+
+    def next_sentence_logits(self, states: Tensor) -> Tensor | None:
+        if self.pooler is None or self.next_sentence is None:
+            return None
+        logits: Tensor = self.next_sentence(self.pooler(states[:, 0]).tanh())
+        return logits
+
+    def logits(self, features: Tensor) -> Tensor:
+        return nn.functional.linear(features, *self.output_layer())
+
+    def output_layer(self) -> OutputProjection:
+        return OutputProjection(self.embedding.weight, self.output_bias)
+
+    def _embed(self, inputs: Padded) -> Tensor:
+        """(B, S) -> (B, S, D)"""
+        length, device = inputs.ids.shape[1], inputs.ids.device
+        check_length(length, self.max_length)
+        x = self.embedding(inputs.ids) + self.positions(torch.arange(length, device=device))
+        if self.segments is not None:
+            segments = inputs.segments
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        return self.dropout(self.norm(x))
+
+    def _run(self, x: Tensor, attention: LayerAttention[SelfAttention]) -> Tensor:
+        for index, layer in enumerate(self.layers):
+            x = layer(x, attention, index)
+        return x
+
+    def _transformed(self, x: Tensor) -> Tensor:
+        """What the output layer gets of states: (..., D) -> (..., D)."""
+        normed: Tensor = self.transform_norm(activate(self.transform(x), self.activation))
+        return normed

@@ -1,0 +1,162 @@
+"""Masked language modelling: tokens of a running text, predicted from those on both sides."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt, model_validator
+
+from regard.batching.collate import PositionedBatch
+from regard.batching.masked_windows import (
+    Masking,
+    held_out_windows,
+    masked_windows,
+    single_windows,
+)
+from regard.batching.sampler import StreamPosition
+from regard.evaluation.masked_tokens import masked_scores, pseudo_perplexity
+from regard.models.contracts import MaskedLanguageModel
+from regard.models.language.bert import Bert, BertSettings, RobertaSettings
+from regard.settings import NumPositions, Settings
+from regard.tasks.contracts import Evaluation, SplitName
+from regard.tasks.running_text_task import RunningTextRecipe, RunningTextTask, counting_note
+from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.loss import batch_loss
+
+VALIDATION_POSITIONS = 1 << 15  # of a batch of validation
+MIN_WINDOW = 8  # tokens
+
+MaskedModelSettings = Annotated[BertSettings | RobertaSettings, Field(discriminator="family")]
+
+
+class MaskedTrainingSettings(TrainingSettings):
+    """How a masked language model is trained."""
+
+    batch_size: PositiveInt = 32
+    """Windows of a batch."""
+    window: NumPositions | None = None
+    """Tokens of a window, with those at its beginning and ends; left out: as many as the model
+    sees at once."""
+    masked_share: float = Field(default=0.15, gt=0, le=0.5)
+    """Share of the tokens of a window that are to be predicted. Of ten of them, eight are masked,
+    one is replaced by any other, and one is left as it is."""
+    whole_words: bool = False
+    """Mask all tokens of a word or none; white space separates words."""
+    fixed_masks: PositiveInt | None = None
+    """Masks that a window has: 1 is the same in each epoch; BERT has 10, one after the other. Left
+    out: windows and masks are drawn anew in each epoch, as in RoBERTa."""
+
+
+class MaskedEvaluationSettings(Settings):
+    """What is measured of a trained model."""
+
+    pseudo_tokens: PositiveInt | None = 4096
+    """The pseudo-perplexity is that of so many tokens, or a few more, of windows that are spread
+    over the text: each takes a pass over its window. null: of all."""
+
+
+class MaskedLanguageRecipe(RunningTextRecipe):
+    """One run of a masked language model."""
+
+    task: Literal["masked-language-model"]
+    """What is learned."""
+    model: MaskedModelSettings = BertSettings()
+    """What learns: `family` says which model."""
+    training: MaskedTrainingSettings = MaskedTrainingSettings()
+    """How it learns."""
+    evaluation: MaskedEvaluationSettings = MaskedEvaluationSettings()
+    """What is measured in the end."""
+
+    @property
+    def window(self) -> int:
+        """Tokens of a window in training and evaluation."""
+        return self.training.window or self.model.context
+
+    @model_validator(mode="after")
+    def _check_window(self) -> Self:
+        if self.window > self.model.context:
+            raise ValueError(
+                f"training.window {self.window} is longer than model.context {self.model.context}, "
+                "which the model sees at once; lower the one or raise the other"
+            )
+        if self.window < MIN_WINDOW:
+            raise ValueError(
+                f"a window of {self.window} tokens is too short to mask some of them; give "
+                f"training.window, or model.context, {MIN_WINDOW} or more"
+            )
+        return self
+
+
+class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLanguageModel]):
+    """Masked tokens of windows are predicted from all others; of pairs, whether they belong
+    together.
+    """
+
+    recipe_class = MaskedLanguageRecipe
+
+    def new_model(self) -> MaskedLanguageModel:
+        return Bert(self.recipe.model, self.tokenizer.size)
+
+    def training(self, model: MaskedLanguageModel) -> TrainingTask:
+        return TrainingTask(
+            self._batches, partial(batch_loss, smoothing=0.0), partial(self._numbers, split="valid")
+        )
+
+    def evaluate(self, model: MaskedLanguageModel, split: SplitName) -> Evaluation:
+        stream = self.stream(split)
+        windows = self._pseudo_windows(stream.ids)
+        rows = max(1, VALIDATION_POSITIONS // self.recipe.window)
+        pseudo = pseudo_perplexity(model, windows, rows=rows)
+        numbers = self._numbers(model, split) | {"pseudo_perplexity": pseudo.value}
+        masked, s = self._masking, self.recipe.training
+        kind = "words" if s.whole_words else "tokens"
+        pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
+        notes = (
+            counting_note(stream.counts),
+            f"loss and accuracy: of {s.masked_share:.0%} of the {kind}, chosen by where they "
+            f"stand, in windows of {self.recipe.window} tokens, each read for itself{pairs}",
+            f"pseudo-perplexity: of {pseudo.num_tokens:,} tokens, each masked alone in one of "
+            f"{len(windows):,} windows of {self.recipe.window}; ends of documents are not counted",
+        )
+        return Evaluation(split, numbers, notes)
+
+    @property
+    def _masking(self) -> Masking:
+        recipe, tokenizer = self.recipe, self.tokenizer
+        spaces = np.array(tokenizer.space_edges()) if recipe.training.whole_words else None
+        share, pairs = recipe.training.masked_share, recipe.model.next_sentence
+        return Masking(tokenizer.size, share, pairs, spaces)
+
+    def _batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+        s = self.recipe.training
+        return masked_windows(
+            self.stream("train").ids,
+            start,
+            self._masking,
+            rows=s.batch_size,
+            length=self.recipe.window,
+            seed=s.seed,
+            fixed_masks=s.fixed_masks,
+        )
+
+    def _numbers(self, model: MaskedLanguageModel, split: SplitName) -> dict[str, float]:
+        """Loss and accuracy of the masked tokens of a whole split, and of pairs."""
+        length = self.recipe.window
+        rows = max(1, VALIDATION_POSITIONS // length)
+        ids = self.stream(split).ids
+        found = masked_scores(model, held_out_windows(ids, self._masking, rows=rows, length=length))
+        numbers = {"loss": found.loss, "masked_accuracy": found.accuracy}
+        if found.next_sentence_accuracy is not None:
+            numbers["next_sentence_accuracy"] = found.next_sentence_accuracy
+        return numbers
+
+    def _pseudo_windows(self, ids: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+        """Windows (N, S) of a text, as many as `pseudo_tokens` are in, spread evenly."""
+        count = min(self.recipe.window - 2, len(ids))
+        firsts = np.arange(0, len(ids) - count + 1, count)
+        wanted = self.recipe.evaluation.pseudo_tokens
+        num = len(firsts) if wanted is None else min(len(firsts), -(-wanted // count))
+        chosen = firsts[np.arange(num) * len(firsts) // num]
+        return single_windows(ids, chosen, count).ids
