@@ -14,6 +14,7 @@ from regard.models.classification.text_classifier import (
     pool_states,
 )
 from regard.models.language.awd_lstm import AwdLstmSettings
+from regard.models.language.bert import BertSettings, RobertaSettings
 from regard.models.language.elmo import ElmoSettings
 from regard.models.language.gpt import GptSettings
 from regard.text.special_tokens import SPECIAL_PIECES
@@ -24,6 +25,8 @@ WORDS = [*SPECIAL_PIECES, *"abcdefghij"]
 TINY = {
     "gpt": GptSettings(layers=2, width=8, heads=2, context=16, dropout=0.2),
     "awd-lstm": AwdLstmSettings(width=6, units=10, layers=2),
+    "bert": BertSettings(layers=2, width=8, heads=2, context=16, dropout=0.2),
+    "roberta": RobertaSettings(layers=2, width=8, heads=2, context=16, dropout=0.2),
     "elmo": ElmoSettings(width=6, units=10, layers=2, character_width=4, filters=((1, 4), (2, 8))),
 }
 CAUSAL = [name for name, family in ENCODERS.items() if family.causal]
@@ -82,7 +85,7 @@ def test_a_hook_changes_no_answer_and_every_weight_belongs_to_a_layer_group(name
     sites = []
     answers = model(inputs, hook=lambda site, weights: (sites.append(site), weights)[1])
     torch.testing.assert_close(answers, model(inputs))
-    assert bool(sites) == (name == "gpt")
+    assert bool(sites) == (name in ("gpt", "bert", "roberta"))
     *_, head = model.layer_groups()
     assert head == [model.output]
 

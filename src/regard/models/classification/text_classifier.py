@@ -11,6 +11,7 @@ from regard.kernels.dropout import Dropout
 from regard.layers.initialization import xavier_linears
 from regard.models.contracts import Predictor, TextEncoder
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
+from regard.models.language.bert import Bert, BertSettings, RobertaSettings
 from regard.models.language.elmo import Elmo, ElmoSettings
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.settings import NumPositions, Settings, Width
@@ -31,10 +32,13 @@ ENCODERS: dict[str, EncoderFamily] = {
     "gpt": EncoderFamily(lambda settings, words: Gpt(settings, len(words)), causal=True),
     "awd-lstm": EncoderFamily(lambda settings, words: AwdLstm(settings, len(words)), causal=True),
     "elmo": EncoderFamily(Elmo),
+    "bert": EncoderFamily(lambda settings, words: Bert(settings, len(words))),
+    "roberta": EncoderFamily(lambda settings, words: Bert(settings, len(words))),
 }
 """Every family of encoders."""
 TextEncoderSettings = Annotated[
-    GptSettings | AwdLstmSettings | ElmoSettings, Field(discriminator="family")
+    GptSettings | AwdLstmSettings | ElmoSettings | BertSettings | RobertaSettings,
+    Field(discriminator="family"),
 ]
 
 

@@ -149,6 +149,12 @@ class Bert(MaskedLanguageModel):
             if isinstance(module, nn.Linear) and module.bias is not None:
                 nn.init.zeros_(module.bias)
 
+    def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
+        """Embeddings, then each layer; the last with the output layers."""
+        segments = () if self.segments is None else (self.segments,)
+        embeddings = [self.embedding, self.positions, *segments, self.norm]
+        return [embeddings, *([layer] for layer in self.layers)]
+
     @property
     def state_width(self) -> int:
         return self.embedding.embedding_dim
