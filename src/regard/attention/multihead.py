@@ -286,13 +286,8 @@ class UnpaddedAttention(PackedAttention):
         queries, keys, values = (
             split_heads(torch.unflatten(y, 0, shape), attention.heads) for y in projected
         )  # (B, H, T, K)
-        mixed = unmasked_attention(
-            queries,
-            KeyValues(keys, values),
-            causal=False,
-            scale=attention.scale,
-            dropout=attention.dropout_p,
-        )
+        kv, p = KeyValues(keys, values), attention.dropout_p
+        mixed = unmasked_attention(queries, kv, scale=attention.scale, dropout=p)
         return merge_heads(mixed).flatten(0, 1)  # (N, D)
 
 
