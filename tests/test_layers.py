@@ -9,7 +9,7 @@ from regard.models.build import FAMILIES
 
 ORDER = [
     {"errors", "interruption", "settings", "iterate", "types"},
-    {"manifest"},
+    {"manifest", "nested_values"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
     {"text", "images", "attention"},

@@ -107,7 +107,7 @@ def test_a_file_is_found_by_its_path(tmp_path):
         (
             {"zzz": 1},
             "zzz",
-            "known keys here: task, name, about, corpus, text, model, training, refinement, "
+            "known keys here: task, name, about, start, corpus, text, model, training, refinement, "
             "decoding, evaluation, input",
         ),
     ],

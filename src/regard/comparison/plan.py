@@ -15,7 +15,8 @@ from regard.errors import RunError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.json_files import load_json
 from regard.manifest import MANIFEST, list_files
-from regard.recipes.auto_settings import AUTO_CLEANING, UNSET
+from regard.nested_values import UNSET
+from regard.recipes.auto_settings import AUTO_CLEANING
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder

@@ -5,7 +5,7 @@ belongs to the source once per sentence and what belongs to a hypothesis once pe
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
@@ -69,6 +69,9 @@ class Model(nn.Module, ABC, Generic[InputsT]):
     output: nn.Module  # the output layer, unless a family overrides `logits` and `output_layer`
     max_length: int | None = None  # the longest source or target, in tokens; None: any
     supports_packing: bool = False  # whether `training_features` computes no padding
+    inner_prefix: str = ""
+    """What the names of the parameters of a model inside this one begin with, such as `encoder.`:
+    with the weights of a run of that model this one can begin."""
 
     @abstractmethod
     def training_features(
@@ -81,6 +84,13 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         and freezes; what is in none counts to the last. Empty: all layers are one group.
         """
         return ()
+
+    def named_rows(self) -> Mapping[str, str]:
+        """Parameters with a row for each of some things, by name, and what these are: `tokens`,
+        `labels` (`Task.row_names` names them) or `positions`. In another model, a row that stands
+        for the same is elsewhere.
+        """
+        return {}
 
     def logits(self, features: Tensor) -> Tensor:
         """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""

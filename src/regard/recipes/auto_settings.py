@@ -3,22 +3,18 @@
 Until then, such a setting holds its default, and `Recipe.auto` lists its dotted name.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.corpora.corpus import Pair
 from regard.corpora.segmentation_statistics import measure_segmentation
-from regard.errors import SettingsError
+from regard.nested_values import UNSET, Raw, get_path, set_values
 from regard.text.segmentation import InputSettings
 
 if TYPE_CHECKING:  # it imports torch
     from regard.recipes.recipe import Recipe
-
-Raw = dict[str, Any]
-
-UNSET: Final = object()  # stands for a setting that is not given; writing it removes a setting
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
@@ -120,49 +116,6 @@ def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
         if get_path(raw, name.split(".")) is UNSET:
             auto.add(name)
     return raw, tuple(name for name in AUTO_SETTINGS if name in auto)
-
-
-def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
-    """A recipe's plain values with new ones for some settings, by their dotted names."""
-    result = dict(raw)
-    for setting, value in values.items():
-        result = set_path(result, setting.split("."), value)
-    return result
-
-
-def get_path(raw: Any, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; UNSET if one is missing, None below what is no dict."""
-    for key in keys:
-        if not isinstance(raw, dict):
-            return None
-        if key not in raw:
-            return UNSET
-        raw = raw[key]
-    return raw
-
-
-def set_path(raw: Any, keys: Sequence[str], value: Any) -> Any:
-    """A copy of nested dicts and lists with another value at a path; numbers index lists."""
-    first, *rest = keys
-    key: Any = first
-    if isinstance(raw, list):
-        if not first.isdecimal() or int(first) >= len(raw):
-            raise SettingsError(
-                f"there is a list of {len(raw)} here: name one of them by its number, from 0 to "
-                f"{len(raw) - 1}, not by {first!r}"
-            )
-        key = int(first)
-    copy = raw.copy()
-    if rest:
-        inner = (raw[key] if isinstance(raw, list) else raw.get(key)) or {}
-        if not isinstance(inner, dict | list):
-            raise SettingsError(f"{first} is a single value, not a group")
-        copy[key] = set_path(inner, rest, value)
-    elif value is UNSET:
-        del copy[key]
-    else:
-        copy[key] = value
-    return copy
 
 
 def run_input_settings(recipe: "Recipe", run: Path) -> InputSettings:

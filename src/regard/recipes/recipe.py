@@ -8,7 +8,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
     model_validator,
 )
@@ -16,12 +15,11 @@ from pydantic import (
 from regard.corpora.build import CorpusSettings
 from regard.corpora.dialogues import SPEAKERS
 from regard.decoding.settings import DecodingSettings
-from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.recipes.auto_settings import AUTO, SettingChoice, extract_auto, set_values
-from regard.settings import expectation
+from regard.nested_values import set_values
+from regard.recipes.auto_settings import AUTO, SettingChoice, extract_auto
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
@@ -72,20 +70,11 @@ class Recipe(TaskRecipe):
         return self.with_values({name: value for name, value, _ in choices if name in self.auto})
 
     def with_choices_of(self, other: "Recipe") -> "Recipe":
-        """The recipe with the values of `other` where it is `auto` and `other` is not."""
+        """The recipe with the values of `other` where it is `auto` and `other` is not; what has a
+        value is no longer `auto`.
+        """
         names = [name for name in self.auto if name not in other.auto]
         return self.with_values({name: attrgetter(name)(other) for name in names})
-
-    def with_values(self, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe with other values for some settings, which are then no longer `auto`."""
-        if not values:
-            return self
-        try:
-            return Recipe.model_validate(set_values(self.model_dump(mode="json"), values))
-        except ValidationError as error:
-            chosen = ", ".join(f"{name} {value}" for name, value in values.items())
-            wrong = expectation(error.errors()[0])
-            raise SettingsError(f"{wrong}: settings given do not go with {chosen}") from None
 
     @model_validator(mode="wrap")
     @classmethod

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
+from regard.nested_values import UNSET, Raw, get_path, set_values
 from regard.recipes.auto_settings import (
     AUTO,
     AUTO_CLEANING,
@@ -23,10 +24,6 @@ from regard.recipes.auto_settings import (
     AUTO_MODEL,
     AUTO_SETTINGS,
     RESIZABLE_FAMILIES,
-    UNSET,
-    Raw,
-    get_path,
-    set_values,
 )
 from regard.recipes.paths import TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe import Recipe

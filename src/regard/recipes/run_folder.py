@@ -25,7 +25,7 @@ from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import build_model, parameter_limit
 from regard.models.contracts import AnyGenerator, AnyModel
-from regard.recipes.auto_settings import Raw
+from regard.nested_values import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
 from regard.recipes.recipe import Recipe

@@ -22,6 +22,7 @@ from regard.recipes.run_folder import (
     count_parameters,
     find_weights,
 )
+from regard.recipes.start_run import RunStart, resolve_start
 from regard.recipes.task_table import TASKS
 from regard.recipes.train_run import check_changed_stage, warmup_warning
 from regard.settings import abbreviate
@@ -29,6 +30,7 @@ from regard.tasks.contracts import AnyTask, Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, check_finite, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import Reporter, StopRequested, fit
+from regard.training.weight_transfer import WeightTransfer
 
 CHANGEABLE_GROUPS = ("name", "about", "training", "decoding", "evaluation")
 """Groups of a recipe that may change in a run that has checkpoints."""
@@ -38,6 +40,7 @@ class TaskReporter(Reporter, Protocol):
     """Shows how a run goes, from the first file read."""
 
     def described(self, summary: dict[str, str], model: AnyModel) -> None: ...
+    def transferred(self, run: str, transfer: WeightTransfer) -> None: ...
 
 
 class TaskRun(NamedTuple):
@@ -60,6 +63,7 @@ def train_task(
     """Train the recipe's model in `folder`, from its last checkpoint if there is one."""
     if recipe.training.capture is True:
         require_cuda_graphs(device)
+    recipe = resolve_start(recipe)
     with folder.locked():
         resumed = folder.has_checkpoints()
         if resumed:
@@ -67,6 +71,9 @@ def train_task(
         folder.mark_unfinished()
         folder.save_recipe(recipe)
         task: AnyTask = TASKS[recipe.task](recipe, folder.path)
+        start = RunStart(recipe, folder) if recipe.start is not None else None
+        if start is not None and not resumed:
+            start.give_vocabulary(task)
         task.prepare(reporter.noted, resumed=resumed)
         summary = task.summary()
         write_atomic(
@@ -77,6 +84,8 @@ def train_task(
         with parameter_limit(physical_memory() // BYTES_PER_PARAMETER):
             model = task.new_model().to(device)
         reporter.described(summary, model)
+        if start is not None and recipe.start is not None:
+            reporter.transferred(str(recipe.start.run), start.load(task, model))
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         return fit(
@@ -158,9 +167,20 @@ def _card(run: TaskRun, progress: Progress, found: Evaluation) -> Iterator[str]:
     count = count_parameters(run.model)
     yield f"{recipe.model.family}, {count:,} parameters; `recipe.yaml` has every setting.\n"
     yield "## Training\n"
+    if recipe.start is not None:
+        yield from _start_lines(run)
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
     yield f"- weights: those of step {_best_steps(progress.best)}, best in validation"
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}\n"
+
+
+def _start_lines(run: TaskRun) -> Iterator[str]:
+    """The run that this one began with, and what it took of it."""
+    start = run.recipe.start
+    yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
+    for line in RunStart(run.recipe, run.folder).read_report().lines():
+        names = f": {line.names}" if line.names else ""
+        yield f"  - {line.kind}: {line.tensors:,} tensors, {line.numbers:,} numbers{names}"
 
 
 def _best_steps(best: Sequence[tuple[float, int]]) -> str:

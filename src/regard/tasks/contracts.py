@@ -6,15 +6,35 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
+from pydantic import ValidationError
+
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
 from regard.evaluation.scores import Comparison, Interval
 from regard.models.contracts import AnyModel
-from regard.settings import Settings
+from regard.nested_values import set_values
+from regard.settings import Settings, expectation
+from regard.text.settings import TokenizerSettings
+from regard.text.tokenizer import Tokenizer
 from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.weight_transfer import RowNames
 
 SplitName = Literal["train", "valid", "test"]
 Notify = Callable[[str], None]  # shows a message about progress
+
+
+class StartSettings(Settings):
+    """The run whose weights a model begins with, wherever names, shapes and vocabularies agree."""
+
+    run: str | None = None
+    """Its folder, as `regard train --from RUN` names it; left out: runs/RECIPE."""
+    recipe: str | None = None
+    """The recipe that it is trained by, which `regard compare` does where there is no such run."""
+    vocabulary: Literal["run", "own"] = "run"
+    """Whose vocabulary is used: the run's, or one learned from the recipe's own corpus, of which
+    those pieces begin with vectors of the run that both have."""
+    weights: str | None = None
+    """SHA-256 of the run's model.safetensors, which training writes here when it begins."""
 
 
 class TaskRecipe(Settings):
@@ -26,6 +46,8 @@ class TaskRecipe(Settings):
     """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
     about: str = ""
     """What the recipe is for, in a sentence or two."""
+    start: StartSettings | None = None
+    """What its weights begin as; null draws them at random."""
     if TYPE_CHECKING:  # every recipe has both, behind its corpus
         model: Any
         training: TrainingSettings
@@ -39,6 +61,35 @@ class TaskRecipe(Settings):
         where a task has no use for them.
         """
         raise SettingsError("its task does not learn from files that options name; drop them")
+
+    def vocabulary_settings(self) -> TokenizerSettings | None:
+        """How the vocabulary is made that a run shares with one that begins with its weights: the
+        group `text` of the recipe; None: it shares none.
+        """
+        return None
+
+    def begun_with(self, other: "TaskRecipe") -> Self:
+        """The recipe with what it leaves to the run of `other` that it begins with."""
+        own, given = self.vocabulary_settings(), other.vocabulary_settings()
+        if self.start is None or self.start.vocabulary == "own" or own is None:
+            return self
+        if given is None:
+            raise SettingsError(
+                f"start.vocabulary: a run of {other.task} has no vocabulary that one of "
+                f"{self.task} can use; give start.vocabulary=own"
+            )
+        return self.model_copy(update={"text": given})
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """The recipe with other values for some settings, by their dotted names."""
+        if not values:
+            return self
+        try:
+            return self.model_validate(set_values(self.model_dump(mode="json"), values))
+        except ValidationError as error:
+            chosen = ", ".join(f"{name} {value}" for name, value in values.items())
+            wrong = expectation(error.errors()[0])
+            raise SettingsError(f"{wrong}: settings given do not go with {chosen}") from None
 
 
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
@@ -71,6 +122,8 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     """
 
     recipe_class: ClassVar[type[TaskRecipe]]
+    given_tokenizer: Tokenizer | None = None
+    """That of the run that this one begins with, which `prepare` uses rather than learn one."""
 
     def __init__(self, recipe: RecipeT, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -86,6 +139,10 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def new_model(self) -> ModelT:
         """A model of the recipe, its weights drawn from torch's generator."""
+
+    def row_names(self) -> RowNames:
+        """What the rows of a model stand for, in order, by kind (`Model.named_rows`)."""
+        return {}
 
     @abstractmethod
     def training(self, model: ModelT) -> TrainingTask:

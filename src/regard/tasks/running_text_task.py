@@ -24,6 +24,7 @@ from regard.tasks.corpus_files import file_names
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
+from regard.training.weight_transfer import RowNames
 
 
 class RunningTextRecipe(TaskRecipe):
@@ -41,6 +42,9 @@ class RunningTextRecipe(TaskRecipe):
         cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
         kept = {key: own[key] for key in ("documents", *cut) if key in own}
         return {**kept, **named}
+
+    def vocabulary_settings(self) -> TokenizerSettings:
+        return self.text
 
 
 RunningTextRecipeT = TypeVar("RunningTextRecipeT", bound=RunningTextRecipe)
@@ -82,8 +86,11 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         if saved.exists() and is_intact(saved) and saved.read_bytes() == mark.encode():
             self.tokenizer = load_tokenizers(self.folder).source
         else:
-            note(f"reading {corpus.label} and learning the vocabulary")
-            self.tokenizer = train_tokenizer(text_lines(splits["train"]()), self.recipe.text)
+            if self.given_tokenizer is None:
+                note(f"reading {corpus.label} and learning the vocabulary")
+                self.tokenizer = train_tokenizer(text_lines(splits["train"]()), self.recipe.text)
+            else:
+                self.tokenizer = self.given_tokenizer
             save_tokenizers(Tokenizers(self.tokenizer, self.tokenizer), self.folder)
             write_atomic(saved, mark.encode())
         for split, read in splits.items():
@@ -96,6 +103,9 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
 
     def load(self) -> None:
         self.tokenizer = load_tokenizers(self.folder).source
+
+    def row_names(self) -> RowNames:
+        return {"tokens": self.tokenizer.pieces(range(self.tokenizer.size))}
 
     def held_out(self) -> SplitName:
         return "test" if self._stream_path("test").exists() else "valid"
@@ -127,4 +137,5 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         ]  # reading says what is gone
         times = (f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
         settings = (one.model_dump_json() for one in (corpus, self.recipe.text))
-        return fingerprint(*settings, *times)
+        given = () if self.given_tokenizer is None else (self.given_tokenizer.fingerprint(),)
+        return fingerprint(*settings, *times, *given)

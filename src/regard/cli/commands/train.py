@@ -11,14 +11,16 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import print_evaluation, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
-from regard.cli.options.shared_options import flag
+from regard.cli.options.shared_options import flag, option
 from regard.errors import RunError, SettingsError
 from regard.interruption import InterruptedBySignal
+from regard.json_files import dump_json
 from regard.pipelines.run_evaluation import finish_run
 from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.start_run import resolve_start
 from regard.recipes.task_run import finish_task_run, train_task
 from regard.recipes.train_run import train
 from regard.tasks.contracts import Evaluation, TaskRecipe
@@ -42,6 +44,11 @@ def command(
     skip_bad: corpus_options.SkipBad = False,
     out_folder: shared_options.Out = None,
     settings: shared_options.Settings = None,
+    start: Path | None = option(
+        "Begin with the weights of another run, wherever names, shapes and vocabularies agree.",
+        "--from",
+        metavar="RUN",
+    ),
     resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -58,6 +65,7 @@ def command(
         regard train --data memory.tmx --languages en-fr --set training.steps=20000
         regard train text --data novel.txt --out runs/novel
         regard train flickr8k --data album/captions.tsv --skip-bad --out runs/album
+        regard train text --data novel.txt --from runs/wikitext2-gpt --out runs/tuned
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
     """
@@ -67,10 +75,13 @@ def command(
     if resume:
         if corpus is not None:
             raise SettingsError("--resume goes on with the run's own data: drop the files")
+        if start is not None:
+            raise SettingsError("--resume goes on with the run's own weights: drop --from")
         folder = _resumed_folder(recipe, out_folder)
         recipe_to_train = folder.load_any_recipe(settings or [])
     else:
-        recipe_to_train = _load_new(recipe, corpus, settings or [])
+        begun = [] if start is None else [f"start.run={dump_json(str(start))}"]
+        recipe_to_train = resolve_start(_load_new(recipe, corpus, [*(settings or []), *begun]))
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
         folder.check_not_in_use()
         if folder.exists():

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from regard.cli.display.console import err
 from regard.cli.display.progress_bar import LiveProgress
-from regard.cli.display.tables import cleaning_table
+from regard.cli.display.tables import cleaning_table, plain_table
 from regard.corpora.diagnostics.findings import advise_dropped
 from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
 from regard.models.contracts import AnyModel
@@ -17,6 +17,7 @@ from regard.recipes.auto_settings import format_choices
 from regard.recipes.memory import format_seconds
 from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import count_parameters
+from regard.training.weight_transfer import WeightTransfer
 
 VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
     name: METRICS[name].digits for name in VALIDATION_METRICS
@@ -82,6 +83,14 @@ class TerminalReporter(LiveProgress):
         for name, text in summary.items():
             self._say(f"{name:<11} {escape(text)}")
         self._say(f"parameters  {count_parameters(model):,}")
+
+    def transferred(self, run: str, transfer: WeightTransfer) -> None:
+        self._say(f"begun with  {escape(run)}")
+        table = plain_table("", "tensors", "numbers", "", right=("tensors", "numbers"))
+        for line in transfer.lines():
+            cells = line.kind, f"{line.tensors:,}", f"{line.numbers:,}", escape(line.names)
+            table.add_row(*cells)
+        self.console.print(table)
 
     def refining(self, steps: int) -> None:
         self._say(f"refinement  {steps:,} steps; step 0 is what training ended with")

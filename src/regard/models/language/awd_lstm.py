@@ -1,6 +1,6 @@
 """The AWD-LSTM: a language model whose LSTM layers are regularised in every way (Merity 2018)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, cast
@@ -99,6 +99,9 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
         """Token vectors, then each layer."""
         return [[self.embedding], *([layer] for layer in self.layers)]
+
+    def named_rows(self) -> Mapping[str, str]:
+        return {"embedding.weight": "tokens", "output_bias": "tokens"}
 
     def blank_memory(self, rows: int) -> LstmMemory:
         """The memory before any text."""

@@ -1,7 +1,7 @@
 """ELMo: words by their characters, language models both ways, layers mixed (Peters et al. 2018)."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, cast
 
 import torch
@@ -121,6 +121,9 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         readers = [self.output] if self.mix is None else [self.output, self.mix]
         stacks = zip(*self.directions, strict=True)
         return [[self.characters], *(list(layers) for layers in stacks), readers]
+
+    def named_rows(self) -> Mapping[str, str]:
+        return {"output.weight": "tokens", "output.bias": "tokens"}
 
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None

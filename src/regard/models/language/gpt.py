@@ -1,7 +1,7 @@
 """GPT: a Transformer decoder that continues a text (Radford et al. 2018, 2019)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self, cast
 
@@ -171,6 +171,9 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         """Embeddings, then each layer; the last with the last norm."""
         positions = () if self.positions is None else (self.positions,)
         return [[self.embedding, *positions], *([layer] for layer in self.layers)]
+
+    def named_rows(self) -> Mapping[str, str]:
+        return {"embedding.weight": "tokens", "positions.table.weight": "positions"}
 
     def logits(self, features: Tensor) -> Tensor:
         return nn.functional.linear(features, self.embedding.weight)

@@ -1,0 +1,131 @@
+"""Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
+
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from torch import Tensor
+
+from regard.atomic_io import write_atomic
+from regard.errors import RunError, SettingsError
+from regard.json_files import dump_json, parse_json
+from regard.manifest import check_file, is_intact, sha256_of_file
+from regard.models.contracts import AnyModel
+from regard.recipes.paths import TEXT_TASKS
+from regard.recipes.run_folder import RunFolder, find_weights
+from regard.recipes.task_table import TASKS
+from regard.tasks.contracts import AnyTask, TaskRecipe
+from regard.text.build import load_tokenizers
+from regard.training.checkpoints import check_finite, load_weights, save_weights
+from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
+
+RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
+
+
+class StartRun(NamedTuple):
+    """A trained run, as far as another one begins with it."""
+
+    folder: RunFolder
+    recipe: TaskRecipe
+
+    @classmethod
+    def find(cls, recipe: TaskRecipe) -> "StartRun":
+        """The run that a recipe says it begins with; an error that says what to do without it."""
+        assert recipe.start is not None
+        run, by = recipe.start.run, recipe.start.recipe
+        if run is None and by is None:
+            raise SettingsError("start: name the run that training begins with: --from RUN")
+        folder = RunFolder(Path(run) if run is not None else Path("runs") / str(by))
+        if run is None and not folder.finished():
+            raise SettingsError(
+                f"{recipe.name} begins with a run of the recipe {by}, and {folder.path} holds no "
+                f"finished one: train it with `regard train {by}`, or name one with --from RUN"
+            )
+        return cls(folder, folder.load_any_recipe())
+
+    @property
+    def weights_file(self) -> Path:
+        return find_weights(self.folder, "model")
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights of its model."""
+        file = self.weights_file
+        loaded = load_weights(file)
+        check_finite(file, loaded)
+        return loaded
+
+    def row_names(self) -> RowNames:
+        """What the rows of its model stand for."""
+        task: AnyTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
+        task.load()
+        return task.row_names()
+
+
+def resolve_start(recipe: RecipeT) -> RecipeT:
+    """The recipe with what it leaves to the run that it begins with, and the digest of its weights;
+    the same recipe where it begins with none, or this was done before.
+    """
+    if recipe.start is None or recipe.start.weights is not None:
+        return recipe
+    found = StartRun.find(recipe)
+    for one in (recipe, found.recipe):
+        if one.task in TEXT_TASKS:
+            raise SettingsError(
+                f"--from: runs of {one.task} neither begin with others nor are begun with"
+            )
+    check_file(found.weights_file)
+    begun = recipe.begun_with(found.recipe)
+    run, digest = str(found.folder.path), sha256_of_file(found.weights_file)
+    start = recipe.start.model_copy(update={"run": run, "weights": digest})
+    return begun.model_copy(update={"start": start})
+
+
+class RunStart:
+    """What a run keeps of the one that it began with: the first weights, and what was taken."""
+
+    def __init__(self, recipe: TaskRecipe, folder: RunFolder) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.weights = folder.path / "weights" / "start.safetensors"
+        self.report = folder.data / "start.json"
+
+    def give_vocabulary(self, task: AnyTask) -> None:
+        """Have the task use the run's vocabulary, unless the recipe has its own."""
+        start = self.recipe.start
+        assert start is not None
+        if start.vocabulary == "run" and self.recipe.vocabulary_settings() is not None:
+            kept = is_intact(self.weights)
+            folder = self.folder.path if kept else StartRun.find(self.recipe).folder.path
+            task.given_tokenizer = load_tokenizers(folder).source
+
+    def load(self, task: AnyTask, model: AnyModel) -> WeightTransfer:
+        """Give a new model the weights that training begins with."""
+        if is_intact(self.weights) and is_intact(self.report):
+            model.load_state_dict(load_weights(self.weights))
+            return self.read_report()
+        found = StartRun.find(self.recipe)
+        if self.recipe.start and sha256_of_file(found.weights_file) != self.recipe.start.weights:
+            raise RunError(
+                f"{found.folder.path}: has other weights than when {self.folder.path} began with "
+                "them; train again in another folder"
+            )
+        given, rows = found.weights(), found.row_names()
+        done = transfer_weights(model, given, own_rows=task.row_names(), given_rows=rows)
+        if not done.taken:
+            raise SettingsError(
+                f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "
+                f"tensors of its {found.recipe.model.family} has the name and shape of one of "
+                f"{self.recipe.model.family}; begin with a run of the same or an inner model"
+            )
+        save_weights(self.weights, model.state_dict())
+        write_atomic(self.report, dump_json(done.to_json(), indent=1).encode())
+        return done
+
+    def read_report(self) -> WeightTransfer:
+        """What was taken."""
+        check_file(self.report)
+        try:
+            return WeightTransfer.from_json(parse_json(self.report.read_bytes()))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{self.report}: gone, or no longer as it was written; train again in another "
+                "folder"
+            ) from None

@@ -1,0 +1,127 @@
+"""A model begins with the weights of another one, wherever names, shapes and rows agree."""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from regard.models.contracts import AnyModel
+
+NAMES_SHOWN = 3  # names of tensors that a line of a report lists
+
+RowNames = Mapping[str, Sequence[Hashable]]
+"""What the rows of some tensors stand for, by kind: the pieces of a vocabulary, labels."""
+
+
+class TensorReport(NamedTuple):
+    """A tensor of one of two models, and what became of it."""
+
+    name: str
+    numbers: int
+    remark: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.remark})" if self.remark else self.name
+
+
+class TransferLine(NamedTuple):
+    """A line of the table of a transfer."""
+
+    kind: str  # taken, new or left
+    tensors: int
+    numbers: int
+    names: str
+
+
+class WeightTransfer(NamedTuple):
+    """What a model took of another one's weights, what it has of its own, and what was left."""
+
+    taken: tuple[TensorReport, ...]
+    new: tuple[TensorReport, ...]
+    left: tuple[TensorReport, ...]
+
+    def lines(self) -> list[TransferLine]:
+        """The table of it."""
+        return [
+            TransferLine(kind, len(some), sum(one.numbers for one in some), _list_names(some))
+            for kind, some in self._asdict().items()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        return {kind: [one._asdict() for one in some] for kind, some in self._asdict().items()}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """What `to_json` wrote; a KeyError or TypeError for anything else."""
+        return cls(*(tuple(TensorReport(**one) for one in raw[kind]) for kind in cls._fields))
+
+
+def _list_names(tensors: Sequence[TensorReport]) -> str:
+    """The first names of some tensors, before all those with a remark."""
+    names = [str(one) for one in sorted(tensors, key=lambda one: not one.remark)]
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def transfer_weights(
+    model: AnyModel, given: Mapping[str, Tensor], *, own_rows: RowNames, given_rows: RowNames
+) -> WeightTransfer:
+    """Copy the weights `given` of another model into `model` where they fit, and report it.
+
+    A tensor is looked for under its own name, and, if it belongs to a model inside this one
+    (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), those
+    rows are taken that stand for the same in both models.
+    """
+    taken, new, used = list[TensorReport](), list[TensorReport](), set[str]()
+    kinds = model.named_rows()
+    for name, tensor in model.state_dict().items():
+        source = _name_in(given, name, model.inner_prefix)
+        if source is None:
+            new.append(TensorReport(name, tensor.numel()))
+            continue
+        other, kind = given[source], kinds.get(name)
+        if kind is not None and tensor.shape[1:] == other.shape[1:]:
+            names = own_rows.get(kind), given_rows.get(kind)
+            rows = _shared_rows(names[0] or range(len(tensor)), names[1] or range(len(other)))
+            numbers = len(rows[0]) * tensor[:1].numel()
+            remark = f"{len(rows[0]):,} of {len(tensor):,} rows"
+            with torch.no_grad():
+                tensor[rows[0].to(tensor.device)] = other[rows[1]].to(tensor)
+        elif tensor.shape == other.shape:
+            numbers, remark = tensor.numel(), ""
+            tensor.copy_(other)
+        else:
+            numbers, remark = 0, f"{_format_shape(other)} there, {_format_shape(tensor)} here"
+        if numbers:
+            used.add(source)
+            taken.append(TensorReport(name, numbers, remark if numbers < tensor.numel() else ""))
+        if numbers < tensor.numel():
+            new.append(TensorReport(name, tensor.numel() - numbers, remark if not numbers else ""))
+    left = (TensorReport(name, x.numel()) for name, x in given.items() if name not in used)
+    return WeightTransfer(tuple(taken), tuple(new), tuple(left))
+
+
+def _name_in(given: Mapping[str, Tensor], name: str, inner_prefix: str) -> str | None:
+    """What a tensor is called in another model, which may be of the kind of the inner one."""
+    inner = name.removeprefix(inner_prefix)
+    return next((one for one in (name, inner) if one in given), None)
+
+
+def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
+    """The rows (R,) of what is named once in both, and their places among the given ones (R,)."""
+    once = {name for name, count in Counter(given).items() if count == 1}
+    places = {name: place for place, name in enumerate(given) if name in once}
+    repeated = {name for name, count in Counter(own).items() if count > 1}
+    pairs = [
+        (row, places[name])
+        for row, name in enumerate(own)
+        if name in places and name not in repeated
+    ]
+    rows, found = zip(*pairs, strict=True) if pairs else ((), ())
+    return torch.tensor(rows, dtype=torch.long), torch.tensor(found, dtype=torch.long)
+
+
+def _format_shape(tensor: Tensor) -> str:
+    return " × ".join(f"{size:,}" for size in tensor.shape) or "1"

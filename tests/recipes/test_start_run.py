@@ -1,0 +1,152 @@
+"""Runs that begin with the weights of others: taken, said, kept, resumed."""
+
+import shutil
+
+import pytest
+import torch
+import yaml
+from typer.testing import CliRunner
+
+from languages import RECIPES, language_recipe
+from regard.cli.main import command_app
+from regard.errors import RunError, SettingsError
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.start_run import RunStart
+from regard.recipes.task_run import finish_task_run, train_task
+from regard.text.build import load_tokenizers
+from regard.training.checkpoints import load_weights
+
+CPU = torch.device("cpu")
+OTHER_TEXT = "".join(f"a dog {n % 5} ran to the cat .\n" for n in range(60))
+
+
+class Silent:
+    def noted(self, message): ...
+    def logged(self, step, numbers): ...
+    def validated(self, step, numbers, *, best): ...
+    def described(self, summary, model): ...
+    def transferred(self, run, transfer): ...
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """With more of them, sums are taken in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def train(plain, path, *, stop_after=None):
+    steps = iter(range(1, 1000))
+    stop = lambda: stop_after is not None and next(steps) >= stop_after  # noqa: E731
+    return train_task(plain, RunFolder(path), device=CPU, reporter=Silent(), stop_requested=stop)
+
+
+def tuned_recipe(name, tmp_path, **changed):
+    """A recipe that begins with the run `first`, on another text."""
+    corpus = {"train": str(tmp_path / "other.txt"), "test_share": 0.1, "documents": "line"}
+    (tmp_path / "other.txt").write_text(OTHER_TEXT)
+    start = {"run": str(tmp_path / "first")} | changed.pop("start", {})
+    return language_recipe(name, tmp_path, corpus=corpus, start=start, **changed)
+
+
+@pytest.fixture(params=RECIPES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def first(name, tmp_path):
+    """A trained run."""
+    progress = train(language_recipe(name, tmp_path), tmp_path / "first")
+    finish_task_run(RunFolder(tmp_path / "first"), progress, CPU)
+    return tmp_path / "first"
+
+
+def test_a_run_begins_with_vocabulary_and_weights_of_another(name, first, tmp_path):
+    progress = train(tuned_recipe(name, tmp_path), tmp_path / "tuned")
+    folder = RunFolder(tmp_path / "tuned")
+    names = load_tokenizers(first).source.fingerprint()
+    assert load_tokenizers(folder.path).source.fingerprint() == names
+    begun = load_weights(folder.path / "weights" / "start.safetensors")
+    given = load_weights(first / "model.safetensors")
+    assert all(torch.equal(begun[name], given[name]) for name in given)
+    shutil.rmtree(first)  # the run needs nothing of it
+    finish_task_run(folder, progress, CPU)
+    recipe = folder.load_any_recipe()
+    assert f"`{recipe.start.weights}`" in folder.card.read_text()
+    assert f"taken: {len(given)} tensors" in folder.card.read_text()
+
+
+def test_a_vocabulary_of_its_own_takes_the_vectors_that_both_have(name, first, tmp_path):
+    recipe = tuned_recipe(name, tmp_path, start={"vocabulary": "own"})
+    train(recipe, tmp_path / "tuned")
+    own, given = (load_tokenizers(tmp_path / x).source for x in ("tuned", "first"))
+    assert own.fingerprint() != given.fingerprint()
+    report = RunStart(recipe, RunFolder(tmp_path / "tuned")).read_report()
+    shared = set(own.pieces(range(own.size))) & set(given.pieces(range(given.size)))
+    remarks = {one.remark for one in report.taken}
+    assert f"{len(shared)} of {own.size} rows" in remarks
+
+
+@pytest.mark.parametrize("stop", [1, 7])
+def test_stopped_and_resumed_equals_unbroken(name, first, tmp_path, stop):
+    recipe = tuned_recipe(name, tmp_path)
+    train(recipe, tmp_path / "whole")
+    train(recipe, tmp_path / "broken", stop_after=stop)
+    shutil.rmtree(first)
+    if stop == 1:  # killed before its first checkpoint
+        shutil.rmtree(tmp_path / "broken" / "checkpoints")
+    again = RunFolder(tmp_path / "broken").load_any_recipe()
+    assert train(again, tmp_path / "broken").step == 12
+    whole, broken = (tmp_path / x / "model.safetensors" for x in ("whole", "broken"))
+    assert whole.read_bytes() == broken.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+@pytest.mark.parametrize(
+    ("changed", "kind", "wrong"),
+    [
+        ({"start": {"run": "nowhere"}}, RunError, "nowhere: no such folder"),
+        ({"model": {"family": "awd-lstm"}}, SettingsError, "nothing to begin with: none of the"),
+        ({"start": {"run": None}}, SettingsError, "name the run that training begins with"),
+        (
+            {"start": {"run": None, "recipe": "text"}},
+            SettingsError,
+            "begins with a run of the recipe text, and runs/text holds no finished one",
+        ),
+    ],
+)
+def test_what_cannot_be_begun_with_is_said(name, first, tmp_path, changed, kind, wrong):
+    with pytest.raises(kind, match=wrong):
+        train(tuned_recipe(name, tmp_path, **changed), tmp_path / "tuned")
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+def test_the_command_begins_with_a_run_and_says_what_it_took(name, first, tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    plain = tuned_recipe(name, tmp_path).model_dump(mode="json", exclude={"start"})
+    recipe.write_text(yaml.safe_dump(plain))
+    arguments = [str(recipe), "--device", "cpu", "--out", str(tmp_path / "tuned")]
+    done = CliRunner().invoke(command_app("train"), [*arguments, "--from", str(first)])
+    assert done.exit_code == 0, done.output
+    assert "begun with" in done.output
+    assert "taken" in done.output
+    refused = CliRunner().invoke(
+        command_app("train"), [*arguments, "--resume", "--from", str(first)]
+    )
+    assert "drop --from" in str(refused.exception)
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+def test_a_start_that_was_trained_on_is_noticed(name, first, tmp_path):
+    recipe = tuned_recipe(name, tmp_path)
+    train(recipe, tmp_path / "broken", stop_after=1)
+    again = RunFolder(tmp_path / "broken").load_any_recipe()
+    shutil.rmtree(tmp_path / "broken" / "checkpoints")
+    (tmp_path / "broken" / "weights" / "start.safetensors").unlink()
+    longer = language_recipe(name, tmp_path, training=recipe.training.model_dump() | {"steps": 20})
+    train(longer, first)
+    with pytest.raises(RunError, match="has other weights than when"):
+        train(again, tmp_path / "broken")

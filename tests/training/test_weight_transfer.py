@@ -1,0 +1,130 @@
+import pytest
+import torch
+
+from languages import RECIPES
+from regard.models.contracts import Model
+from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
+from regard.models.language.elmo import Elmo, ElmoSettings
+from regard.models.language.gpt import Gpt, GptSettings
+from regard.training.weight_transfer import WeightTransfer, transfer_weights
+
+PIECES = ["<pad>", "<unk>", "<s>", "</s>", "a", "b", "c"]
+SIZES = {"layers": 1, "width": 8, "heads": 2}
+BUILD = {
+    "gpt": lambda plain: Gpt(GptSettings(**plain), len(PIECES)),
+    "awd-lstm": lambda plain: AwdLstm(AwdLstmSettings(**plain), len(PIECES)),
+    "elmo": lambda plain: Elmo(ElmoSettings(**plain), PIECES),
+}
+
+
+def gpt(size=7, seed=1, **changed):
+    torch.manual_seed(seed)
+    return Gpt(GptSettings(**SIZES | {"context": 6} | changed), size)
+
+
+def transfer(model, other, own=PIECES, given=PIECES):
+    weights = {name: x.clone() for name, x in other.state_dict().items()}
+    return transfer_weights(model, weights, own_rows={"tokens": own}, given_rows={"tokens": given})
+
+
+class Outer(Model):
+    """A model with another one inside."""
+
+    inner_prefix = "encoder."
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder, self.output = encoder, torch.nn.Linear(8, 3)
+
+    def named_rows(self):
+        inner = self.encoder.named_rows()
+        return {f"encoder.{name}": kind for name, kind in inner.items()} | {
+            "output.weight": "labels",
+            "output.bias": "labels",
+        }
+
+    def training_features(self, batch, *, hook=None):
+        raise NotImplementedError
+
+
+def test_the_same_model_is_taken_whole():
+    model, other = gpt(seed=1), gpt(seed=2)
+    done = transfer(model, other)
+    assert not done.new
+    assert not done.left
+    for name, tensor in other.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor)
+
+
+def test_a_model_inside_takes_the_weights_of_its_kind():
+    other = gpt(seed=2)
+    model = Outer(gpt(seed=1))
+    done = transfer(model, other)
+    assert {one.name for one in done.new} == {"output.weight", "output.bias"}
+    assert not done.left
+    assert torch.equal(model.encoder.layers[0].feed.outer.weight, other.layers[0].feed.outer.weight)
+
+
+def test_pieces_that_both_have_keep_their_vectors():
+    own = [*PIECES[:4], "c", "d", "a", "e"]
+    model, before, other = gpt(len(own)), gpt(len(own)), gpt(seed=2)
+    done = transfer(model, other, own=own)
+    found, first, theirs = (x.embedding.weight for x in (model, before, other))
+    for row, piece in enumerate(own):
+        wanted = theirs[PIECES.index(piece)] if piece in PIECES else first[row]
+        assert torch.equal(found[row], wanted), piece
+    assert str(done.taken[0]) == "embedding.weight (6 of 8 rows)"
+    assert [(one.name, one.numbers) for one in done.new] == [("embedding.weight", 2 * 8)]
+
+
+def test_labels_are_matched_by_name_not_by_place():
+    model, other = Outer(gpt(seed=1)), Outer(gpt(seed=2))
+    weights = {name: x.clone() for name, x in other.state_dict().items()}
+    own_rows, given_rows = {"labels": ["no", "so", "yes"]}, {"labels": ["yes", "what", "no"]}
+    before = model.output.bias.detach().clone()
+    transfer_weights(model, weights, own_rows=own_rows, given_rows=given_rows)
+    theirs = other.output.bias
+    assert torch.equal(model.output.bias, torch.stack([theirs[2], before[1], theirs[0]]))
+
+
+def test_more_positions_keep_those_that_both_have():
+    model, before, other = gpt(context=9), gpt(context=9), gpt(seed=2)
+    transfer(model, other)
+    table = model.positions.table.weight
+    assert torch.equal(table[:6], other.positions.table.weight)
+    assert torch.equal(table[6:], before.positions.table.weight[6:])
+
+
+def test_other_shapes_are_left_and_said():
+    model, before = gpt(feed_forward=16), gpt(feed_forward=16)
+    done = transfer(model, gpt(seed=2))
+    remarks = {one.name: one.remark for one in done.new}
+    assert remarks["layers.0.feed.inner.weight"] == "32 × 8 there, 16 × 8 here"
+    assert {one.name for one in done.left} == set(remarks)
+    assert torch.equal(model.layers[0].feed.inner.weight, before.layers[0].feed.inner.weight)
+
+
+def test_a_piece_that_stands_twice_is_not_taken():
+    done = transfer(gpt(), gpt(seed=2), given=[*PIECES[:5], "a", "c"])
+    assert str(done.taken[0]) == "embedding.weight (5 of 7 rows)"
+
+
+def test_a_report_is_read_as_it_was_written():
+    done = transfer(Outer(gpt()), gpt(seed=2, context=4))
+    assert WeightTransfer.from_json(done.to_json()) == done
+    kinds = [line.kind for line in done.lines()]
+    assert kinds == ["taken", "new", "left"]
+    assert sum(line.numbers for line in done.lines()[:2]) == sum(
+        x.numel() for x in Outer(gpt()).state_dict().values()
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_named_rows_are_parameters_with_a_row_for_each_token(name):
+    model = BUILD[name](RECIPES[name]["model"])
+    tensors, kinds = model.state_dict(), model.named_rows()
+    assert "tokens" in kinds.values()
+    for tensor, kind in kinds.items():
+        assert kind != "tokens" or len(tensors[tensor]) == len(PIECES)
+    in_rows = {tensor for tensor, x in tensors.items() if len(PIECES) in x.shape[:1]}
+    assert in_rows == {tensor for tensor, kind in kinds.items() if kind == "tokens"}
