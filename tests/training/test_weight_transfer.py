@@ -1,20 +1,15 @@
 import pytest
 import torch
 
-from languages import RECIPES
+from languages import RECIPES, language_recipe
+from regard.models.classification.text_classifier import build_encoder
 from regard.models.contracts import Model
-from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
-from regard.models.language.elmo import Elmo, ElmoSettings
+from regard.models.language.bert import Bert, BertSettings
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.training.weight_transfer import WeightTransfer, transfer_weights
 
 PIECES = ["<pad>", "<unk>", "<s>", "</s>", "a", "b", "c"]
 SIZES = {"layers": 1, "width": 8, "heads": 2}
-BUILD = {
-    "gpt": lambda plain: Gpt(GptSettings(**plain), len(PIECES)),
-    "awd-lstm": lambda plain: AwdLstm(AwdLstmSettings(**plain), len(PIECES)),
-    "elmo": lambda plain: Elmo(ElmoSettings(**plain), PIECES),
-}
 
 
 def gpt(size=7, seed=1, **changed):
@@ -77,6 +72,14 @@ def test_pieces_that_both_have_keep_their_vectors():
     assert [(one.name, one.numbers) for one in done.new] == [("embedding.weight", 2 * 8)]
 
 
+def test_the_masked_token_of_bert_is_found_behind_another_vocabulary():
+    own, sizes = [*PIECES, "d"], BertSettings(**SIZES, context=6)
+    model, other = Bert(sizes, len(own)), Bert(sizes, len(PIECES))
+    transfer(model, other, own=own)
+    assert torch.equal(model.embedding.weight[model.mask_id], other.embedding.weight[-1])
+    assert torch.equal(model.output_bias[:7], other.output_bias[:7])
+
+
 def test_labels_are_matched_by_name_not_by_place():
     model, other = Outer(gpt(seed=1)), Outer(gpt(seed=2))
     weights = {name: x.clone() for name, x in other.state_dict().items()}
@@ -120,11 +123,9 @@ def test_a_report_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_named_rows_are_parameters_with_a_row_for_each_token(name):
-    model = BUILD[name](RECIPES[name]["model"])
-    tensors, kinds = model.state_dict(), model.named_rows()
-    assert "tokens" in kinds.values()
-    for tensor, kind in kinds.items():
-        assert kind != "tokens" or len(tensors[tensor]) == len(PIECES)
-    in_rows = {tensor for tensor, x in tensors.items() if len(PIECES) in x.shape[:1]}
-    assert in_rows == {tensor for tensor, kind in kinds.items() if kind == "tokens"}
+def test_tensors_that_grow_with_the_vocabulary_are_named(name, tmp_path):
+    settings = language_recipe(name, tmp_path).model
+    small, large = (build_encoder(settings, PIECES + more) for more in ([], ["d", "e"]))
+    shapes = {name: tensor.shape for name, tensor in large.state_dict().items()}
+    grown = {name for name, tensor in small.state_dict().items() if tensor.shape != shapes[name]}
+    assert grown == {name for name, kind in small.named_rows().items() if kind == "tokens"}

@@ -87,8 +87,9 @@ class Model(nn.Module, ABC, Generic[InputsT]):
 
     def named_rows(self) -> Mapping[str, str]:
         """Parameters with a row for each of some things, by name, and what these are: `tokens`,
-        `labels` (`Task.row_names` names them) or `positions`. In another model, a row that stands
-        for the same is elsewhere.
+        `labels` (`Task.row_names` names them; rows behind these stand for what the model adds),
+        or `positions` and the like, which are their own names. In another model, what stands for
+        the same may be elsewhere.
         """
         return {}
 

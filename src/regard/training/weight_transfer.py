@@ -83,8 +83,8 @@ def transfer_weights(
             continue
         other, kind = given[source], kinds.get(name)
         if kind is not None and tensor.shape[1:] == other.shape[1:]:
-            names = own_rows.get(kind), given_rows.get(kind)
-            rows = _shared_rows(names[0] or range(len(tensor)), names[1] or range(len(other)))
+            names = (own_rows.get(kind, ()), tensor), (given_rows.get(kind, ()), other)
+            rows = _shared_rows(*(_name_all(some, len(x)) for some, x in names))
             numbers = len(rows[0]) * tensor[:1].numel()
             remark = f"{len(rows[0]):,} of {len(tensor):,} rows"
             with torch.no_grad():
@@ -107,6 +107,11 @@ def _name_in(given: Mapping[str, Tensor], name: str, inner_prefix: str) -> str |
     """What a tensor is called in another model, which may be of the kind of the inner one."""
     inner = name.removeprefix(inner_prefix)
     return next((one for one in (name, inner) if one in given), None)
+
+
+def _name_all(names: Sequence[Hashable], count: int) -> list[Hashable]:
+    """Names of so many rows; those behind the last name are called by their number behind it."""
+    return [*names[:count], *(("row", number) for number in range(count - len(names)))]
 
 
 def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Classifiers of texts: any encoder of texts, its states pooled into one vector, a linear layer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import torch
@@ -92,6 +92,8 @@ def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
 class TextClassifier(Predictor[Padded]):
     """softmax(W dropped(pool(h_1, …, h_S)) + b), of the encoder's states h of a text."""
 
+    inner_prefix = "encoder."
+
     def __init__(self, settings: TextClassifierSettings, words: Words, classes: int) -> None:
         super().__init__()
         self.encoder = build_encoder(settings.encoder, words)
@@ -110,6 +112,10 @@ class TextClassifier(Predictor[Padded]):
         """Those of the encoder, and what reads it."""
         head = [layer for layer in (self.hidden, self.output) if layer is not None]
         return [*self.encoder.layer_groups(), head]
+
+    def named_rows(self) -> Mapping[str, str]:
+        inner = {f"encoder.{name}": kind for name, kind in self.encoder.named_rows().items()}
+        return {**inner, "output.weight": "labels", "output.bias": "labels"}
 
     def row_features(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         return self._read(self.encoder.token_states(inputs, hook=hook), inputs.mask)

@@ -2,7 +2,7 @@
 the same model without segments and next sentences (Liu et al. 2019).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self, cast
 
 import torch
@@ -154,6 +154,11 @@ class Bert(MaskedLanguageModel):
         segments = () if self.segments is None else (self.segments,)
         embeddings = [self.embedding, self.positions, *segments, self.norm]
         return [embeddings, *([layer] for layer in self.layers)]
+
+    def named_rows(self) -> Mapping[str, str]:
+        """The masked token's row comes behind those of the vocabulary."""
+        tokens = {"embedding.weight": "tokens", "output_bias": "tokens"}
+        return {**tokens, "positions.table.weight": "positions", "segments.weight": "segments"}
 
     @property
     def state_width(self) -> int:
