@@ -60,16 +60,17 @@ class TensorFields:
 
     def to(self, device: device) -> Self:
         """The same on a device; the copy to a GPU is asynchronous."""
-        return self._map(lambda x: _to_device(x, device))
+        return self.map(lambda x: _to_device(x, device))
 
     def duplicated(self) -> Self:
-        return self._map(lambda x: x.repeat(2, *[1] * (x.ndim - 1)))
+        return self.map(lambda x: x.repeat(2, *[1] * (x.ndim - 1)))
 
     def tensors(self) -> tuple[Tensor, ...]:
         values = (getattr(self, field.name) for field in fields(self))
         return tuple(value for value in values if value is not None)
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with each of its tensors changed."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(
             self, **{name: change(value) for name, value in values.items() if value is not None}

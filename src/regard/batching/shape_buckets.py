@@ -8,6 +8,7 @@ segmentation is sampled later, are rounded more coarsely, and both their sides t
 """
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol
 
 import torch
@@ -22,6 +23,7 @@ PACKED_TOKEN_STEPS, PADDED_TOKEN_STEPS = 32, 8
 """Token counts are rounded to the budget divided by this: of a packed batch, of padded labels."""
 LENGTHS_PER_OCTAVE, ROW_COUNTS_PER_OCTAVE = 8, 4
 """Lengths of padded batches, and row counts beyond the budget, between two powers of two."""
+ROW_LENGTHS_PER_OCTAVE = 4  # lengths of batches of rows
 
 
 class BatchShape(NamedTuple):
@@ -54,6 +56,22 @@ class ExactShapes(Generic[InputsT]):
 
     def pad(self, batch: Batch[InputsT], _: Hashable) -> Batch[InputsT]:
         return batch
+
+
+class RowBuckets(NamedTuple):
+    """As many rows of tokens in all batches, padded to few lengths; one label, or none, a row."""
+
+    limit: int | None = None  # the longest row that the model can take, if there is one
+
+    def shape(self, batch: Batch[Padded]) -> Hashable:
+        rows, length = batch.inputs.ids.shape
+        rounded = round_up_to_bucket(length, ROW_LENGTHS_PER_OCTAVE)
+        return rows, rounded if self.limit is None else max(length, min(rounded, self.limit))
+
+    def pad(self, batch: Batch[Padded], shape: tuple[int, int]) -> Batch[Padded]:
+        more = shape[1] - batch.inputs.ids.shape[1]
+        inputs = batch.inputs.map(lambda x: torch.nn.functional.pad(x, (0, more)))
+        return replace(batch, inputs=inputs)
 
 
 class ShapeBuckets(NamedTuple):

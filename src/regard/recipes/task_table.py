@@ -10,6 +10,7 @@ from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
 from regard.tasks.language_modelling import LanguageModelling
 from regard.tasks.masked_language import MaskedLanguageModelling
+from regard.tasks.text_classification import TextClassification
 
 TASKS: dict[str, type[AnyTask]] = {
     "forecast": Forecast,
@@ -17,6 +18,7 @@ TASKS: dict[str, type[AnyTask]] = {
     "bidirectional-language-model": BidirectionalModelling,
     "masked-language-model": MaskedLanguageModelling,
     "caption": CaptionTask,
+    "text-classification": TextClassification,
 }
 
 

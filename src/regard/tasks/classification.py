@@ -40,6 +40,7 @@ from regard.tasks.contracts import Evaluation, SplitName, Task, TaskRecipe
 from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
 from regard.training.loss import batch_loss
 from regard.training.step import LossFn
+from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Batch, Inputs
 
 EVALUATION_ROWS = 256  # examples that are classified at once
@@ -132,6 +133,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         if file.exists():
             self.temperature = load_json(file, Calibration, advice=advice).temperature
 
+    def row_names(self) -> RowNames:
+        return {"labels": self.labels}
+
     def held_out(self) -> SplitName:
         return "test" if self.has_split("test") else "valid"
 
@@ -156,6 +160,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             self.validate,
             self.recipe.training.validation.selection,
             self.buckets(),
+            has_perplexity=False,
         )
 
     def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:

@@ -38,7 +38,7 @@ class CarriedMemoryLoss:
         return loss._replace(loss=loss.loss * share)
 
     def _features(self, batch: AnyBatch) -> Features:
-        before = self.memory._map(torch.clone)
+        before = self.memory.map(torch.clone)
         decoded, after = self.model.read_on(batch.decoder_input, before)
         for old, new in zip(self.memory.tensors(), after.tensors(), strict=True):
             old.copy_(new.detach())

