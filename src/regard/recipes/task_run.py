@@ -22,9 +22,9 @@ from regard.recipes.run_folder import (
     count_parameters,
     find_weights,
 )
-from regard.recipes.start_run import RunStart, resolve_start
 from regard.recipes.task_table import TASKS
 from regard.recipes.train_run import check_changed_stage, warmup_warning
+from regard.recipes.transfer.start_run import RunStart, resolve_start
 from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, check_finite, load_weights

@@ -1,44 +1,88 @@
-"""`regard average`: the mean of the weights of several checkpoints."""
+"""`regard average`: the mean of the weights of several checkpoints, or of several runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from rich.markup import escape
 from typer import Argument
 
 from regard.atomic_io import check_no_linked_folders
-from regard.cli.display.console import note
+from regard.cli.display.console import note, out
+from regard.cli.display.tables import plain_table
+from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.transfer.soup import Soup, greedy_soup
 from regard.training.checkpoints import average_weights, best_weights, intact_weights, save_weights
 
 
 def command(
-    model: str = Argument(metavar="MODEL", help="A run's folder."),
-    files: list[Path] | None = Argument(
-        None, metavar="FILE...", help="Weights; otherwise the best of the run."
+    model: Path = Argument(metavar="RUN", help="A run's folder."),
+    others: list[Path] | None = Argument(
+        None,
+        metavar="FILE|RUN...",
+        help="Weights, otherwise the best of the run; or other runs that began with the same "
+        "weights.",
     ),
     output: Path | None = option(
         "Where to; otherwise weights/average.safetensors.", metavar="FILE"
     ),
+    device: shared_options.Device = "auto",
 ) -> None:
     """A run keeps the weights of its best validations, as many as training.average says, in the
     folder weights. Use the result with --weights average, or --weights FILE.
 
-    Example:
+    Of several runs that were fine-tuned from one start (`regard train --from`) it makes a soup:
+    the best in validation, and each other with which the mean scores no worse.
+
+    Examples:
 
         regard average runs/travel && regard evaluate runs/travel --weights average
+        regard average runs/trec6-1 runs/trec6-2 runs/trec6-3
     """
-    folder = RunFolder(Path(model))
-    folder.load_recipe()
-    named = best_weights(folder.path)
-    kept = files or intact_weights(named, note)
-    if not kept:
-        state = "are whole any more" if named else "have been validated yet"
-        raise RunError(f"{model}: none of its weights {state}; name files")
+    folder = RunFolder(model)
+    folder.load_any_recipe()
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")
     if output is None:
         check_no_linked_folders(folder.path)
-    save_weights(destination, average_weights(kept))
-    note(f"averaged {len(kept)} sets of weights into {destination}")
+    runs = [path for path in others or () if path.is_dir()]
+    if runs and len(runs) < len(others or ()):
+        raise SettingsError("either files of weights are averaged or runs, not both at once")
+    if runs:
+        soup = greedy_soup([model, *runs], device=pick_device(device))
+        save_weights(destination, soup.weights)
+        _print_soup(soup)
+        kept = sum(one.kept for one in soup.ingredients)
+        note(f"averaged {kept} of {len(soup.ingredients)} runs into {destination}")
+        return
+    kept_files = others or _best_files(folder)
+    save_weights(destination, average_weights(kept_files))
+    note(f"averaged {len(kept_files)} sets of weights into {destination}")
+
+
+def _best_files(folder: RunFolder) -> Sequence[Path]:
+    """The best validated weights of a run."""
+    named = best_weights(folder.path)
+    kept = intact_weights(named, note)
+    if not kept:
+        state = "are whole any more" if named else "have been validated yet"
+        raise RunError(f"{folder.path}: none of its weights {state}; name files")
+    return kept
+
+
+def _print_soup(soup: Soup) -> None:
+    by = soup.selection.name
+    columns = ("run", f"{by} alone", f"{by} with it", "")
+    rows = [
+        (
+            escape(str(one.run)),
+            f"{one.alone:.4g}",
+            f"{one.mixed:.4g}",
+            "kept" if one.kept else "left",
+        )
+        for one in soup.ingredients
+    ]
+    out.print(plain_table(*columns, right=columns[1:3], rows=rows))

@@ -20,9 +20,9 @@ from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
-from regard.recipes.start_run import resolve_start
 from regard.recipes.task_run import finish_task_run, train_task
 from regard.recipes.train_run import train
+from regard.recipes.transfer.start_run import resolve_start
 from regard.tasks.contracts import Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.signals import StopRequests

@@ -11,8 +11,8 @@ from languages import language_recipe
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.start_run import RunStart
 from regard.recipes.task_run import finish_task_run, train_task
+from regard.recipes.transfer.start_run import RunStart
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 

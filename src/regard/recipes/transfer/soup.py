@@ -1,0 +1,96 @@
+"""Model soups: the mean of the weights of runs that were fine-tuned from one start."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import SettingsError
+from regard.recipes.run_folder import RunFolder, find_weights
+from regard.recipes.task_run import TaskRun, load_task_run
+from regard.training.checkpoints import average_weights, load_weights
+from regard.training.loop import Selection, Validate
+
+
+class Ingredient(NamedTuple):
+    """A run that was tried in a soup."""
+
+    run: Path
+    alone: float  # its own score in validation
+    mixed: float  # the score of the soup with it
+    kept: bool
+
+
+class Soup(NamedTuple):
+    """The mean of the weights of the runs that were kept."""
+
+    weights: Mapping[str, Tensor]
+    ingredients: tuple[Ingredient, ...]  # in the order in which they were tried
+    selection: Selection  # the number of a validation that decided
+
+
+def greedy_soup(paths: Sequence[Path], *, device: torch.device) -> Soup:
+    """The greedy soup (Wortsman et al. 2022) of runs: the best one, and each of the others, from
+    better to worse, with which the mean of all weights scores no worse in validation.
+
+    The scores are those of the first run's validation data.
+    """
+    runs = [_load(path, device) for path in paths]
+    for run in runs[1:]:
+        _check_alike(runs[0], run)
+    taste = _Tasting(runs[0])
+    files = [find_weights(run.folder, "model") for run in runs]
+    alone = [taste.score(load_weights(file)) for file in files]
+    order = sorted(range(len(runs)), key=lambda n: taste.rank(alone[n]), reverse=True)
+    kept, best = [order[0]], alone[order[0]]
+    tried = [Ingredient(paths[order[0]], best, best, kept=True)]
+    for number in order[1:]:
+        mixed = taste.score(average_weights([files[n] for n in (*kept, number)]))
+        helps = taste.rank(mixed) >= taste.rank(best)
+        tried.append(Ingredient(paths[number], alone[number], mixed, helps))
+        if helps:
+            kept, best = [*kept, number], mixed
+    return Soup(average_weights([files[n] for n in kept]), tuple(tried), taste.selection)
+
+
+class _Tasting:
+    """Scores of weights on the validation data of a run."""
+
+    def __init__(self, run: TaskRun) -> None:
+        self.model, training = run.model, run.task.training(run.model)
+        self.validate: Validate = training.validate
+        self.selection: Selection = training.selection
+
+    def score(self, weights: Mapping[str, Tensor]) -> float:
+        self.model.load_state_dict(weights)
+        return float(self.validate(self.model.eval())[self.selection.name])
+
+    def rank(self, score: float) -> float:
+        """The higher the better."""
+        return -score if self.selection.lower_is_better else score
+
+
+def _load(path: Path, device: torch.device) -> TaskRun:
+    return load_task_run(path, RunFolder(path).load_any_recipe().task, device=device)
+
+
+def _check_alike(first: TaskRun, other: TaskRun) -> None:
+    """An error unless two runs of one model began with the same weights."""
+    one, two = first.folder.path, other.folder.path
+    begun = [run.recipe.start and run.recipe.start.weights for run in (first, other)]
+    if first.recipe.task != other.recipe.task:
+        problem = f"a run of {first.recipe.task} and one of {other.recipe.task}"
+    elif None in begun or begun[0] != begun[1]:
+        problem = "they did not begin with the same weights, by `regard train --from RUN`"
+    elif first.recipe.model != other.recipe.model:
+        problem = "their models have other settings"
+    elif first.task.row_names() != other.task.row_names():
+        problem = "they have other vocabularies or labels"
+    else:
+        return
+    raise SettingsError(
+        f"{one} and {two}: {problem}; the mean of their weights would mean nothing: average runs "
+        "that were fine-tuned from one start"
+    )
