@@ -278,7 +278,7 @@ class UnpaddedAttention(PackedAttention):
     """Windows of one length, without padding: on a GPU computed by torch's kernels."""
 
     def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
-        if not x.is_cuda or attention.rotary or self.part == "decoder":
+        if not x.is_cuda:
             return super().self_attend(attention, x, layer)
         # Of one product, the gradients of the three would first have to be copied together.
         projected = (attention.project_slice(x, n, n + 1) for n in range(3))
@@ -286,8 +286,11 @@ class UnpaddedAttention(PackedAttention):
         queries, keys, values = (
             split_heads(torch.unflatten(y, 0, shape), attention.heads) for y in projected
         )  # (B, H, T, K)
-        kv, p = KeyValues(keys, values), attention.dropout_p
-        mixed = unmasked_attention(queries, kv, scale=attention.scale, dropout=p)
+        if attention.rotary:
+            positions = torch.arange(shape[1], device=x.device)
+            queries, keys = (apply_rotary(y, positions) for y in (queries, keys))
+        kv, p, causal = KeyValues(keys, values), attention.dropout_p, self.part == "decoder"
+        mixed = unmasked_attention(queries, kv, scale=attention.scale, dropout=p, causal=causal)
         return merge_heads(mixed).flatten(0, 1)  # (N, D)
 
 

@@ -26,7 +26,8 @@ from regard.inspection.interventions import (
 from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.completion import Completion, Continuation, NextToken, with_next
+from regard.pipelines.completion import Completion, Continuation, with_next
+from regard.pipelines.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
@@ -181,7 +182,7 @@ class Completer:
         found: list[HeadAblation] = []
         for one in ablations:
             [piece] = self.tokenizer.pieces([int(self._next_logits(ids, one).argmax())])
-            following = with_next(text, NextToken(piece, 0.0))
+            following = with_next(text, LikelyToken(piece, 0.0))
             found.append(
                 {"part": one.part, "layer": one.layer, "head": one.head, "text": following}
             )
@@ -225,12 +226,12 @@ class Completer:
         words = zip(ids, surfaces, strict=True)
         return [surface.strip() or UNK_SURFACE for token, surface in words if token == UNK]
 
-    def _next_tokens(self, read: "_Read") -> tuple[NextToken, ...]:
+    def _next_tokens(self, read: "_Read") -> tuple[LikelyToken, ...]:
         """The likeliest next tokens."""
         probabilities, tokens = read.probabilities.topk(min(NEXT_TOKENS, self.tokenizer.size))
         pieces = self.tokenizer.pieces(tokens.tolist())
         return tuple(
-            NextToken(
+            LikelyToken(
                 piece,
                 round(probability, DECIMALS),
                 None if read.before is None else round(float(read.before[token]), DECIMALS),

@@ -3,26 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from itertools import product
 from typing import Any, NamedTuple
 
-from matplotlib.figure import Figure
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
-from regard.errors import SettingsError
+from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
-from regard.inspection.plots.figure import ThemeName, notebook_html
-from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
-from regard.inspection.recording.attention_map import AttentionMaps
+from regard.inspection.plots.figure import notebook_html
 from regard.inspection.viewer.html_page import render_page
 from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.text_look import LikelyToken, TextLook, token_table
 from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
-
-MAX_SHOWN_WORDS = 40  # of a map in the terminal
-SPACE, LINE_END = "▁", "<0x0A>"  # as `Tokenizer.pieces` has them
 
 
 class Continuation(NamedTuple):
@@ -34,33 +25,20 @@ class Continuation(NamedTuple):
     finished: bool  # whether the text ended, rather than at the limit
 
 
-class NextToken(NamedTuple):
-    """A token that may follow a text."""
-
-    piece: str
-    probability: float
-    before: float | None = None  # the probability without interventions
-
-    @property
-    def name(self) -> str:
-        """The piece as people read it, as the viewer shows it."""
-        if self.piece == LINE_END:
-            return "↵"
-        return self.piece.replace(SPACE, " ").strip() or "␣"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Completion:
+class Completion(TextLook):
     """What follows a prompt: the best continuation, or the first sample, first.
 
     A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
     """
 
+    part = "decoder"
+
     prompt: str
     continuations: tuple[Continuation, ...]  # a look may have none
     notes: tuple[str, ...] = ()
     attention: AttentionCapture | None = None
-    next_tokens: tuple[NextToken, ...] = ()  # behind `text`, the likeliest first
+    next_tokens: tuple[LikelyToken, ...] = ()  # behind `text`, the likeliest first
     changes: tuple[Silenced | Flattened, ...] = ()
     ablate: Callable[[], list[HeadAblation]] = list
     """The text with its likeliest next token without each head, which a page can show."""
@@ -76,46 +54,8 @@ class Completion:
         """What is shown first."""
         return "the likeliest next tokens"
 
-    def show(
-        self,
-        *,
-        layer: int | None = None,
-        head: int | None = None,
-        every: bool = False,
-        pieces: bool = False,
-    ) -> RenderableType:
-        """For the terminal: the likeliest next tokens, and a map whose rows look at its columns."""
-        maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
-        counts = maps.weights.shape[:2]
-        chosen = product(*map(range, counts)) if every else [(layer, head)]
-        cut = f", the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'} alone"
-        lines: list[RenderableType] = [self._next_table()]
-        for place in chosen:
-            title = describe_head(maps, *place) + (cut if maps.omitted else "")
-            shown = AttentionCapture({"decoder": maps}).show(
-                "decoder", layer=place[0], head=place[1], words=False
-            )
-            lines += [Text(title, "dim"), shown]
-        return Group(*lines)
-
-    def plot(
-        self,
-        *,
-        kind: PlotKind | None = None,
-        layer: int | None = None,
-        head: int | None = None,
-        every: bool = False,
-        pieces: bool = False,
-        theme: ThemeName = "light",
-    ) -> Figure:
-        """A figure of one layer and head, by default the mean, or a grid of every one; `kind` as
-        in `AttentionCapture.plot`.
-        """
-        kind = kind or ("grid" if every else "map")
-        if kind == "tree":
-            raise SettingsError("tree: the hypotheses of a language model's search are not kept")
-        capture = AttentionCapture({"decoder": self._last(MAX_DRAWN_WORDS, pieces=pieces)})
-        return capture.plot("decoder", kind=kind, layer=layer, head=head, words=False, theme=theme)
+    def answers(self) -> list[RenderableType]:
+        return [token_table(self.next_tokens, changed=self.before is not None)]
 
     def page(self, model: str) -> str:
         """One offline page of the text, which answers the pointer; every layer and head in it."""
@@ -137,26 +77,6 @@ class Completion:
             document["before"] = None if self.before is None else self.before.text
             document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
         return document
-
-    def required_attention(self) -> AttentionCapture:
-        """The attention, or an error if it was not recorded."""
-        if self.attention is None:
-            raise SettingsError("the attention was not recorded: ask for it with look(…)")
-        return self.attention
-
-    def _last(self, count: int, *, pieces: bool) -> AttentionMaps:
-        """The maps of the last words or pieces."""
-        return self.required_attention().attention("decoder", words=not pieces).last(count)
-
-    def _next_table(self) -> Table:
-        changed = self.before is not None
-        table = Table(box=None, pad_edge=False)
-        for column in ("token", "probability", *(["before"] if changed else [])):
-            table.add_column(column, justify="left" if column == "token" else "right")
-        for one in self.next_tokens:
-            numbers = [one.probability, *([one.before or 0.0] if changed else [])]
-            table.add_row(Text(one.piece), *(f"{number:.4f}" for number in numbers))
-        return table
 
     def _answer(self) -> Answer:
         """What the viewer shows: the text with its likeliest next token, and the attention."""
@@ -181,6 +101,6 @@ class Completion:
         return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
 
 
-def with_next(text: str, *tokens: NextToken) -> str:
+def with_next(text: str, *tokens: LikelyToken) -> str:
     """A text with the token that comes next, if any."""
     return " → ".join([text, *(one.name for one in tokens)])

@@ -9,7 +9,8 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.pipelines.completion import Completion, NextToken, with_next
+from regard.pipelines.completion import Completion, with_next
+from regard.pipelines.text_look import LikelyToken
 from views import head, readout, word
 
 WORDS = "the", "sea", "is", "calm"
@@ -23,7 +24,7 @@ def completion():
     weights[1, :, :, 0] = 1
     axis = Axis(PIECES, WORDS, tuple(range(4)))
     capture = AttentionCapture({"decoder": AttentionMaps("decoder", weights, axis, axis)})
-    following = NextToken("▁today", 0.625), NextToken("<0x0A>", 0.25)
+    following = LikelyToken("▁today", 0.625), LikelyToken("<0x0A>", 0.25)
     text = " ".join(WORDS)
     without = {"part": "decoder", "layer": 1, "head": 0, "text": with_next(text, following[1])}
     return Completion(text, (), (), capture, following, ablate=lambda: [without])

@@ -16,6 +16,8 @@ SIZES = {"layers": 2, "width": D, "heads": 4, "context": 9, "dropout": 0.0}
 VARIANTS = {
     "bert": BertSettings(**SIZES),
     "roberta": RobertaSettings(**SIZES),
+    "roberta rotary": RobertaSettings(**SIZES, positions="rotary"),
+    "bert sinusoid": BertSettings(**SIZES, positions="sinusoid", next_sentence=False),
     "roberta with segments": RobertaSettings(**SIZES, segments=2, feed_forward=10),
 }
 every_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -87,7 +89,7 @@ def test_logits_are_of_the_positions_asked_about(name):
     model, inputs = tiny(name)
     features = model.training_features(asked(inputs, rows=False)).features
     found = model.logits(features)
-    assert found.shape == (3, V + 1)
+    assert found.shape == (3, V)
     torch.testing.assert_close(found, model(inputs).flatten(0, 1)[[1, 8, 5]])
     torch.testing.assert_close(found, nn.functional.linear(features, *model.output_layer()))
 
@@ -119,7 +121,8 @@ def test_it_equals_the_encoder_of_torch():
     model, inputs = tiny("bert")
     model = model.double()
     positions, segments = model.positions.table.weight[:S], model.segments(inputs.segments)
-    x = model.norm(model.embedding(inputs.ids) + positions + segments)
+    tokens = torch.cat([model.embedding.weight, model.masked.weight])[inputs.ids]
+    x = model.norm(tokens + positions + segments)
     for ours in model.layers:
         theirs = nn.TransformerEncoderLayer(D, 4, 4 * D, 0.0, "gelu", 1e-12, batch_first=True)
         attention, around = ours.own, (ours.around_own.norm, ours.around_feed.norm)
@@ -145,7 +148,7 @@ KINDS = ("weight", "bias")
 @every_variant
 def test_every_parameter_learns(name):
     model, inputs = tiny(name)
-    pairs = name == "bert"
+    pairs = model.next_sentence is not None
     found = model.train().training_features(asked(inputs, rows=pairs))
     loss = nn.functional.cross_entropy(model.logits(found.features), torch.tensor([4, 9, 5]))
     (loss + found.penalty if pairs else loss).backward()
@@ -201,6 +204,7 @@ def test_a_text_with_more_tokens_than_positions_is_refused():
     ("settings", "wrong", "message"),
     [
         (BertSettings, {"heads": 5}, "width must be a multiple of heads"),
+        (BertSettings, {"heads": 16, "positions": "rotary"}, "each 1, which is odd"),
         (BertSettings, {"segments": 1}, "tells two texts apart by their segments"),
         (RobertaSettings, {"next_sentence": True}, "next_sentence"),
     ],
