@@ -167,7 +167,6 @@ class Bert(MaskedLanguageModel):
         return [embeddings, *([layer] for layer in self.layers)]
 
     def named_rows(self) -> Mapping[str, str]:
-        """The masked token's row comes behind those of the vocabulary."""
         tokens = {"embedding.weight": "tokens", "output_bias": "tokens"}
         return {**tokens, "positions.table.weight": "positions", "segments.weight": "segments"}
 
