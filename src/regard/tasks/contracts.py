@@ -68,6 +68,11 @@ class TaskRecipe(Settings):
         """
         return None
 
+    def inner_model(self) -> Settings:
+        """The settings of the model, or of the one inside it that others can begin with."""
+        model: Settings = self.model
+        return model
+
     def begun_with(self, other: "TaskRecipe") -> Self:
         """The recipe with what it leaves to the run of `other` that it begins with."""
         own, given = self.vocabulary_settings(), other.vocabulary_settings()

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from regard.atomic_io import write_atomic
 from regard.batching.collate import pad
@@ -27,13 +28,14 @@ from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
+from regard.settings import Settings
 from regard.tasks.classification import (
     SPLITS,
     ClassificationRecipe,
     ClassificationTask,
     InputsOf,
 )
-from regard.tasks.contracts import Notify, SplitName
+from regard.tasks.contracts import Notify, SplitName, TaskRecipe
 from regard.tasks.corpus_files import file_names, skips_bad
 from regard.text.build import JOINT, load_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
@@ -52,7 +54,7 @@ class TextClassificationRecipe(ClassificationRecipe):
     """What is learned from."""
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
-    model: TextClassifierSettings = TextClassifierSettings()
+    model: TextClassifierSettings
     """What learns."""
 
     @classmethod
@@ -65,6 +67,24 @@ class TextClassificationRecipe(ClassificationRecipe):
 
     def vocabulary_settings(self) -> TokenizerSettings:
         return self.text
+
+    @model_validator(mode="after")
+    def _check_encoder(self) -> Self:
+        if self.model.encoder is None and self.start is None:
+            raise ValueError(
+                "model.encoder: missing: say which, or begin with the model of a run: --from RUN"
+            )
+        return self
+
+    def inner_model(self) -> Settings:
+        return self.model.known_encoder
+
+    def begun_with(self, other: TaskRecipe) -> Self:
+        """Where it names no encoder, that is the model of `other`, or the encoder inside it."""
+        begun = super().begun_with(other)
+        if begun.model.encoder is not None:
+            return begun
+        return begun.with_values({"model.encoder": other.inner_model().model_dump(mode="json")})
 
 
 class EncodedText(NamedTuple):

@@ -7,9 +7,11 @@ import torch
 import yaml
 from typer.testing import CliRunner
 
+from classifiers import classifier_recipe
 from languages import language_recipe
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
+from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import finish_task_run, train_task
 from regard.recipes.transfer.start_run import RunStart
@@ -120,6 +122,45 @@ def test_stopped_and_resumed_equals_unbroken(name, first, tmp_path, stop):
 def test_what_cannot_be_begun_with_is_said(name, first, tmp_path, changed, kind, wrong):
     with pytest.raises(kind, match=wrong):
         train(tuned_recipe(name, tmp_path, **changed), tmp_path / "tuned")
+
+
+def classifier(tmp_path, **model):
+    """A recipe of a classifier that begins with the run `first`."""
+    plain = classifier_recipe(tmp_path).model_dump(mode="json")
+    start = {"run": str(tmp_path / "first")}
+    return make_any_recipe(plain | {"start": start, "model": model}, where="test")
+
+
+def test_a_classifier_has_the_model_of_a_language_model_as_its_encoder(name, first, tmp_path):
+    recipe = classifier(tmp_path, pooling="max")
+    progress = train(recipe, tmp_path / "tuned")
+    folder = RunFolder(tmp_path / "tuned")
+    finish_task_run(folder, progress, CPU)
+    begun = load_weights(folder.path / "weights" / "start.safetensors")
+    given = load_weights(first / "model.safetensors")
+    assert all(torch.equal(begun[f"encoder.{name}"], given[name]) for name in given)
+    assert begun.keys() - {f"encoder.{name}" for name in given} == {"output.weight", "output.bias"}
+    model = folder.load_any_recipe().model
+    assert model.encoder == RunFolder(first).load_any_recipe().model
+    assert model.pooling == "max"
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+def test_a_classifier_begins_with_another_one_and_its_labels(name, first, tmp_path):
+    train(classifier(tmp_path, pooling="max"), tmp_path / "tuned")
+    plain = classifier(tmp_path, pooling="max").model_dump(mode="json")
+    start = {"run": str(tmp_path / "tuned")}
+    again = make_any_recipe(plain | {"start": start}, where="test")
+    train(again, tmp_path / "again")
+    report = RunStart(again, RunFolder(tmp_path / "again")).read_report()
+    assert not report.new
+    assert not report.left
+
+
+def test_a_classifier_without_an_encoder_is_refused(tmp_path):
+    plain = classifier_recipe(tmp_path).model_dump(mode="json")
+    with pytest.raises(SettingsError, match=r"model\.encoder: missing"):
+        make_any_recipe(plain | {"model": {}}, where="test")
 
 
 @pytest.mark.parametrize("name", ["gpt"], indirect=True)

@@ -52,8 +52,9 @@ class TextClassifierSettings(Settings):
 
     family: Literal["text-classifier"] = "text-classifier"
     """Which model this is."""
-    encoder: TextEncoderSettings = GptSettings()
-    """What gives the tokens of a text their vectors: `family` says which model."""
+    encoder: TextEncoderSettings | None = None
+    """What gives the tokens of a text their vectors: `family` says which model. Left out: the model
+    of the run that training begins with."""
     pooling: PoolingName = "mean"
     """What is made of the vectors of a text: that of its `first` token, of its `last` one, their
     `mean`, the `max` of each unit, or last, max and mean end to end: `concat` (Howard and Ruder
@@ -72,20 +73,28 @@ class TextClassifierSettings(Settings):
     @property
     def width(self) -> int:
         """Width of the encoder."""
-        return self.encoder.width
+        return self.known_encoder.width
+
+    @property
+    def known_encoder(self) -> TextEncoderSettings:
+        """`encoder`, of a run that has begun."""
+        assert self.encoder is not None
+        return self.encoder
 
     @property
     def max_length(self) -> int:
         """`max_tokens`, or fewer where the encoder has a limit of its own."""
-        return min(self.max_tokens, self.encoder.context or self.max_tokens)
+        return min(self.max_tokens, self.known_encoder.context or self.max_tokens)
 
     @property
     def text_start(self) -> int:
         """The token that a text begins with."""
-        return ENCODERS[self.encoder.family].model.text_start
+        return ENCODERS[self.known_encoder.family].model.text_start
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.encoder is None:
+            return self
         family, causal = self.encoder.family, ENCODERS[self.encoder.family].causal
         if causal and self.pooling == "first":
             raise ValueError(
@@ -114,7 +123,7 @@ class TextClassifier(Predictor[Padded]):
 
     def __init__(self, settings: TextClassifierSettings, words: Words, classes: int) -> None:
         super().__init__()
-        self.encoder = build_encoder(settings.encoder, words)
+        self.encoder = build_encoder(settings.known_encoder, words)
         self.max_length = self.encoder.max_length
         self.pooling: PoolingName = settings.pooling
         self.dropout = Dropout(settings.dropout)
