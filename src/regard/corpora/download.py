@@ -7,6 +7,7 @@ import os
 import tarfile
 import time
 import zlib
+from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,9 @@ class KnownFile(NamedTuple):
     url: str | None = None  # where it can be fetched, gzipped or not; None if nowhere
     advice: str = ""  # what else to do where it is missing and cannot be fetched
     archive: str | None = None  # a tar archive under a data folder that may hold it instead
-    member: str = ""  # its path inside the archive
+    member: str = ""  # its path inside the archive, where it may be gzipped
+    archive_url: str | None = None  # where the archive can be fetched
+    archive_sha256: str = ""  # of the archive that is fetched
 
 
 def data_folder() -> Path | None:
@@ -58,8 +61,8 @@ def get_file(file: KnownFile) -> Path:
         return path
     if cached.is_file() and _checksum(cached) == file.sha256:
         return cached
-    if folder is not None and file.archive and (folder / file.archive).is_file():
-        return _extract(folder / file.archive, file, cached)
+    if (archive := _find_archive(file)) is not None:
+        return _extract(archive, file, cached)
     if file.url is None:
         raise CorpusError(
             f"{file.archive or file.path}: found neither in $REGARD_DATA ({folder or 'not set'}) "
@@ -67,6 +70,30 @@ def get_file(file: KnownFile) -> Path:
             f"sha256 of its {_contents(file)} is {file.sha256}{file.advice and '. '}{file.advice}"
         )
     write_atomic(cached, gzip.compress(_fetch(file, cached), mtime=0))
+    return cached
+
+
+def unzipped(path: Path) -> bytes:
+    """The contents of a file that `get_file` found."""
+    return _unzipped(path.read_bytes())
+
+
+def _find_archive(file: KnownFile) -> Path | None:
+    """The archive that holds a file: in the data folder, or in the cache, where it may be fetched
+    to; None where there is none.
+    """
+    if file.archive is None:
+        return None
+    folder, cached = data_folder(), cache_folder() / file.archive
+    if folder is not None and (folder / file.archive).is_file():
+        return folder / file.archive
+    if cached.is_file():
+        return cached
+    if file.archive_url is None:
+        return None
+    content = _download(file.archive_url, cached, file.archive, bytes)
+    _check_fetched(file.archive_url, content, file.archive_sha256, "its contents")
+    write_atomic(cached, content)
     return cached
 
 
@@ -79,7 +106,7 @@ def _extract(archive: Path, file: KnownFile, cached: Path) -> Path:
     try:
         with tarfile.open(archive) as opened:
             member = opened.extractfile(file.member)
-            content = member.read() if member is not None else b""
+            content = _unzipped(member.read()) if member is not None else b""
     except (OSError, EOFError, KeyError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
         raise CorpusError(
             f"{archive}: {file.member} cannot be read from it ({error}); copy the archive again"
@@ -110,28 +137,37 @@ def _unzipped(content: bytes) -> bytes:
 
 def _fetch(file: KnownFile, cached: Path) -> bytes:
     """The contents of the file, unzipped, from the network."""
+    content = _download(str(file.url), cached, file.path, _unzipped)
+    _check_fetched(str(file.url), content, file.sha256, "its contents, unzipped,")
+    return content
+
+
+def _download(url: str, cached: Path, path: str, decode: Callable[[bytes], bytes]) -> bytes:
+    """What an address serves, decoded; it is known as `path` and to be kept as `cached`."""
     for pause in (*PAUSES, None):
         try:
-            request = Request(str(file.url), headers={"User-Agent": "regard"})
+            request = Request(url, headers={"User-Agent": "regard"})
             with urlopen(request, timeout=TIMEOUT) as answer:
-                content = _unzipped(answer.read())
-            break
+                return decode(answer.read())
         except (OSError, HTTPException, EOFError, zlib.error) as error:
             lasting = isinstance(error, HTTPError) and error.code not in RETRYABLE_STATUSES
             if lasting or pause is None:
                 raise CorpusError(
-                    f"{file.url}: cannot be fetched: {_reason(error)}; try again, or put the file "
-                    f"at {cached} by other means, or at {file.path} in a folder that $REGARD_DATA "
-                    "names"
+                    f"{url}: cannot be fetched: {_reason(error)}; try again, or put the file at "
+                    f"{cached} by other means, or at {path} in a folder that $REGARD_DATA names"
                 ) from error
             time.sleep(pause)
+    raise AssertionError("the last attempt has no pause")
+
+
+def _check_fetched(url: str, content: bytes, sha256: str, what: str) -> None:
+    """An error if what was fetched is something else."""
     found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+    if found != sha256:
         raise CorpusError(
-            f"{file.url}: not the file that was expected: the sha256 of its contents, unzipped, "
-            f"should be {file.sha256} and is {found}; it was not kept"
+            f"{url}: not the file that was expected: the sha256 of {what} should be {sha256} and "
+            f"is {found}; it was not kept"
         )
-    return content
 
 
 def _reason(error: Exception) -> str:

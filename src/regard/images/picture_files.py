@@ -48,6 +48,17 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
     return decode_picture(content, str(file))
 
 
+def read_size(path: Path) -> tuple[int, int] | None:
+    """Width and height, as the header of a file has them; None if it has none to be read."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with Image.open(path, formats=FORMATS) as image:
+                return image.size
+        except Exception:  # what is wrong is told when the picture is read
+            return None
+
+
 def decode_picture(content: bytes, name: str) -> Picture:
     """The picture that the bytes of a file spell; errors call it `name`."""
     if not content:

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
-from regard.atomic_io import write_atomic
 from regard.batching.caption_batches import (
     CaptionBuckets,
     CaptionTokens,
@@ -27,8 +26,6 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.metrics import METRICS
 from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
-from regard.json_files import dump_json, parse_json
-from regard.manifest import check_file
 from regard.models.contracts import AnyCaptionModel
 from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
@@ -41,6 +38,7 @@ from regard.tasks.picture_features import (
     load_features,
     prepare_features,
 )
+from regard.tasks.split_files import SplitFiles
 from regard.text.build import load_tokenizer, train_tokenizer
 from regard.text.caption_words import caption_words
 from regard.text.settings import TokenizerSettings
@@ -129,6 +127,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
 
     def __init__(self, recipe: CaptionRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
+        self.splits = SplitFiles(folder)
         self._corpus: CaptionCorpus | None = None
         self._stores: dict[SplitName, ArrayStore] = {}
         self._note: Notify = lambda message: None
@@ -143,11 +142,8 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             for message in self._corpus.read_report.messages():
                 note(message)
             for split, pictures in self._corpus.splits.items():
-                rows = (
-                    dump_json({"picture": one.name, "captions": one.captions}) for one in pictures
-                )
-                content = "".join(f"{row}\n" for row in rows)
-                write_atomic(self._split_file(split), content.encode())
+                rows = ({"picture": one.name, "captions": one.captions} for one in pictures)
+                self.splits.write(split, rows)
             texts = (" ".join(words) for words in self._training_words())
             train_tokenizer(texts, self.recipe.text).save(self.folder, TOKENIZER)
         self.load()
@@ -176,15 +172,8 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
 
     def captions(self, split: SplitName) -> list[CaptionedName]:
         """The pictures of a split with their captions, as they were read."""
-        path = self._split_file(split)
-        check_file(path)
-        try:
-            rows = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            return [CaptionedName(row["picture"], tuple(row["captions"])) for row in rows]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise RunError(
-                f"{path}: gone, or no longer as it was written; train again in another folder"
-            ) from None
+        rows = self.splits.read(split, "picture", "captions")
+        return [CaptionedName(picture, tuple(captions)) for picture, captions in rows]
 
     def store(self, split: SplitName) -> ArrayStore:
         """The features of a split's pictures, computed unless they are in the cache."""
@@ -218,10 +207,10 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         return CaptionTokens(self.tokenizer.encode(texts), np.array(numbers))
 
     def held_out(self) -> SplitName:
-        return "test" if self._split_file("test").exists() else "valid"
+        return "test" if self.splits.exists("test") else "valid"
 
     def summary(self) -> dict[str, str]:
-        splits = [split for split in SPLITS if self._split_file(split).exists()]
+        splits = [split for split in SPLITS if self.splits.exists(split)]
         counts = {split: [len(row.captions) for row in self.captions(split)] for split in splits}
         tokens = [id for ids in self.tokens("valid").captions for id in ids]
         unknown = tokens.count(UNK) / max(1, len(tokens))
@@ -238,9 +227,6 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         encoder = self.recipe.model.encoder
         rows, columns, width = encoder.picture_shape()
         return f"{encoder.kind}: {rows} × {columns} × {width}"
-
-    def _split_file(self, split: SplitName) -> Path:
-        return self.folder / "data" / f"{split}.jsonl"
 
     def _pictures(self, split: SplitName) -> Sequence[CaptionedPicture]:
         """The pictures that the run has read, in whichever split the corpus has them now."""

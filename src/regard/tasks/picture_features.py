@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from regard.atomic_io import read_limited, write_atomic
 from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
-from regard.corpora.captions.corpus import CaptionedPicture
 from regard.corpora.download import data_folder
 from regard.errors import SettingsError
 from regard.exchange.pretrained_cnn import MAX_BYTES, PretrainedCnn, load_efficientnet
@@ -36,6 +35,18 @@ DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data f
 CPU = torch.device("cpu")
 
 Progress = Callable[[int], None]
+
+
+class CorpusPicture(Protocol):
+    """A picture of a corpus, read when it is needed."""
+
+    @property
+    def mark(self) -> str:
+        """Changes when the picture does."""
+        ...
+
+    @property
+    def read(self) -> Callable[[], Picture]: ...
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,7 @@ def stack_pixels(pictures: Sequence[Picture], size: int) -> Tensor:
 
 def prepare_features(
     features: PictureFeatures,
-    pictures: Sequence[CaptionedPicture],
+    pictures: Sequence[CorpusPicture],
     cache: Path,
     progress: Progress = lambda done: None,
 ) -> ArrayStore:

@@ -1,0 +1,204 @@
+"""Pictures with labels: corpora known by name, and folders of one's own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple, Self, get_args
+
+from pydantic import Field, model_validator
+
+from regard.corpora.classification.labels import hold_out
+from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES, PictureArrays
+from regard.corpora.corpus import ReadReport, SplitName
+from regard.errors import CorpusError, PictureError
+from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
+from regard.settings import Settings
+
+PictureCorpusName = Literal["mnist", "cifar10"]
+VALID_SHARE = 0.1  # of the training pictures, of folders of one's own
+KNOWN_VALID_SHARE = 0.02  # of a corpus by name: 1,000 of 50,000 tell percents apart
+
+
+class LabelledPicture(NamedTuple):
+    """A picture, read when it is needed, and its class."""
+
+    name: str
+    label: str
+    mark: str  # changes when the picture does
+    read: Callable[[], Picture]
+
+
+class LabelledPictureSettings(Settings):
+    """Pictures with labels: a corpus that is known by `name`, or folders of one's own.
+
+    A folder holds a folder for each class, which has the label's name and holds its pictures, also
+    in folders below. Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF, of any size.
+    """
+
+    name: PictureCorpusName | None = None
+    """A corpus that is known here: looked for in pictures/ in the folder that $REGARD_DATA names,
+    or fetched."""
+    train: str | None = None
+    """A folder of one's own to train on."""
+    valid: str | None = None
+    """A folder to validate with; without it, `valid_share` of the training pictures is held out."""
+    test: str | None = None
+    """A folder to test with; without it, `test_share` is held out."""
+    valid_share: float | None = Field(default=None, gt=0, lt=1)
+    """Share of the training pictures that is for validation, alike of all labels; left out, 0.1,
+    and of a corpus by name 0.02."""
+    test_share: float | None = Field(default=None, ge=0, lt=1)
+    """Share that is for testing; left out, 0: no test."""
+    skip_bad: bool = False
+    """Skip and count pictures that cannot be read, instead of ending at the first."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.name is None) == (self.train is None):
+            raise ValueError(
+                "give either train, a folder of your own, or name, one of "
+                f"{', '.join(get_args(PictureCorpusName))}"
+            )
+        own = ("valid", "test", "test_share", "skip_bad")
+        if self.name is not None and (unused := [one for one in own if getattr(self, one)]):
+            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
+        for split in ("valid", "test"):
+            if getattr(self, split) and getattr(self, f"{split}_share") is not None:
+                raise ValueError(f"{split}_share would have no effect beside {split}")
+        if sum(self.shares.values()) >= 1:
+            raise ValueError("valid_share and test_share leave nothing to train on")
+        return self
+
+    @property
+    def corpus_label(self) -> str:
+        """What messages call the corpus."""
+        return self.name or self.train or ""
+
+    @property
+    def shares(self) -> dict[SplitName, float]:
+        """Which shares of the training pictures are held out."""
+        default = VALID_SHARE if self.name is None else KNOWN_VALID_SHARE
+        valid = 0.0 if self.valid else self.valid_share or default
+        return {"valid": valid, "test": 0.0 if self.test else self.test_share or 0.0}
+
+
+PictureSplits = dict[SplitName, list[LabelledPicture]]
+
+
+def read_labelled_pictures(
+    settings: LabelledPictureSettings, report: ReadReport, *, check_pictures: bool = False
+) -> PictureSplits:
+    """The pictures of each split: always `train` and `valid`, `test` where there is one.
+
+    If `check_pictures` asks for it, `report` notes unlike sizes, and counts pictures that cannot be
+    read with `skip_bad`, which reads them all; otherwise such are among the others.
+    """
+    splits: PictureSplits = {}
+    if settings.name is not None:
+        for split, arrays in PICTURE_ARCHIVES[settings.name].read().items():
+            splits[split] = _from_arrays(f"{settings.name} {split}", arrays)
+        return _held_out(splits, settings)
+    folders: Mapping[SplitName, str | None] = {
+        "train": settings.train,
+        "valid": settings.valid,
+        "test": settings.test,
+    }
+    for split, folder in folders.items():
+        if folder is not None:
+            splits[split] = read_class_folders(Path(folder), report)
+            if check_pictures:
+                _note_sizes(Path(folder), splits[split], report)
+            if check_pictures and settings.skip_bad:
+                splits[split] = [one for one in splits[split] if _is_readable(one, folder, report)]
+    return _held_out(splits, settings)
+
+
+def _from_arrays(name: str, arrays: PictureArrays) -> list[LabelledPicture]:
+    return [
+        LabelledPicture(str(number), label, f"{name} {number}", partial(arrays.picture, number))
+        for number, label in enumerate(arrays.labels)
+    ]
+
+
+def read_class_folders(folder: Path, report: ReadReport) -> list[LabelledPicture]:
+    """The pictures in the folders of a `folder`, each of which is a class, sorted by name."""
+    try:
+        inside = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
+    except OSError as error:
+        raise CorpusError(
+            f"{folder}: no folder of pictures: {error.strerror or error} (looked in {Path.cwd()})"
+        ) from None
+    classes = [one for one in inside if one.is_dir()]
+    beside = sum(_is_picture(one) for one in inside)
+    if not classes:
+        raise CorpusError(
+            f"{folder}: has no folders inside, which would be the classes; put the pictures of "
+            f"each class into a folder with its name, such as {folder / 'cat'}"
+        )
+    if beside:
+        report.add_note(str(folder), f"{beside:,} pictures lie beside the classes and are left out")
+    found = []
+    for one in classes:
+        files = sorted(file for file in one.rglob("*") if _is_picture(file))
+        if not files:
+            raise CorpusError(
+                f"{one}: a class without pictures: no name in it ends in {', '.join(ENDINGS)}; "
+                "add some, or remove the folder"
+            )
+        found += [_labelled(folder, file, one.name) for file in files]
+    return found
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in ENDINGS and file.is_file()
+
+
+def _labelled(folder: Path, file: Path, label: str) -> LabelledPicture:
+    stat, name = file.stat(), file.relative_to(folder).as_posix()
+    mark = f"{name} {stat.st_size} {stat.st_mtime_ns}"
+    return LabelledPicture(name, label, mark, partial(read_picture, file))
+
+
+def _note_sizes(folder: Path, pictures: Sequence[LabelledPicture], report: ReadReport) -> None:
+    """A note if pictures differ in size."""
+    sizes = {size for one in pictures if (size := read_size(folder / one.name)) is not None}
+    if len(sizes) > 1:
+        low, high = (f"{one[0]} × {one[1]}" for one in (min(sizes), max(sizes)))
+        report.add_note(
+            str(folder),
+            f"pictures of {len(sizes):,} unlike sizes, from {low} to {high} pixels: the square in "
+            "the middle of each is scaled to one size",
+        )
+
+
+def _is_readable(picture: LabelledPicture, folder: str, report: ReadReport) -> bool:
+    try:
+        picture.read()
+    except PictureError as error:
+        report.skip(folder, "pictures that cannot be read", str(error))
+        return False
+    return True
+
+
+def _held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:
+    """The splits, with those that are missing cut from the training pictures."""
+    total = len(splits["train"])
+    for seed, (split, share) in enumerate(settings.shares.items(), 1):
+        if not share:
+            continue
+        train = splits["train"]
+        chosen = _choose(train, round(share * total), seed)
+        if not any(chosen):
+            raise CorpusError(
+                f"{settings.corpus_label}: {total:,} pictures are too few to hold out {share:.0%} "
+                f"for {split}: give a folder of its own, or more pictures"
+            )
+        splits[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
+        splits["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
+    return splits
+
+
+def _choose(pictures: Sequence[LabelledPicture], count: int, seed: int) -> list[bool]:
+    labels, names = [one.label for one in pictures], [one.name for one in pictures]
+    chosen: list[bool] = hold_out(labels, names, count, seed).tolist()
+    return chosen

@@ -1,0 +1,204 @@
+"""The task of sorting pictures into classes."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from regard.batching.example_batches import Rows
+from regard.corpora.array_store import Array
+from regard.corpora.classification.labelled_pictures import (
+    LabelledPicture,
+    LabelledPictureSettings,
+    PictureSplits,
+    read_labelled_pictures,
+)
+from regard.corpora.classification.labels import label_set
+from regard.corpora.corpus import ReadReport
+from regard.corpora.download import cache_folder
+from regard.errors import RunError, SettingsError
+from regard.evaluation.classification import LabelIds
+from regard.images.augmentation import AugmentationSettings, augment, mix
+from regard.models.contracts import AnyModel, PicturePredictor
+from regard.models.vision.classifiers import PictureClassifierSettings, build_picture_classifier
+from regard.models.vision.vit import VitSettings
+from regard.tasks.classification import (
+    SPLITS,
+    ClassificationRecipe,
+    ClassificationTask,
+    ClassificationTrainingSettings,
+    InputsOf,
+)
+from regard.tasks.contracts import Notify, SplitName
+from regard.tasks.corpus_files import file_names, skips_bad
+from regard.tasks.picture_features import PixelFeatures, prepare_features
+from regard.tasks.split_files import SplitFiles
+from regard.training.loss import Loss, soft_label_loss
+from regard.training.step import LossFn
+from regard.types import AnyBatch, Pixels
+
+NOTE_EVERY = 10_000  # pictures, while they are read
+MAX_BYTES_IN_MEMORY = 2 << 30  # of the pixels of a split; those of a larger one are read from disk
+
+
+class PictureTrainingSettings(ClassificationTrainingSettings):
+    """How a classifier of pictures is trained."""
+
+    augmentation: AugmentationSettings = AugmentationSettings()
+    """How training pictures are changed at random, on the device."""
+
+
+class PictureClassificationRecipe(ClassificationRecipe):
+    """One run of a classifier of pictures: what it learns from, what it is, and how it learns."""
+
+    task: Literal["picture-classification"]
+    """What is learned: what is to be seen on a picture, out of some classes."""
+    corpus: LabelledPictureSettings
+    """What is learned from."""
+    model: PictureClassifierSettings = VitSettings()
+    """What learns: `family` says which model."""
+    training: PictureTrainingSettings = PictureTrainingSettings()
+    """How it learns."""
+
+    @classmethod
+    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+        """Folders of classes; some of their pictures are held out as `own` says."""
+        named = file_names(files, skip_bad=True, many=False)
+        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
+        kept = {key: own[key] for key in cut if key in own}
+        folders = {split: name for split, [name] in named.items()}
+        return {**kept, **folders, **({"skip_bad": True} if skips_bad(files) else {})}
+
+
+class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
+    """Names and labels are kept in the run, pixels in the cache."""
+
+    recipe_class = PictureClassificationRecipe
+
+    def __init__(self, recipe: PictureClassificationRecipe, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self.features, self.splits = PixelFeatures(recipe.model.picture_size), SplitFiles(folder)
+        self._corpus: PictureSplits | None = None
+        self._pixels: dict[SplitName, ReadPixels] = {}
+        self._note: Notify = lambda message: None
+
+    # -- data -----------------------------------------------------------------------------------
+
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        self._note = note
+        if not resumed:
+            report, corpus = ReadReport(), self.recipe.corpus
+            self._corpus = read_labelled_pictures(corpus, report, check_pictures=True)
+            for message in report.messages():
+                note(message)
+            labels = {split: [one.label for one in some] for split, some in self._corpus.items()}
+            self.save_labels(label_set(labels, corpus.corpus_label, note))
+            for split, pictures in self._corpus.items():
+                rows = ({"picture": one.name, "label": one.label} for one in pictures)
+                self.splits.write(split, rows)
+        self.load()
+        for split in ("train", "valid"):
+            self.pixels(split)
+
+    def has_split(self, split: SplitName) -> bool:
+        return self.splits.exists(split)
+
+    def label_ids(self, split: SplitName) -> LabelIds:
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        rows = self.splits.read(split, "label")
+        return np.array([numbers[label] for (label,) in rows], np.int64)
+
+    def pixels(self, split: SplitName) -> "ReadPixels":
+        """The pixels of a split's pictures, computed unless they are in the cache."""
+        if split not in self._pixels:
+            pictures = self._pictures(split)
+            total = len(pictures)
+
+            def progress(done: int) -> None:
+                if done % NOTE_EVERY == 0 and done < total:
+                    self._note(f"{split}: {done:,} of {total:,} pictures read")
+
+            store = prepare_features(self.features, pictures, cache_folder(), progress)
+            small = len(store) * math.prod(store.row_shape) <= MAX_BYTES_IN_MEMORY
+            self._pixels[split] = store.read_all().__getitem__ if small else store.rows
+        return self._pixels[split]
+
+    def inputs_of(self, split: SplitName) -> InputsOf:
+        pixels, features = self.pixels(split), self.features
+
+        def inputs(rows: Rows) -> Pixels:
+            return features.to_inputs(pixels(rows))
+
+        return inputs
+
+    def _pictures(self, split: SplitName) -> list[LabelledPicture]:
+        """The pictures that the run has read, in whichever split the corpus has them now."""
+        if self._corpus is None:
+            self._corpus = read_labelled_pictures(self.recipe.corpus, ReadReport())
+        known = {(one.name, one.label): one for some in self._others(split) for one in some}
+        rows = self.splits.read(split, "picture", "label")
+        if missing := [row for row in rows if row not in known]:
+            raise RunError(
+                f"{self.folder}: {self.recipe.corpus.corpus_label} has no longer all of its "
+                f"{split} pictures: {missing[0][0]} is gone; restore it, or train again in another "
+                "folder"
+            )
+        return [known[row] for row in rows]
+
+    def _others(self, split: SplitName) -> list[list[LabelledPicture]]:
+        """The pictures of all splits, those of `split` last."""
+        splits = self._corpus or {}
+        return [some for name, some in splits.items() if name != split] + [splits.get(split, [])]
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def new_model(self) -> PicturePredictor:
+        return build_picture_classifier(self.recipe.model, len(self.labels))
+
+    def loss(self) -> LossFn:
+        settings = self.recipe.training
+        return partial(
+            augmented_loss,
+            classes=len(self.labels),
+            augmentation=settings.augmentation,
+            smoothing=settings.label_smoothing,
+        )
+
+    def summary(self) -> dict[str, str]:
+        model = self.recipe.model
+        size = f"{model.picture_size} × {model.picture_size} pixels"
+        return {**super().summary(), "pictures": f"{size}, patches of {model.patch} × {model.patch}"}
+
+    def check_same_examples(self, other: Self, split: SplitName) -> None:
+        ours, theirs = (
+            (one.labels, one.splits.read(split, "picture", "label")) for one in (self, other)
+        )
+        if ours != theirs:
+            raise SettingsError(f"--against: {other.folder} has other {split} pictures or labels")
+
+
+ReadPixels = Callable[[Rows], Array]  # numbers of pictures (B,) -> (B, 3, size, size)
+
+
+def augmented_loss(
+    model: AnyModel,
+    batch: AnyBatch,
+    *,
+    classes: int,
+    augmentation: AugmentationSettings,
+    smoothing: float,
+) -> Loss:
+    """The loss of pictures that are changed, and perhaps mixed, at random."""
+    kind = batch.labels.device.type
+    with torch.no_grad(), torch.autocast(kind, enabled=False):  # half a byte would be lost
+        pixels = augment(batch.inputs.values, augmentation)
+        labels = F.one_hot(batch.labels, classes).float()  # (B, V)
+        if augmentation.mixes:
+            pixels, labels = mix(pixels, labels, augmentation)
+    return soft_label_loss(model, replace(batch, inputs=Pixels(pixels), labels=labels), smoothing)
