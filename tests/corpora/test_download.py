@@ -1,6 +1,8 @@
 import gzip
 import hashlib
+import io
 import socket
+import tarfile
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -9,13 +11,26 @@ from threading import Thread
 import pytest
 
 from regard.corpora import download
-from regard.corpora.download import KnownFile, cache_folder, data_folder, get_file
+from regard.corpora.download import KnownFile, cache_folder, data_folder, get_file, unzipped
 from regard.errors import CorpusError, StorageError
 
 TEXT = b"Ein Mann.\nEine Frau.\n"
 SHA = hashlib.sha256(TEXT).hexdigest()
 ZIPPED = gzip.compress(TEXT, 1)
 PATH = "corpus/train.de.gz"
+
+
+def tar_of(name, content):
+    """A tar archive of one file, compressed."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+ARCHIVE = tar_of("inside/train.de", TEXT)
 
 
 class Site(BaseHTTPRequestHandler):
@@ -31,6 +46,7 @@ class Site(BaseHTTPRequestHandler):
             "/other": (200, b"another text\n", 13),
             "/short": (200, ZIPPED[:-9], len(ZIPPED)),
             "/damaged": (200, ZIPPED[:-9], len(ZIPPED) - 9),
+            "/archive": (200, ARCHIVE, len(ARCHIVE)),
             "/busy": (503, b"", 0),
             "/mends": (200, TEXT, len(TEXT)) if self.asked["/mends"] > 1 else (503, b"", 0),
         }.get(self.path, (404, b"", 0))
@@ -137,6 +153,21 @@ def test_what_may_pass_is_tried_three_times(site, folders, page, reason):
         get_file(KnownFile(PATH, SHA, f"{site}/{page}"))
     assert Site.asked[f"/{page}"] == 3
     assert not cached.exists()
+
+
+def test_an_archive_is_fetched_once_and_its_files_are_kept(site, folders):
+    digest = hashlib.sha256(ARCHIVE).hexdigest()
+    file = KnownFile(PATH, SHA, archive="corpus/all.tar.gz", member="inside/train.de",
+                     archive_url=f"{site}/archive", archive_sha256=digest)  # fmt: skip
+    assert unzipped(get_file(file)) == TEXT
+    (folders / "cache" / PATH).unlink()
+    assert unzipped(get_file(file)) == TEXT
+    assert Site.asked["/archive"] == 1
+    (folders / "cache" / "corpus" / "all.tar.gz").unlink()
+    (folders / "cache" / PATH).unlink()
+    with pytest.raises(CorpusError, match=rf"/archive: not .* should be {SHA} .* not kept"):
+        get_file(file._replace(archive_sha256=SHA))
+    assert not (folders / "cache" / "corpus" / "all.tar.gz").exists()
 
 
 def test_a_second_attempt_may_succeed(site):

@@ -150,5 +150,5 @@ def _draw_shares(alpha: float, x: Tensor) -> Tensor:
     if alpha == 0:
         return torch.ones(len(x), device=x.device)
     shape = torch.full((len(x), 2), alpha, device=x.device)
-    drawn = torch.distributions.Dirichlet(shape, validate_args=False).sample()  # type: ignore[no-untyped-call]
+    drawn = torch.distributions.Dirichlet(shape, validate_args=False).sample()
     return drawn[:, 0]

@@ -9,8 +9,8 @@ from regard.tasks.captions import CaptionTask
 from regard.tasks.contracts import AnyTask, TaskRecipe
 from regard.tasks.forecast import Forecast
 from regard.tasks.language_modelling import LanguageModelling
-from regard.tasks.picture_classification import PictureClassification
 from regard.tasks.masked_language import MaskedLanguageModelling
+from regard.tasks.picture_classification import PictureClassification
 from regard.tasks.text_classification import TextClassification
 
 TASKS: dict[str, type[AnyTask]] = {

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from regard.batching.example_batches import Rows
 from regard.corpora.array_store import Array
@@ -29,7 +28,6 @@ from regard.models.contracts import AnyModel, PicturePredictor
 from regard.models.vision.classifiers import PictureClassifierSettings, build_picture_classifier
 from regard.models.vision.vit import VitSettings
 from regard.tasks.classification import (
-    SPLITS,
     ClassificationRecipe,
     ClassificationTask,
     ClassificationTrainingSettings,
@@ -173,7 +171,10 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
     def summary(self) -> dict[str, str]:
         model = self.recipe.model
         size = f"{model.picture_size} × {model.picture_size} pixels"
-        return {**super().summary(), "pictures": f"{size}, patches of {model.patch} × {model.patch}"}
+        return {
+            **super().summary(),
+            "pictures": f"{size}, patches of {model.patch} × {model.patch}",
+        }
 
     def check_same_examples(self, other: Self, split: SplitName) -> None:
         ours, theirs = (
@@ -198,7 +199,8 @@ def augmented_loss(
     kind = batch.labels.device.type
     with torch.no_grad(), torch.autocast(kind, enabled=False):  # half a byte would be lost
         pixels = augment(batch.inputs.values, augmentation)
-        labels = F.one_hot(batch.labels, classes).float()  # (B, V)
+        every = torch.arange(classes, device=batch.labels.device)
+        labels = (batch.labels[:, None] == every).float()  # (B, V)
         if augmentation.mixes:
             pixels, labels = mix(pixels, labels, augmentation)
     return soft_label_loss(model, replace(batch, inputs=Pixels(pixels), labels=labels), smoothing)

@@ -27,8 +27,6 @@ PICTURE_CLASSIFIERS: dict[str, PictureClassifierFamily] = {
 """Every family, in the order of their years."""
 
 
-def build_picture_classifier(
-    settings: PictureClassifierSettings, classes: int
-) -> PicturePredictor:
+def build_picture_classifier(settings: PictureClassifierSettings, classes: int) -> PicturePredictor:
     """A new model, its weights drawn from torch's generator."""
     return PICTURE_CLASSIFIERS[settings.family].construct(settings, classes)

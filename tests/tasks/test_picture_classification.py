@@ -1,0 +1,161 @@
+import json
+import shutil
+from functools import partial
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from forecasts import Quiet
+from picture_runs import (
+    SWIN,
+    picture_folders,
+    picture_recipe,
+    save_shape,
+    train_picture_classifier,
+)
+from regard.errors import CorpusError, PictureError, RunError, SettingsError
+from regard.images.augmentation import AugmentationSettings
+from regard.models.vision.vit import Vit, VitSettings
+from regard.recipes.run_folder import RunFolder
+from regard.recipes.task_run import load_task_run, train_task
+from regard.tasks.picture_classification import PictureClassification, augmented_loss
+from regard.training.loss import batch_loss
+from regard.types import Batch, Pixels
+
+CPU = torch.device("cpu")
+TASK = "picture-classification"
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return picture_folders(tmp_path / "pictures")
+
+
+@pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])
+def test_it_trains_and_is_evaluated(tmp_path, folder, overrides):
+    run = train_picture_classifier(tmp_path / "run", folder, *overrides)
+    loaded = load_task_run(run, TASK, device=CPU)
+    assert loaded.task.labels == ("blue", "green", "red")
+    assert {split: len(loaded.task.label_ids(split)) for split in ("train", "valid", "test")} == {
+        "train": 18, "valid": 6, "test": 6,
+    }  # fmt: skip
+    scores = json.loads((run / "scores.json").read_text())
+    assert scores["split"] == "test"
+    assert 0 <= scores["accuracy"] <= 100
+
+
+def test_it_learns_colours(tmp_path, folder):
+    settings = ("training.steps=60", "training.augmentation={flip: true}")
+    run = train_picture_classifier(tmp_path / "run", folder, *settings)
+    assert json.loads((run / "scores.json").read_text())["accuracy"] == 100
+
+
+@pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, folder, overrides):
+    recipe = picture_recipe(folder, *overrides)
+    train = partial(train_task, recipe, device=CPU, reporter=Quiet())
+    train(RunFolder(tmp_path / "whole"), stop_requested=lambda: False)
+    steps = iter(range(100))
+    train(RunFolder(tmp_path / "parts"), stop_requested=lambda: next(steps) == 6)
+    train(RunFolder(tmp_path / "parts"), stop_requested=lambda: False)
+    whole, parts = (
+        load_file(tmp_path / name / "weights" / "last.safetensors") for name in ("whole", "parts")
+    )
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_without_changes_the_loss_is_that_of_all_classifiers():
+    torch.manual_seed(0)
+    model = Vit(VitSettings(picture_size=8, width=8, heads=2, layers=1), 3)
+    pixels = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8)
+    batch = Batch(Pixels(pixels), None, None, torch.tensor([0, 2, 1, 1, 0]))
+    plain = AugmentationSettings()
+    found = augmented_loss(model, batch, classes=3, augmentation=plain, smoothing=0.1)
+    wanted = batch_loss(model, batch, 0.1)
+    torch.testing.assert_close((found.loss, found.nll), (wanted.loss, wanted.nll))
+
+
+def prepare(folder, path, *overrides):
+    recipe, notes = picture_recipe(folder, *overrides), []
+    task = PictureClassification(recipe, path)
+    task.prepare(notes.append, resumed=False)
+    return notes
+
+
+def test_an_empty_class_is_an_error(tmp_path, folder):
+    (folder / "yellow").mkdir()
+    (folder / "yellow" / "notes.txt").write_text("none yet")
+    with pytest.raises(CorpusError, match=r"yellow: a class without pictures: .* add some, or"):
+        prepare(folder, tmp_path / "run")
+
+
+def test_a_class_with_one_picture_is_said(tmp_path, folder):
+    save_shape(folder / "yellow" / "one.png", "yellow")
+    notes = prepare(folder, tmp_path / "run")
+    assert any("only one training example has each of these labels: 'yellow'" in n for n in notes)
+    assert any("no example of test has these labels: 'yellow'" in note for note in notes)
+
+
+def test_unlike_sizes_and_pictures_outside_of_classes_are_said(tmp_path, folder):
+    Image.new("RGB", (90, 60), (200, 0, 0)).save(folder / "red" / "wide.png")
+    save_shape(folder / "stray.png", "red")
+    notes = prepare(folder, tmp_path / "run")
+    assert any("2 unlike sizes, from 48 × 48 to 90 × 60 pixels: the square" in n for n in notes)
+    assert any("1 pictures lie beside the classes and are left out" in note for note in notes)
+
+
+def test_a_folder_without_classes_is_an_error(tmp_path, folder):
+    with pytest.raises(CorpusError, match=r"red: has no folders inside, which would be the class"):
+        prepare(folder / "red", tmp_path / "run")
+    with pytest.raises(CorpusError, match=r"nowhere: no folder of pictures: No such file"):
+        prepare(folder / "nowhere", tmp_path / "run")
+    shutil.rmtree(folder / "red")
+    shutil.rmtree(folder / "green")
+    with pytest.raises(CorpusError, match=r"examples of two labels or more .* all \d+ have 'blue'"):
+        prepare(folder, tmp_path / "run")
+
+
+def test_a_label_never_seen_in_training_is_an_error(tmp_path, folder):
+    test = picture_folders(tmp_path / "test", 2, ("red", "yellow"))
+    with pytest.raises(CorpusError, match=r"test has labels that no training .* has: 'yellow'"):
+        prepare(folder, tmp_path / "run", f"corpus={{train: {folder}, test: {test}}}")
+
+
+def test_bad_pictures_end_it_or_are_skipped(tmp_path, folder):
+    (folder / "red" / "bad.png").write_bytes(b"no picture")
+    with pytest.raises(PictureError, match=r"bad\.png: not a picture"):
+        prepare(folder, tmp_path / "run")
+    notes = prepare(folder, tmp_path / "run", "corpus.skip_bad=true")
+    assert any("skipped 1 pictures that cannot be read" in note for note in notes)
+
+
+def test_pictures_that_are_gone_are_named(tmp_path, folder, cache):
+    run = train_picture_classifier(tmp_path / "run", folder)
+    shutil.rmtree(folder / "blue")
+    shutil.rmtree(cache)
+    loaded = load_task_run(run, TASK, device=CPU)
+    with pytest.raises(RunError, match=r"no longer all of its test pictures: blue/\d+\.png"):
+        loaded.task.evaluate(loaded.model, "test")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "message"),
+    [
+        ("{}", "give either train, a folder of your own, or name, one of mnist, cifar10"),
+        ("{name: mnist, test: x}", "test would have no effect on mnist"),
+        ("{train: a, valid: b, valid_share: 0.1}", "valid_share would have no effect beside valid"),
+        ("{train: a, valid_share: 0.5, test_share: 0.5}", "leave nothing to train on"),
+    ],
+)
+def test_a_corpus_that_contradicts_itself_is_refused(tmp_path, corpus, message):
+    with pytest.raises(SettingsError, match=message):
+        picture_recipe(tmp_path, f"corpus={corpus}")
