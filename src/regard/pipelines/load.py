@@ -14,6 +14,7 @@ PIPELINES = {
     "chat": "regard.pipelines.chat.chatbot",
     "forecast": "regard.pipelines.forecaster",
     "language-model": "regard.pipelines.completer",
+    "masked-language-model": "regard.pipelines.filler",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""

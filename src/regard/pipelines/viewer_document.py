@@ -93,8 +93,9 @@ class ViewerDocument(TypedDict):
 
     version: int
     model: str
-    kind: Literal["translation", "text"]
-    """Whether a sentence was translated, or a text was read and perhaps continued."""
+    kind: Literal["translation", "text", "masked"]
+    """Whether a sentence was translated, or a text was read and perhaps continued, or the masked
+    places of a text were filled."""
     source: ViewerSentence
     target: ViewerSentence
     given: list[str]

@@ -86,7 +86,7 @@ def command(
         None,
         help="What to translate and look into; none with --heads, --distances, --positions. Of a "
         "forecaster: the numbers of a series, or a table; of a captioner: a picture; of a language "
-        "model: a text.",
+        "model: a text; of a masked one: a text, with [MASK] or without, or two for a pair.",
     ),
     heads: bool = flag(
         "--heads",
@@ -190,6 +190,7 @@ def command(
         regard look runs/fibonacci-attention 1 1 2 3 5 8 --png weights.png
         regard look runs/flickr8k photo.jpg --png words.png --html look.html
         regard look runs/shakespeare "ROMEO: I will" --max-tokens 20 --html look.html
+        regard look runs/bert "It is [MASK]." "I know." --all
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")

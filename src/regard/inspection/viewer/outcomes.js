@@ -68,11 +68,15 @@ export class Candidates {
 const ENTRIES = {
   translation: ({ text, score }, best) =>
     make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
-  text: ({ text, score }) => {
-    const share = make("span", { class: "score" }, `${(100 * score).toFixed(1)}\u00a0%`);
-    return make("li", {}, make("bdi", { class: "marked" }, legible(text)), share);
-  },
+  text: tokenEntry,
+  masked: tokenEntry,
 };
+
+/** A likely token with its probability. */
+function tokenEntry({ text, score }) {
+  const share = make("span", { class: "score" }, `${(100 * score).toFixed(1)}\u00a0%`);
+  return make("li", {}, make("bdi", { class: "marked" }, legible(text)), share);
+}
 
 /** A change as people read it. */
 export function changeName(change, { source, target }) {

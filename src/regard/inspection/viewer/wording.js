@@ -50,7 +50,25 @@ const TEXT = {
   },
 };
 
-const WORDINGS = { translation: TRANSLATION, text: TEXT };
+const MASKED = {
+  answer: "text",
+  other: "a masked place is filled otherwise",
+  footer: "What fills the masked places without a head was computed when the file was written.",
+  fresh: "New: the unchanged text does not have it here.",
+  parts: {
+    encoder: {
+      label: "Encoder",
+      title: "The text looks at itself",
+      lines: { columns: "Text, looked at", rows: "Text, looking" },
+    },
+  },
+  candidates: {
+    title: "What may stand in masked places",
+    hint: "The likeliest tokens of each masked place, with their probabilities.",
+  },
+};
+
+const WORDINGS = { translation: TRANSLATION, text: TEXT, masked: MASKED };
 
 /** @param {Object} look a look document */
 export function wordingOf(look) {

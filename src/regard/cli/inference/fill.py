@@ -1,0 +1,55 @@
+"""`regard fill`: masked places of texts filled by a masked language model."""
+
+from typer import Argument
+
+from regard.cli.display.console import note, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.pipelines.filler import DEFAULT_TOP, load
+from regard.pipelines.filling import Filling
+
+
+def command(
+    model: shared_options.Model,
+    texts: list[str] | None = Argument(
+        None,
+        metavar="[TEXT…]",
+        help="Texts with [MASK] in the place of each token to fill; without any, the lines of the "
+        "standard input. A pair of texts has ||| between them.",
+    ),
+    top: int = option(
+        "The likeliest tokens of each masked place.", default=DEFAULT_TOP, min=1, metavar="N"
+    ),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Each answer is a line: its probability, the token, and the text with it, separated by tabs;
+    where a text has several masked places, the place's number comes first. A blank line ends each
+    text. Places are filled each for itself. With --json, each text is a line.
+
+    Examples:
+
+        regard fill runs/wikitext2-bert "Paris is the [MASK] of France."
+        regard fill runs/wikitext2-bert "The [MASK] was released in [MASK]." --top 3
+        regard fill runs/roberta < lines.txt --json
+    """
+    filler = load(model, device=device, weights=weights)
+    given = texts if texts else list(read_lines(STDIN))
+    for filling in filler.fill(given, top=top):
+        if json:
+            print(to_json(filling.to_json()))
+        else:
+            _print(filling)
+        for message in filling.notes:
+            note(message)
+
+
+def _print(filling: Filling) -> None:
+    for number, mask in enumerate(filling.masks, start=1):
+        place = f"{number}\t" if len(filling.masks) > 1 else ""
+        for token, text in zip(mask.tokens, mask.texts, strict=True):
+            line = text.replace("\n", "↵")
+            print(f"{place}{token.probability:.4f}\t{token.name}\t{line}")
+    print()

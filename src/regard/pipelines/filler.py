@@ -1,0 +1,215 @@
+"""A saved masked language model as a function of a text: what stands in its masked places."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.batching.collate import pad
+from regard.decoding.settings import plan_batches
+from regard.engines.native.attention_capture import AttentionCapture
+from regard.errors import SettingsError
+from regard.inspection.interventions import (
+    Flattened,
+    Silenced,
+    list_head_ablations,
+    require_heads,
+)
+from regard.inspection.recording.attention_map import AttentionMaps, Part
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.models.contracts import MaskedLanguageModel
+from regard.pipelines.filling import FilledMask, Filling
+from regard.pipelines.masked_text import MASK, MaskedText, read_masked_text, token_surface
+from regard.pipelines.text_look import LikelyToken
+from regard.pipelines.viewer_document import HeadAblation
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
+from regard.tasks.masked_language import MaskedLanguageModelling
+from regard.text.preprocess import require_texts
+from regard.text.special_tokens import SPECIAL_PIECES
+from regard.types import AttentionHook, Padded
+
+TASK_NAME = "masked-language-model"
+BATCH_POSITIONS = 1 << 15  # texts that are read together, times their longest
+DEFAULT_TOP = 5  # answers for each masked place
+MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
+DECIMALS = 6
+
+
+def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Filler":
+    """The filler of a run."""
+    run = load_task_run(path, TASK_NAME, device=pick_device(device), weights=weights)
+    return Filler(run.task, run.model)
+
+
+class _Outputs(NamedTuple):
+    """What a model says about a batch of texts."""
+
+    places: list[Tensor]  # of each text, the probabilities (M, V) at its masked places
+    follows: Tensor | None  # (B,) how likely the second text of a pair follows the first
+
+
+class Filler:
+    """A masked language model as a function of texts in which `[MASK]` stands for a token."""
+
+    look_part: ClassVar[Part] = "encoder"
+    look_options: ClassVar[str] = "layer head every pieces kind"
+
+    def __init__(self, task: MaskedLanguageModelling, model: MaskedLanguageModel) -> None:
+        self.task, self.model, self.tokenizer = task, model, task.tokenizer
+
+    def __repr__(self) -> str:
+        return f"<Filler {self.task.folder}>"
+
+    def __call__(self, text: str, *, top: int = DEFAULT_TOP) -> Filling:
+        """What stands in the masked places of one text; see `fill`."""
+        return self.fill([text], top=top)[0]
+
+    def fill(self, texts: Sequence[str], *, top: int = DEFAULT_TOP) -> list[Filling]:
+        """The `top` likeliest tokens of each masked place of texts, in order. A text may be a pair:
+        `A ||| B`.
+        """
+        require_texts("texts", texts)
+        _check_top(top)
+        read = [self._read([text]) for text in texts]
+        for one in read:
+            if not one.places:
+                raise SettingsError(
+                    f"{one.text!r}: there is no {MASK} in it; write {MASK} in the place of a word, "
+                    f'such as "Paris is the {MASK} of France."'
+                )
+        found: dict[int, Filling] = {}
+        for rows in plan_batches([len(one.ids) for one in read], BATCH_POSITIONS, 1):
+            some = [read[row] for row in rows]
+            outputs = self._run(some, None)
+            follows = outputs.follows
+            for number, (row, one) in enumerate(zip(rows, some, strict=True)):
+                next_one = None if follows is None else follows[number]
+                found[row] = self._filling(one, outputs.places[number], next_one, top)
+        return [found[row] for row in range(len(texts))]
+
+    def look(
+        self,
+        texts: str | Sequence[str],
+        *,
+        top: int = DEFAULT_TOP,
+        changes: Sequence[Silenced | Flattened] = (),
+    ) -> Filling:
+        """A text, or the two of a pair, with what each token looked at and what its masked places,
+        if any, are filled with, all under `changes`.
+        """
+        given = [texts] if isinstance(texts, str) else list(texts)
+        if not given:
+            raise SettingsError("give a TEXT to look into, or two for a pair")
+        _check_top(top)
+        read = self._read(given)
+        plain = self._look(read, top, ())
+        if not changes:
+            return plain
+        layers, heads = plain.required_attention().parts["encoder"].weights.shape[:2]
+        require_heads(changes, layers, heads, "encoder")
+        return replace(self._look(read, top, changes), before=plain)
+
+    def _look(self, read: MaskedText, top: int, changes: Sequence[Silenced | Flattened]) -> Filling:
+        recorder = AttentionRecorder()
+        outputs = self._run([read], compose_hooks(*changes, recorder))
+        plain = self._run([read], None).places[0] if changes else None
+        recorded = recorder.weights()
+        weights = torch.stack([recorded[site][0].float() for site in sorted(recorded)])
+        maps = AttentionMaps("encoder", weights, read.axis, read.axis)
+        follows = None if outputs.follows is None else outputs.follows[0]
+        filling = self._filling(read, outputs.places[0], follows, top, plain)
+        capture = AttentionCapture({"encoder": maps})
+        ablate = partial(self._ablate, read, weights.shape[:2])
+        return replace(filling, attention=capture, changes=tuple(changes), ablate=ablate)
+
+    def _ablate(self, read: MaskedText, heads: Sequence[int]) -> list[HeadAblation]:
+        """The text as it is filled without each of the model's `heads` (L, H), and without each
+        layer's; none if there is nothing to fill, or these are too many tokens to read.
+        """
+        ablations = list_head_ablations({"encoder": dict.fromkeys(range(heads[0]), heads[1])})
+        if not read.places or len(ablations) * len(read.ids) > MAX_ABLATED_TOKENS:
+            return []
+        found: list[HeadAblation] = []
+        for one in ablations:
+            [places] = self._run([read], one).places
+            text = self._filled(read, places)
+            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
+        return found
+
+    def _read(self, texts: Sequence[str]) -> MaskedText:
+        limit = self.model.max_length
+        return read_masked_text(texts, self.tokenizer, self.model.mask_id, limit)
+
+    @torch.inference_mode()
+    def _run(self, texts: Sequence[MaskedText], hook: AttentionHook | None) -> _Outputs:
+        """What the model says about some texts, read together."""
+        device = next(self.model.parameters()).device
+        padded, segments = pad([one.ids for one in texts]), pad([one.segments for one in texts])
+        inputs = Padded(padded.ids, padded.mask, None, segments.ids).to(device)
+        states, length = self.model.token_states(inputs, hook=hook), padded.ids.shape[1]
+        places = [
+            row * length + place.position for row, one in enumerate(texts) for place in one.places
+        ]
+        features = self.model.features_at(states, torch.tensor(places, device=device).long())
+        probabilities = self.model.logits(features).double().softmax(-1).cpu()
+        counts = [len(one.places) for one in texts]
+        logits = None
+        if any(one.segments[-1] for one in texts):
+            logits = self.model.next_sentence_logits(states)
+        follows = None if logits is None else logits.double().softmax(-1)[:, 0].cpu()
+        return _Outputs(list(torch.split(probabilities, counts)), follows)
+
+    def _filling(
+        self,
+        read: MaskedText,
+        probabilities: Tensor,
+        follows: Tensor | None,
+        top: int,
+        before: Tensor | None = None,
+    ) -> Filling:
+        """The answers to a text, for the probabilities (M, V) at its places, and those `before` any
+        intervention.
+        """
+        masks = []
+        for number, place in enumerate(read.places):
+            found = self._likeliest(probabilities[number], top)
+            tokens, texts = [], []
+            for token in found:
+                [piece] = self.tokenizer.pieces([token])
+                old = None if before is None else round(float(before[number, token]), DECIMALS)
+                chance = round(float(probabilities[number, token]), DECIMALS)
+                tokens.append(LikelyToken(piece, chance, old))
+                texts.append(place.filled(token_surface(self.tokenizer, token)))
+            masks.append(FilledMask(tuple(tokens), tuple(texts)))
+        is_pair = read.segments[-1] > 0
+        next_one = None if follows is None or not is_pair else round(float(follows), DECIMALS)
+        text = self._filled(read, probabilities)
+        return Filling(read.text, tuple(masks), text, next_one, read.notes)
+
+    def _filled(self, read: MaskedText, probabilities: Tensor) -> str:
+        """A text with the likeliest token in each of its places."""
+        text, added = "", 0
+        for number, place in enumerate(read.places):
+            [token] = self._likeliest(probabilities[number], 1)
+            surface = token_surface(self.tokenizer, token)
+            text += place.before[added:]
+            text += surface if text else surface.removeprefix(" ")
+            added = len(read.text) - len(place.after)
+        return text + read.text[added:]
+
+    def _likeliest(self, probabilities: Tensor, top: int) -> list[int]:
+        """The likeliest tokens of (V,) that are text."""
+        num_special = len(SPECIAL_PIECES)
+        ordinary = probabilities[num_special:]
+        found: list[int] = (ordinary.topk(min(top, len(ordinary))).indices + num_special).tolist()
+        return found
+
+
+def _check_top(top: int) -> None:
+    if top < 1:
+        raise SettingsError(f"top: must be at least 1, got {top}")

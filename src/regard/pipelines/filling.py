@@ -1,0 +1,119 @@
+"""The result of a masked language model: masked places filled, and what tokens looked at."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from regard.engines.native.attention_capture import AttentionCapture
+from regard.inspection.interventions import Flattened, Silenced
+from regard.inspection.plots.figure import notebook_html
+from regard.inspection.viewer.html_page import render_page
+from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.text_look import LikelyToken, TextLook, token_table
+from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
+
+
+class FilledMask(NamedTuple):
+    """The likeliest tokens of a masked place, and the text with each in it."""
+
+    tokens: tuple[LikelyToken, ...]  # the likeliest first
+    texts: tuple[str, ...]  # other masked places are left as they are
+
+    def to_json(self) -> list[dict[str, Any]]:
+        pairs = zip(self.tokens, self.texts, strict=True)
+        return [{"token": one.name, **one._asdict(), "text": text} for one, text in pairs]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Filling(TextLook):
+    """What stands in the masked places of a text, each for itself: places do not know what was put
+    into others.
+
+    A look has the attention as well, which a notebook displays; its text may have no masked place.
+    """
+
+    part = "encoder"
+
+    masked: str  # the text as it was given; the texts of a pair have ||| between them
+    masks: tuple[FilledMask, ...]
+    text: str  # with the likeliest token in each place
+    follows: float | None = None  # of a pair: how likely the second text follows the first
+    notes: tuple[str, ...] = ()
+    attention: AttentionCapture | None = None
+    changes: tuple[Silenced | Flattened, ...] = ()
+    ablate: Callable[[], list[HeadAblation]] = list
+    """The text as it is filled without each head, which a page can show."""
+    before: "Filling | None" = None  # without interventions
+
+    @property
+    def title(self) -> str:
+        """What is shown first."""
+        return "the likeliest tokens in masked places" if self.masks else "the text"
+
+    def answers(self) -> list[RenderableType]:
+        changed, lines = self.before is not None, list[RenderableType]()
+        for number, mask in enumerate(self.masks, start=1):
+            if len(self.masks) > 1:
+                lines.append(Text(f"place {number}", "dim"))
+            lines.append(token_table(mask.tokens, changed=changed))
+        if self.follows is not None:
+            lines.append(Text(f"the second text follows the first: {self.follows:.4f}"))
+        return lines
+
+    def page(self, model: str) -> str:
+        """One offline page of the text, which answers the pointer; every layer and head in it."""
+        ablations = self.ablate() if self.before is None else []
+        document = viewer_document(self._answer(), model=model, without=ablations)
+        several = len(self.masks) > 1
+        tokens = [
+            {"text": f"{number}: {one.name}" if several else one.piece, "score": one.probability}
+            for number, mask in enumerate(self.masks, start=1)
+            for one in mask.tokens
+        ]
+        return render_page({**document, "kind": "masked", "candidates": tokens})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the weights of a look as the viewer has them."""
+        document: dict[str, Any] = {
+            "text": self.masked,
+            "filled": self.text,
+            "masks": [mask.to_json() for mask in self.masks],
+            "notes": list(self.notes),
+        }
+        if self.follows is not None:
+            document["follows"] = self.follows
+        if self.attention is not None:
+            maps = self.attention.attention("encoder", words=False)
+            document["before"] = None if self.before is None else self.before.text
+            document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
+        return document
+
+    def _answer(self) -> Answer:
+        """What the viewer shows: the text, what it is filled with, and the attention."""
+        before = None if self.before is None else self.before._answer()
+        candidates, attention = (Candidate(self.text, 0.0, 0.0),), self.required_attention()
+        masked = self.masked if self.masks else ""
+        return Answer(
+            masked, candidates, self.notes, attention, changes=self.changes, before=before
+        )
+
+    def __repr__(self) -> str:
+        return f"<Filling {self.text!r}>"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        picture = ""
+        if self.attention is not None:
+            picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+        lists = (
+            ", ".join(f"{escape(one.name)} {one.probability:.0%}" for one in mask.tokens)
+            for mask in self.masks
+        )
+        below = "".join(f"<p>{one}</p>" for one in lists)
+        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
