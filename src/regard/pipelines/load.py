@@ -9,12 +9,12 @@ from regard.pipelines.translator import load as load_translator
 from regard.recipes.paths import TRANSLATION, run_task_name
 
 PIPELINES = {
-    "bidirectional-language-model": "regard.pipelines.embedder",
+    "bidirectional-language-model": "regard.pipelines.language.embedder",
     "caption": "regard.pipelines.captioner",
     "chat": "regard.pipelines.chat.chatbot",
     "forecast": "regard.pipelines.forecaster",
-    "language-model": "regard.pipelines.completer",
-    "masked-language-model": "regard.pipelines.filler",
+    "language-model": "regard.pipelines.language.completer",
+    "masked-language-model": "regard.pipelines.language.filler",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""

@@ -10,8 +10,8 @@ from regard.cli.options.shared_options import check_n_best, flag, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
-from regard.pipelines.completer import DEFAULT_MAX_TOKENS, Completer, load
-from regard.pipelines.completion import Completion
+from regard.pipelines.language.completer import DEFAULT_MAX_TOKENS, Completer, load
+from regard.pipelines.language.completion import Completion
 
 
 def command(

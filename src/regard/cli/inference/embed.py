@@ -6,7 +6,7 @@ from regard.cli.display.console import to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.pipelines.embedder import load
+from regard.pipelines.language.embedder import load
 
 
 def command(

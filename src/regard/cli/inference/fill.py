@@ -6,8 +6,8 @@ from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.pipelines.filler import DEFAULT_TOP, load
-from regard.pipelines.filling import Filling
+from regard.pipelines.language.filler import DEFAULT_TOP, load
+from regard.pipelines.language.filling import Filling
 
 
 def command(

@@ -12,8 +12,8 @@ from regard.errors import SettingsError, TextError
 from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.recording.recorder import compose_hooks
 from regard.models.language.bert import Bert
-from regard.pipelines.filler import Filler
-from regard.pipelines.masked_text import read_masked_text, token_surface
+from regard.pipelines.language.filler import Filler
+from regard.pipelines.language.masked_text import read_masked_text, token_surface
 from regard.tasks.masked_language import MaskedLanguageModelling
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings

@@ -14,8 +14,8 @@ from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.recording.recorder import compose_hooks
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.gpt import Gpt, GptSettings
-from regard.pipelines import completer as completer_module
-from regard.pipelines.completer import Completer
+from regard.pipelines.language import completer as completer_module
+from regard.pipelines.language.completer import Completer
 from regard.recipes.recipe_files import make_any_recipe
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer

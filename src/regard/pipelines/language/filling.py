@@ -13,7 +13,7 @@ from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.figure import notebook_html
 from regard.inspection.viewer.html_page import render_page
 from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.text_look import LikelyToken, TextLook, token_table
+from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
 from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
 
 

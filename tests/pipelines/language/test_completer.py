@@ -8,7 +8,7 @@ import torch
 from regard.decoding.settings import DecodingSettings, SamplingSettings
 from regard.errors import SettingsError
 from regard.models.language.gpt import Gpt, GptSettings
-from regard.pipelines.completer import Completer
+from regard.pipelines.language.completer import Completer
 from regard.recipes.recipe_files import make_any_recipe
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer

@@ -22,9 +22,9 @@ from regard.inspection.interventions import (
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import MaskedLanguageModel
-from regard.pipelines.filling import FilledMask, Filling
-from regard.pipelines.masked_text import MASK, MaskedText, read_masked_text, token_surface
-from regard.pipelines.text_look import LikelyToken
+from regard.pipelines.language.filling import FilledMask, Filling
+from regard.pipelines.language.masked_text import MASK, MaskedText, read_masked_text, token_surface
+from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run

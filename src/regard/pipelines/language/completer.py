@@ -26,8 +26,8 @@ from regard.inspection.interventions import (
 from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.completion import Completion, Continuation, with_next
-from regard.pipelines.text_look import LikelyToken
+from regard.pipelines.language.completion import Completion, Continuation, with_next
+from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
