@@ -144,8 +144,12 @@ def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
         one.task.compare(one.model, other.task, other.model, "test")
 
 
-def test_the_command_evaluates(run):
-    result = CliRunner().invoke(command_app("evaluate"), [str(run)])
-    assert result.exit_code == 0, result.output
-    assert "95% interval" in result.output
-    assert "12 of 12 examples right" in result.output
+def test_the_command_evaluates(run, tmp_path):
+    for file in (tmp_path / "confusions.json", tmp_path / "confusions.png"):
+        result = CliRunner().invoke(command_app("evaluate"), [str(run), "--output", str(file)])
+        assert result.exit_code == 0, result.output
+        assert "95% interval" in result.output
+        assert "12 of 12 examples right" in result.output
+        assert file.exists()
+    refused = CliRunner().invoke(command_app("evaluate"), [str(run), "--output", "confusions.txt"])
+    assert "should end in .png, .svg, .pdf or .json" in str(refused.exception)

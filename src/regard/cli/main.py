@@ -28,6 +28,7 @@ COMMANDS = {
     "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
     "complete": "Continue a text with a language model: drawn, or searched; many prompts at once.",
     "fill": "Fill masked places of texts: the likeliest tokens with their probabilities.",
+    "classify": "Sort texts or pictures into classes, with calibrated probabilities.",
     "caption": "Say what is to be seen on pictures: files, folders, or a list of them on stdin.",
     "forecast": "Forecast the numbers that follow a series.",
     "embed": "Print vectors of words in their context, by a language model in both directions.",
@@ -45,7 +46,7 @@ COMMANDS = {
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-INFERENCE = ("translate", "chat", "complete", "fill", "caption", "forecast", "embed")
+INFERENCE = ("translate", "chat", "complete", "fill", "classify", "caption", "forecast", "embed")
 """Commands that use a model, each for its task: they lie in `cli/inference`."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
 """Former commands -> the option of `look` that they have become."""

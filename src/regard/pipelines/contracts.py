@@ -50,10 +50,13 @@ class Look(Protocol):
 class Pipeline(Protocol):
     """A saved run as a function."""
 
-    look_part: ClassVar[Part]
-    """The part whose heads an intervention names that names none."""
     look_options: ClassVar[str]
     """The options of `regard look` that it has beside those of all tasks, separated by spaces."""
+
+    @property
+    def look_part(self) -> Part:
+        """The part whose heads an intervention names that names none."""
+        ...
 
     def look(
         self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = (), **options: Any

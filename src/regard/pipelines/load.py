@@ -15,6 +15,7 @@ PIPELINES = {
     "forecast": "regard.pipelines.forecaster",
     "language-model": "regard.pipelines.language.completer",
     "masked-language-model": "regard.pipelines.language.filler",
+    "text-classification": "regard.pipelines.classification.text_labels",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""

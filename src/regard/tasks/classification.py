@@ -48,6 +48,8 @@ LABELS_FILE = "labels.json"  # in a run's data folder
 CALIBRATION_FILE = "calibration.json"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
+CLASSIFICATION_TASKS = ("text-classification", "picture-classification")
+
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
 
 
@@ -236,6 +238,10 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         ours, theirs = ((one.labels, one.label_ids(split).tolist()) for one in (self, other))
         if ours != theirs:
             raise SettingsError(f"--against: {other.folder} has other {split} examples or labels")
+
+
+AnyClassificationTask = ClassificationTask[Any]
+"""A task of either kind."""
 
 
 @torch.inference_mode()

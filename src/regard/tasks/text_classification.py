@@ -184,6 +184,12 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         ids = [token for part in cut for token in part]
         return EncodedText(ids, len(cut[0]), ids.count(UNK), sum(lengths) - sum(kept))
 
+    @property
+    def texts_per_example(self) -> int:
+        """1, or 2 of pairs."""
+        columns = self.recipe.corpus.text
+        return 1 if columns is None else len(columns)
+
     def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
         """What the model reads; in a batch of pairs, with the segment of each token."""
         padded = pad([one.ids for one in encoded], first=self.recipe.model.text_start)
@@ -200,7 +206,10 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return self._encoded[split]
 
     def inputs_of(self, split: SplitName) -> InputsOf:
-        encoded = self.encoded(split)
+        return self.rows_of(self.encoded(split))
+
+    def rows_of(self, encoded: Sequence[EncodedText]) -> InputsOf:
+        """Rows of some texts -> what the model reads."""
         return lambda rows: self.to_inputs([encoded[row] for row in rows.tolist()])
 
     def lengths(self, split: SplitName) -> NDArray[np.intp]:

@@ -11,12 +11,15 @@ from regard.alignment.dictionary import read_unknown_option
 from regard.atomic_io import write_atomic
 from regard.cli.display import tables
 from regard.cli.display.console import note, out, print_json
+from regard.cli.display.figures import save_figures
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data
 from regard.cli.options.shared_options import flag, option, refuse_options
 from regard.corpora.corpus import Pair
 from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import search_settings
+from regard.errors import SettingsError
+from regard.evaluation.classification import Confusion
 from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import (
@@ -29,6 +32,9 @@ from regard.evaluation.scores import (
     score,
     score_by_length,
 )
+from regard.inspection.plots.confusion import plot_confusion
+from regard.inspection.plots.figure import FORMATS
+from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
 from regard.pipelines.chat.chatbot import load as load_chatbot
 from regard.pipelines.chat.evaluation import ChatScores
@@ -42,9 +48,10 @@ from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.task_run import load_task_run
+from regard.tasks.classification import CLASSIFICATION_TASKS
 
 TRANSLATOR_OPTIONS = "ensemble unknown lowercase by_length engine precision"
-TEXT_OPTIONS = "source reference beam tokenize output"  # that a chatbot has, too
+TEXT_OPTIONS = "source reference beam tokenize"  # that a chatbot has, too
 
 
 def command(
@@ -62,7 +69,9 @@ def command(
     lowercase: bool = flag("--lowercase", "Ignore case."),
     by_length: bool = flag("--by-length", "Also score by the length of the source."),
     output: Path | None = option(
-        "Write the translations, or answers, here as well.", metavar="FILE"
+        "Write the translations, or answers, here as well; of a classifier, its confusion matrix: "
+        "a picture (.png, .svg, .pdf), or .json.",
+        metavar="FILE",
     ),
     weights: shared_options.Weights = "model",
     device: shared_options.Device = "auto",
@@ -77,12 +86,15 @@ def command(
 
     Of a chatbot, the perplexity of people's answers is printed, and how varied its own are, beside
     people's and beside the commonest one. A history has its turns in one line, separated by tabs;
-    one with several answers is repeated on neighbouring lines.
+    one with several answers is repeated on neighbouring lines. Of a classifier, accuracy and macro
+    F1 are printed, and how well its probabilities are calibrated, before and after its temperature
+    was fitted on the validation data.
 
     Examples:
 
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
+        regard evaluate runs/trec6 --output confusions.png
     """
     if (task := run_task_name(Path(model))) != TRANSLATION:
         _evaluate_task(context, task)
@@ -190,6 +202,12 @@ def _evaluate_task(context: Context, task: str) -> None:
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
     given = context.params
+    if task not in CLASSIFICATION_TASKS:
+        refuse_options(context, "output", f"a run of the task {task}")
+    if given["output"] is not None and given["output"].suffix not in (".json", *FORMATS):
+        raise SettingsError(
+            f"--output {given['output']}: its name should end in {', '.join(FORMATS)} or .json"
+        )
     device = pick_device(given["device"])
     run = load_task_run(given["model"], task, device=device, weights=given["weights"])
     split, against = run.task.held_out(), given["against"]
@@ -197,12 +215,23 @@ def _evaluate_task(context: Context, task: str) -> None:
     if against is not None:
         other = load_task_run(against, task, device=device)
         comparisons = run.task.compare(run.model, other.task, other.model, split)
+    if given["output"] is not None and found.confusion is not None:
+        _save_confusion(found.confusion, given["output"])
     if given["json"]:
         compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
         print_json({**found.to_json(), **compared})
     else:
         tables.print_evaluation(found, given["model"])
         _print_comparisons(comparisons, given["model"], against or "")
+
+
+def _save_confusion(confusion: Confusion, file: Path) -> None:
+    """Write how many examples of each class were taken for which, as the file's name says."""
+    if file.suffix == ".json":
+        write_atomic(file, dump_json(confusion.to_json(), indent=1).encode())
+        note(f"wrote {file}")
+    else:
+        save_figures([file], lambda: plot_confusion(confusion))
 
 
 def _print_groups(groups: list[LengthGroup]) -> None:

@@ -70,6 +70,7 @@ const ENTRIES = {
     make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
   text: tokenEntry,
   masked: tokenEntry,
+  class: tokenEntry,
 };
 
 /** A likely token with its probability. */

@@ -68,7 +68,16 @@ const MASKED = {
   },
 };
 
-const WORDINGS = { translation: TRANSLATION, text: TEXT, masked: MASKED };
+const CLASS = {
+  ...TEXT,
+  answer: "class",
+  other: "another class is likeliest",
+  footer: "Which class is likeliest without a head was computed when the file was written.",
+  parts: { ...TEXT.parts, ...MASKED.parts },
+  candidates: { title: "Classes", hint: "The likeliest classes, with their probabilities." },
+};
+
+const WORDINGS = { translation: TRANSLATION, text: TEXT, masked: MASKED, class: CLASS };
 
 /** @param {Object} look a look document */
 export function wordingOf(look) {

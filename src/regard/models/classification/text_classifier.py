@@ -87,6 +87,11 @@ class TextClassifierSettings(Settings):
         return min(self.max_tokens, self.known_encoder.context or self.max_tokens)
 
     @property
+    def attention_part(self) -> Literal["encoder", "decoder"]:
+        """Where the encoder's attention is."""
+        return "decoder" if ENCODERS[self.known_encoder.family].causal else "encoder"
+
+    @property
     def text_start(self) -> int:
         """The token that a text begins with."""
         return ENCODERS[self.known_encoder.family].model.text_start

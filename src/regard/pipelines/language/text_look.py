@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import product
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
@@ -38,7 +38,7 @@ class LikelyToken(NamedTuple):
 class TextLook(ABC):
     """A text with its attention to itself, in the one part that the model has."""
 
-    part: ClassVar[Part]
+    part: Part
     attention: AttentionCapture | None
 
     @abstractmethod

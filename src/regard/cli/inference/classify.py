@@ -1,0 +1,88 @@
+"""`regard classify`: the labels of texts or pictures, with their probabilities."""
+
+from pathlib import Path
+
+from typer import Argument, Exit
+
+from regard.cli.display.console import note, print_error, to_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
+from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.errors import RunError
+from regard.pipelines.classification.label_pipeline import AnyLabelPipeline, Classification
+from regard.pipelines.load import load
+from regard.recipes.run_folder import RunFolder
+from regard.settings import abbreviate
+from regard.tasks.classification import CLASSIFICATION_TASKS
+
+
+def command(
+    model: shared_options.Model,
+    given: list[str] | None = Argument(
+        None,
+        metavar="[TEXT… | PICTURE…]",
+        help="Texts; or pictures: files, and folders of them. Without any, or for -, the lines of "
+        "the standard input: texts, or names of pictures.",
+    ),
+    file: list[str] | None = option(
+        "Lines of a file, also .gz, as of the standard input; may be repeated.", metavar="FILE"
+    ),
+    best: int = option("Print the N likeliest labels.", "--best", "-k", default=1, min=1),
+    weights: shared_options.Weights = "model",
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+) -> None:
+    """Every text gives one line, in order: its likeliest label, a tab and its probability, and so
+    on for the N likeliest ones. Every picture gives the same behind its name, where there are
+    several. Probabilities are calibrated on the run's validation data. Of a folder all pictures are
+    taken, also those in folders below; one that cannot be read gives an empty label and an error on
+    stderr, the others are classified all the same, and the command ends with 1. A pair of texts is
+    written `A ||| B`.
+
+    Examples:
+
+        regard classify runs/trec6 "How far is it from Denver to Aspen ?"
+        regard classify runs/trec6 --best 3 < questions.txt
+        regard classify runs/sst2 --file reviews.txt --json > labels.jsonl
+        regard classify runs/cifar10-vit photo.jpg holidays/
+    """
+    pipeline = _load(model, device, weights)
+    asked = [
+        line
+        for one in [*(given or ([] if file else [STDIN]))]
+        for line in (read_lines(STDIN) if one == STDIN else [one])
+    ]
+    asked += [line for path in file or () for line in read_lines(path)]
+    found = pipeline.find(asked)
+    named = pipeline.names_examples and len(found) > 1
+    failed = 0
+    for answer in pipeline.stream(found):
+        failed += answer.error is not None
+        _print(answer, best, as_json=json, named=named)
+    if failed:
+        raise Exit(1)
+
+
+def _load(model: str, device: str, weights: str) -> AnyLabelPipeline:
+    task = RunFolder(Path(model)).load_any_recipe().task
+    if task not in CLASSIFICATION_TASKS:
+        raise RunError(
+            f"{model}: its task is {task}, which has no labels; `regard --help` lists the commands"
+        )
+    pipeline: AnyLabelPipeline = load(model, device=device, weights=weights)
+    return pipeline
+
+
+def _print(answer: Classification, best: int, *, as_json: bool, named: bool) -> None:
+    if answer.error is not None:
+        print_error(answer.error)
+    for message in answer.notes:
+        note(f"{abbreviate(answer.given or repr(''))}: {message}")
+    if as_json:
+        print(to_json(answer.to_json(best)))
+        return
+    name = [answer.given] if named else []
+    labels = [
+        part for one in answer.labels[:best] for part in (one.label, f"{one.probability:.4f}")
+    ]
+    print(*name, *(labels or [""]), sep="\t")

@@ -1,0 +1,1 @@
+"""A saved classifier as a function of texts or pictures."""

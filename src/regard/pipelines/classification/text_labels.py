@@ -1,0 +1,249 @@
+"""A saved classifier as a function of texts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from rich.console import RenderableType
+
+from regard.engines.native.attention_capture import AttentionCapture
+from regard.errors import SettingsError
+from regard.evaluation.classification import Logits
+from regard.inspection.interventions import (
+    Flattened,
+    Silenced,
+    list_head_ablations,
+    require_heads,
+)
+from regard.inspection.plots.figure import notebook_html
+from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part, build_axis
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.inspection.viewer.html_page import render_page
+from regard.iterate import chunked
+from regard.models.contracts import AnyPredictor
+from regard.pipelines.answer import Answer, Candidate
+from regard.pipelines.classification.label_pipeline import (
+    Classification,
+    LabelPipeline,
+    LikelyLabel,
+    label_table,
+)
+from regard.pipelines.language.masked_text import BETWEEN
+from regard.pipelines.language.text_look import TextLook
+from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
+from regard.tasks.classification import classify_examples
+from regard.tasks.text_classification import EncodedText, TextClassification
+from regard.text.preprocess import require_texts
+from regard.text.special_tokens import UNK, UNK_SURFACE
+from regard.types import AttentionHook
+
+TEXTS_AT_ONCE = 1024
+MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
+SHOWN_LABELS = 10  # in the terminal, and on a page
+
+
+def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "TextLabelPipeline":
+    """The classifier of a run."""
+    run = load_task_run(path, "text-classification", device=pick_device(device), weights=weights)
+    return TextLabelPipeline(run.task, run.model)
+
+
+class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
+    """A classifier as a function of texts, one or many at once; a pair is `A ||| B`."""
+
+    look_options: ClassVar[str] = "layer head every pieces kind"
+
+    @property
+    def look_part(self) -> Part:
+        """Where the encoder's attention is."""
+        return self.task.recipe.model.attention_part
+
+    def __call__(self, text: str) -> Classification:
+        """The labels of one text; see `classify`."""
+        return self.classify([text])[0]
+
+    def find(self, arguments: Sequence[str]) -> list[str]:
+        return list(arguments)
+
+    def stream(self, given: Sequence[str]) -> Iterator[Classification]:
+        """An answer for each text, in order, also for an empty one, with a note."""
+        require_texts("texts", given)
+        for some in chunked(given, TEXTS_AT_ONCE):
+            parts = [self._parts(text) for text in some]
+            encoded = self.task.encode(parts)
+            lengths = np.array([len(one.ids) for one in encoded])
+            logits = classify_examples(self.model, self.task.rows_of(encoded), lengths)
+            for text, one, labels in zip(some, encoded, self.likely_labels(logits), strict=True):
+                yield Classification(text, labels, self._notes(text, one))
+
+    def _parts(self, text: str) -> tuple[str, ...]:
+        """The text, or the two texts of a pair, in single lines, as examples were read."""
+        wanted = self.task.texts_per_example
+        parts = text.split(BETWEEN) if wanted == 2 else [text]
+        if len(parts) != wanted:
+            raise SettingsError(
+                f"{self.task.folder} sorts pairs of texts: expected two with {BETWEEN} between "
+                f"them, got {len(parts)} in {text[:40]!r}"
+            )
+        return tuple(" ".join(part.split()) for part in parts)
+
+    def _notes(self, text: str, encoded: EncodedText) -> tuple[str, ...]:
+        notes, count = [], len(encoded.ids) - self.task.texts_per_example
+        if not text.strip():
+            notes.append("the text is empty: the answer says nothing about it")
+        if encoded.unknown:
+            notes.append(f"{encoded.unknown} of {count} tokens are unknown to the model")
+        if encoded.left_out:
+            notes.append(f"the model reads {count} tokens; {encoded.left_out} more are left out")
+        return tuple(notes)
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def look(
+        self, texts: str | Sequence[str], *, changes: Sequence[Silenced | Flattened] = ()
+    ) -> "TextClassificationLook":
+        """The labels of a text with what each of its tokens looked at, under `changes`; several
+        texts are one, with spaces between them, or the two of a pair.
+        """
+        between = f" {BETWEEN} " if self.task.texts_per_example == 2 else " "
+        text = texts if isinstance(texts, str) else between.join(texts)
+        if not text.strip():
+            raise SettingsError("give a TEXT to classify and look into")
+        plain = self._look(text, ())
+        if not changes:
+            return plain
+        maps = plain.required_attention().parts[self.look_part]
+        layers, heads = maps.weights.shape[:2]
+        require_heads(changes, layers, heads, self.look_part)
+        return replace(self._look(text, changes), before=plain)
+
+    def _look(self, text: str, changes: Sequence[Silenced | Flattened]) -> "TextClassificationLook":
+        [encoded] = self.task.encode([self._parts(text)])
+        recorder = AttentionRecorder()
+        logits = self._logits(encoded, compose_hooks(*changes, recorder))
+        before = self._logits(encoded, None) if changes else None
+        [labels] = self.likely_labels(logits, before)
+        maps = self._maps(text, encoded, recorder)
+        return TextClassificationLook(
+            self.look_part,
+            text,
+            labels,
+            self._notes(text, encoded),
+            AttentionCapture({self.look_part: maps}),
+            tuple(changes),
+            partial(self._ablate, encoded, maps.weights.shape[:2]),
+        )
+
+    @torch.inference_mode()
+    def _logits(self, encoded: EncodedText, hook: AttentionHook | None) -> Logits:
+        """Of one text: (1, V)."""
+        device = next(self.model.parameters()).device
+        inputs = self.task.to_inputs([encoded]).to(device)
+        return np.asarray(self.model(inputs, hook=hook).double().cpu().numpy())
+
+    def _maps(self, text: str, encoded: EncodedText, recorder: AttentionRecorder) -> AttentionMaps:
+        recorded = recorder.weights()
+        if not recorded:
+            family = self.task.recipe.model.known_encoder.family
+            raise SettingsError(
+                f"{self.task.folder}: its encoder, {family}, has no attention to look at: it keeps "
+                "what it has read in its states; train one that has, such as trec6"
+            )
+        weights = torch.stack([recorded[site][0].float().cpu() for site in sorted(recorded)])
+        axis = self._axis(text, encoded)
+        return AttentionMaps(self.look_part, weights, axis, axis)
+
+    def _axis(self, text: str, encoded: EncodedText) -> Axis:
+        """The tokens that the model read, unknown ones as they were written."""
+        unknown = []
+        for part in self._parts(text):
+            [ids], surfaces = self.task.tokenizer.encode([part]), self.task.tokenizer.surfaces(part)
+            words = zip(ids, surfaces, strict=True)
+            unknown += [surface.strip() or UNK_SURFACE for id, surface in words if id == UNK]
+        ids = [self.task.recipe.model.text_start, *encoded.ids]
+        return build_axis(ids, self.task.tokenizer, unknown[: ids.count(UNK)])
+
+    def _ablate(self, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
+        """The likeliest label without each of the `heads` (L, H), and without each layer's; none
+        if these are too many tokens to read.
+        """
+        part = self.look_part
+        ablations = list_head_ablations({part: dict.fromkeys(range(heads[0]), heads[1])})
+        if len(ablations) * len(encoded.ids) > MAX_ABLATED_TOKENS:
+            return []
+        found: list[HeadAblation] = []
+        for one in ablations:
+            [labels] = self.likely_labels(self._logits(encoded, one))
+            text = f"{labels[0].label} {labels[0].probability:.1%}"
+            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextClassificationLook(TextLook):
+    """The labels of a text, with what its tokens looked at, which a notebook displays."""
+
+    part: Part
+    text: str
+    labels: tuple[LikelyLabel, ...]
+    notes: tuple[str, ...]
+    attention: AttentionCapture
+    changes: tuple[Silenced | Flattened, ...] = ()
+    ablate: Callable[[], list[HeadAblation]] = list
+    """The likeliest label without each head, which a page can show."""
+    before: "TextClassificationLook | None" = None  # without interventions
+
+    @property
+    def title(self) -> str:
+        """What is shown first."""
+        return "the likeliest labels"
+
+    def answers(self) -> list[RenderableType]:
+        return [label_table(self.labels[:SHOWN_LABELS])]
+
+    def page(self, model: str) -> str:
+        """One offline page of the text, which answers the pointer; every layer and head in it."""
+        ablations = self.ablate() if self.before is None else []
+        document = viewer_document(self._answer(), model=model, without=ablations)
+        labels = [
+            {"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]
+        ]
+        return render_page({**document, "kind": "class", "candidates": labels})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the weights as the viewer has them."""
+        maps = self.attention.attention(self.part, words=False)
+        return {
+            "given": self.text,
+            "labels": {one.label: one.probability for one in self.labels},
+            "notes": list(self.notes),
+            "before": None if self.before is None else str(self.before),
+            "attention": {"pieces": list(maps.rows.pieces), **encode_maps(maps)},
+        }
+
+    def _answer(self) -> Answer:
+        """What the viewer shows: the text with its likeliest label, and the attention."""
+        read = "" if self.part == "decoder" else self.text  # what a decoder reads is in its answer
+        answer = str(self) if read else f"{self.text} → {self}"
+        before = None if self.before is None else self.before._answer()
+        candidates = (Candidate(answer, 0.0, 0.0),)
+        return Answer(
+            read, candidates, self.notes, self.attention, changes=self.changes, before=before
+        )
+
+    def __repr__(self) -> str:
+        return f"<TextClassificationLook {self.text!r}: {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.labels[0].label} {self.labels[0].probability:.1%}"
+
+    def _repr_html_(self) -> str:
+        picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+        return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>{picture}"
