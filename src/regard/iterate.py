@@ -1,11 +1,22 @@
-"""Streams: chunks and random samples."""
+"""Streams: chunks, random samples, progress."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Track(Protocol):
+    """Yields the items of a list, and shows how many of them are done."""
+
+    def __call__(self, items: Sequence[T], /) -> Iterable[T]: ...
+
+
+def untracked(items: Sequence[T], /) -> Sequence[T]:
+    """The items, with nothing shown."""
+    return items
 
 
 def chunked(items: Iterable[T], size: int) -> Iterator[list[T]]:

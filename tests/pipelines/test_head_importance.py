@@ -6,10 +6,9 @@ from regard.inspection.interventions import Silenced
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.head_importance import (
     HeadImportanceSettings,
-    ablate_each_head,
-    list_answer_ablations,
     measure_head_importance,
 )
+from regard.pipelines.look import ablate_each_head, list_answer_ablations
 from regard.pipelines.translator import Translator, load
 from regard.recipes.run_folder import load_run, pick_device
 
@@ -138,7 +137,7 @@ FRENCH = "Jane visite Paris."
 
 def test_each_head_and_each_layer_is_silenced_once(translator):
     answer = translator.look(FRENCH)
-    found = list(ablate_each_head(translator, answer))
+    found = ablate_each_head(translator, answer)
     places = [(one["part"], one["layer"], one["head"]) for one in found]
     layers = {"encoder": 3, "decoder": 2, "cross": 2}
     assert sorted(places, key=str) == sorted(
@@ -164,11 +163,11 @@ def test_the_text_is_that_of_the_changed_translator(translator):
 
 def test_a_layer_of_one_head_is_silenced_once(other_run):
     from_one = load(other_run, device="cpu")
-    found = list(ablate_each_head(from_one, from_one.look(FRENCH)))
+    found = ablate_each_head(from_one, from_one.look(FRENCH))
     assert [(one["part"], one["layer"], one["head"]) for one in found] == [("cross", 0, 0)]
 
 
 def test_without_recorded_attention_no_head_is_ablated(translator):
     answer = translator(FRENCH)
-    assert list(ablate_each_head(translator, answer)) == []
+    assert ablate_each_head(translator, answer) == []
     assert len(list_answer_ablations(answer)) == 0

@@ -1,4 +1,4 @@
-"""What `regard look` needs of the pipelines of all tasks but translation."""
+"""What `regard look` needs of the pipelines of all tasks."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
@@ -29,7 +29,7 @@ class Look(Protocol):
 
     @property
     def title(self) -> str:
-        """Which attention is shown."""
+        """Which attention is shown; empty if `show` says so itself."""
         ...
 
     def show(self, **view: Any) -> RenderableType:
@@ -51,7 +51,8 @@ class Pipeline(Protocol):
     """A saved run as a function."""
 
     look_options: ClassVar[str]
-    """The options of `regard look` that it has beside those of all tasks, separated by spaces."""
+    """The options of `regard look` that it has beside those of all tasks, separated by spaces; and
+    `track` if making a page takes long, so that `look` is given what shows its progress."""
 
     @property
     def look_part(self) -> Part:

@@ -2,7 +2,7 @@
 Michel, Levy and Neubig (2019, arXiv 1905.10650).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, NonNegativeFloat
@@ -16,9 +16,7 @@ from regard.evaluation.scores import Score, ScoreSettings, compare, score
 from regard.inspection.interventions import Silenced, list_head_ablations
 from regard.inspection.recording.attention_map import PARTS, Part
 from regard.inspection.recording.recorder import count_heads
-from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
-from regard.pipelines.viewer_document import HeadAblation
 from regard.settings import Settings
 
 ProgressCallback = Callable[[int, int], None]  # called with the finished translations, and all
@@ -142,22 +140,3 @@ def _list_ablations(translator: Translator, settings: HeadImportanceSettings) ->
             f"{' or '.join(settings.parts)} attention whose heads could be removed"
         )
     return silenced
-
-
-def list_answer_ablations(answer: Answer) -> list[Silenced]:
-    """Each head and layer whose attention the answer holds."""
-    maps_by_part = answer.attention.parts if answer.attention else {}
-    shapes = {part: maps.weights.shape[:2] for part, maps in maps_by_part.items()}
-    return list_head_ablations(
-        {part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()}
-    )
-
-
-def ablate_each_head(
-    translator: Translator, answer: Answer, settings: DecodingSettings | None = None
-) -> Iterator[HeadAblation]:
-    """The translations of `answer.source` without each of `list_answer_ablations(answer)`."""
-    for silenced in list_answer_ablations(answer):
-        [ablated] = translator.translate([answer.source], settings, changes=[silenced], split=False)
-        part, layer, head = silenced.part, silenced.layer, silenced.head
-        yield {"part": part, "layer": layer, "head": head, "text": ablated.text}

@@ -33,3 +33,9 @@ def load(path: str | Path, *others: str | Path, **options: Any) -> Any:
     if others:
         raise SettingsError(f"{path}: its task is {task}, of which there are no ensembles")
     return import_module(PIPELINES[task]).load(path, **options)
+
+
+def load_for_look(path: str | Path, *, device: str = "auto", weights: str = "model") -> Any:
+    """The same as a `Pipeline` that records attention, which an export of a translator cannot."""
+    options = {"engine": "native"} if run_task_name(Path(path)) == TRANSLATION else {}
+    return load(path, device=device, weights=weights, **options)

@@ -26,6 +26,7 @@ from regard.engines.ctranslate2.export_artifact import (
 from regard.engines.engine_tuning import EngineConfig, EngineName, load_tuned_engine
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import RunError, SearchError, SettingsError
+from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
@@ -39,6 +40,8 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
     from regard.engines.native.native_engine import NativeEngine
     from regard.inspection.interventions import Intervention, InterventionRequest
+    from regard.inspection.recording.attention_map import Part
+    from regard.pipelines.look import TranslationLook
     from regard.recipes.run_folder import Run
 
 EngineChoice = Literal["auto", "native", "ctranslate2"]
@@ -48,6 +51,10 @@ class Translator:
     """A model as a function of text, or an ensemble of models with one target vocabulary."""
 
     task: ClassVar[str] = TRANSLATION  # of the runs that it takes
+    look_part: ClassVar["Part"] = "cross"
+    look_options: ClassVar[str] = "part layer head every pieces force kind number split tree n_best"
+    look_options += " beam track heads distances positions source reference limit tolerance"
+    look_options += " tokenize length"
 
     def __init__(
         self,
@@ -142,26 +149,32 @@ class Translator:
 
     def look(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,
-        text: str,
+        text: str | Sequence[str],
         settings: DecodingSettings | None = None,
         *,
         changes: "Sequence[InterventionRequest]" = (),
         tree: bool = False,
+        number: int | None = None,
+        beam: int | None = None,
         n_best: int | None = None,
         prefix: str = "",
         forbidden: Sequence[str] = (),
         unknown: Mapping[str, str] | None = None,
         split: bool | None = None,
-    ) -> Answer:
+        track: Track = untracked,
+    ) -> "TranslationLook":
         """The translation of one line with its attention, under the interventions `changes`.
 
         The answer's `before` is the translation without them. With `tree` all hypotheses of the
-        search are kept; of a line in several parts, those of the first.
+        search are kept; of a line in several parts, those of the first. `number`, from 0, selects
+        one sentence of the line. Parts of a list are joined by spaces. `track` is for pages.
         """
-        from regard.pipelines.look import look_at
+        from regard.pipelines.look import look_at, select_text
 
-        request = self._request(settings, n_best, prefix, forbidden, unknown)
-        return look_at(self, text, request, changes, split, tree=tree)
+        chosen = select_text(self, text, number, split=split)
+        search = search_settings(settings or self.settings, beam=beam)
+        request = self._request(search, n_best, prefix, forbidden, unknown)
+        return look_at(self, chosen, request, changes, tree=tree, track=track)
 
     def translate(  # noqa: PLR0913  # keyword arguments, as in `__call__`
         self,

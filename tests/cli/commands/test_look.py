@@ -200,12 +200,14 @@ def test_several_sentences_are_told_of(run):
 def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, translator):
     answer = translator.look(SENTENCE, tree=True)
     blind = replace(answer, attention=replace(answer.attention, parts={}))
-    monkeypatch.setattr(Translator, "look", lambda *_, **__: blind)
+    unseen = replace(blind, attention=replace(blind.attention, tree=None))
+    monkeypatch.setattr(Translator, "look", lambda *_, **__: unseen)
     with pytest.raises(SettingsError, match="no cross attention to look at; it has: none"):
         run()
+    monkeypatch.setattr(Translator, "look", lambda *_, **__: blind)
     shown = run("--tree")
     assert shown.stdout.count("</s>") > 1
-    assert "this model does not attend: there is no map to show" in shown.stderr
+    assert "this model does not attend: there is no map to show" in shown.stdout
     assert run("--as", "tree", "--png", tmp_path / "a.png").exit_code == 0
     assert run("--html", tmp_path / "a.html").exit_code == 0
 
@@ -338,5 +340,7 @@ def test_mistakes_in_a_look_into_a_language_model(run, language_run, args, messa
 
 
 def test_a_translation_has_no_tokens_to_go_on_with(run):
-    with pytest.raises(SettingsError, match=r"--max-tokens has no effect on .* translation: drop"):
+    with pytest.raises(
+        SettingsError, match=r"--max-tokens has no effect here: .* translation; drop"
+    ):
         run("--max-tokens", "3")

@@ -13,7 +13,7 @@ from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page, write_page
-from regard.pipelines.head_importance import ablate_each_head
+from regard.pipelines.look import ablate_each_head
 from regard.pipelines.translator import load
 from regard.pipelines.viewer_document import viewer_document
 from views import PHONE, SHORT, head, opened, readout, word
@@ -473,7 +473,7 @@ def test_the_picture_of_the_docs(chromium, tmp_path):
     settings = search_settings(translator.settings, beam=3, n_best=3)
     french = "Jane ne visite jamais la vieille cathédrale en septembre."
     answer = translator.look(french, settings, tree=True)
-    without = list(ablate_each_head(translator, answer, settings))
+    without = ablate_each_head(translator, answer, settings)
     document = viewer_document(answer, model="travel", without=without)
     desk = {"width": 1180, "height": 800}
     with opened(chromium, tmp_path, document, viewport=desk) as page:

@@ -1,49 +1,36 @@
 """`regard look`: what a model attends to in a sentence, or measurements of all its heads."""
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.text import Text
 from typer import Argument, Context
 
 from regard.cli.display import run_measurements
-from regard.cli.display.console import note, out, print_json
+from regard.cli.display.console import out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
-from regard.cli.display.looks import LookFigures, save_look_page, show_look
-from regard.cli.display.progress_bar import progress_bar
-from regard.cli.display.tables import plain_table
+from regard.cli.display.looks import LookFigures, save_look_page, show_look, track_ablations
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
-from regard.cli.options.intervention_options import InterventionOptions, render_word_diff
+from regard.cli.options.intervention_options import InterventionOptions
 from regard.cli.options.shared_options import (
     OptionRule,
     check_n_best,
     check_options,
     flag,
     option,
-    refuse_options,
     require_options,
 )
-from regard.decoding.settings import DecodingSettings, search_settings
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
+from regard.decoding.settings import search_settings
+from regard.engines.native.attention_capture import PlotKind
 from regard.errors import SettingsError
 from regard.inspection.plots.figure import ThemeName
-from regard.inspection.plots.maps import describe_head
-from regard.inspection.plots.terminal import render_tree
-from regard.inspection.recording.attention_map import PARTS, Part
-from regard.inspection.viewer.html_page import write_page
+from regard.inspection.recording.attention_map import PARTS
 from regard.pipelines import head_importance
-from regard.pipelines.answer import Answer
-from regard.pipelines.chat.chatbot import load as load_chatbot
-from regard.pipelines.contracts import Pipeline
-from regard.pipelines.load import load as load_pipeline
-from regard.pipelines.translator import Translator, load
-from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, viewer_document
-from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
+from regard.pipelines.contracts import Look, Pipeline
+from regard.pipelines.load import load_for_look
+from regard.pipelines.translator import Translator
+from regard.recipes.paths import run_task_name
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
@@ -66,17 +53,6 @@ OPTION_RULES = (
 
 PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights device json"
 """Parameters that a look into a run of any task has."""
-
-
-class MapSelection(NamedTuple):
-    """Which attention is shown, and how it is drawn: arguments of `AttentionCapture.plot`."""
-
-    part: Part
-    kind: PlotKind
-    layer: int | None
-    head: int | None
-    words: bool
-    theme: ThemeName
 
 
 def command(
@@ -194,59 +170,30 @@ def command(
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
-    if (task := run_task_name(Path(model))) not in (TRANSLATION, CHAT):
-        pipeline: Pipeline = load_pipeline(model, device=device, weights=weights)
-        known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
-        require_options(context, known, f"the task of {model} is {task}")
-        _check_options(context, kind, files)
-        changed = InterventionOptions(without or (), flatten or ())
-        changes, limits = changed.heads(pipeline.look_part), _given(max_tokens=max_tokens)
-        look_of_task = pipeline.look(sentence or (), changes=changes, **limits)
-        view = _given(layer=layer, head=head, every=every or None, pieces=pieces or None)
-        figures = LookFigures(files, {"theme": theme, **_given(kind=kind)})
-        show_look(look_of_task, figures, view, changes=str(changed), as_json=json)
-        save_look_page(look_of_task, html, model)
-        return
+    pipeline = load_for_look(model, device=device, weights=weights)
+    known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
+    require_options(context, known, f"the task of {model} is {run_task_name(Path(model))}")
     _check_options(context, kind, files)
-    refuse_options(context, "max_tokens", f"{model}, whose task is {task}")
     check_n_best(n_best, beam)
-    if part == "all" and not heads:
-        raise SettingsError("--part all goes with --heads")
-    one_part: Part = "cross" if part is None or part == "all" else part
-    if not (sentence or heads or distances or positions):
-        raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
-    texts = None
-    if heads:
-        texts = read_eval_data(model, source, reference, limit)
-        tokenize = eval_options.run_tokenizer(model, tokenize, texts.references)
-    open_run = load_chatbot if task == CHAT else load
-    translator = open_run(model, device=device, weights=weights, engine="native")
-    settings = search_settings(translator.settings, beam=beam, n_best=n_best)
-    if sentence:
-        kind = kind or ("grid" if every else "map")
-        selection = MapSelection(one_part, kind, layer, head, not pieces, theme)
-        chosen = _select_sentence(translator, " ".join(sentence), number, split=split)
-        options = InterventionOptions(without or (), flatten or (), force or ())
-        look = SentenceLook(translator, settings, selection, options, every)
-        look.show(chosen, tree=tree, json=json, html=html, files=files)
+    if heads or distances or positions:
+        _show_measured(_measure(pipeline, context.params), files, theme, as_json=json)
         return
-    if texts is not None:
-        parts = PARTS if part is None or part == "all" else (part,)
-        importance = head_importance.HeadImportanceSettings(
-            parts=parts, tolerance=tolerance, tokenize=tokenize
-        )
-        with run_measurements.AblationProgress(len(texts.sources)) as progress:
-            found = head_importance.measure_head_importance(
-                translator, *texts, importance, search=settings, progress=progress.report
-            )
-        measured = run_measurements.show_head_importance(model, found)
-    elif distances:
-        lines = read_sources(model, source)[: limit or DISTANCE_SENTENCES]
-        answers = translator.translate(lines, settings, look=True, split=False)
-        measured = run_measurements.show_distances(answers, one_part, words=not pieces)
-    else:
-        measured = run_measurements.show_positions(translator, length)
-    _show_measured(measured, files, theme, as_json=json)
+    if part == "all":
+        raise SettingsError("--part all goes with --heads")
+    keeps_tree = tree or kind == "tree" or html is not None or json
+    changed = InterventionOptions(without or (), flatten or (), force or ())
+    search: dict[str, Any] = {"max_tokens": max_tokens, "number": number, "split": split}
+    search |= {"tree": keeps_tree or None, "beam": beam, "n_best": n_best, "track": track_ablations}
+    view = {"part": part, "layer": layer, "head": head, "tree": tree or None}
+    view |= {"every": every or None, "pieces": pieces or None}
+    look: Look = pipeline.look(
+        sentence or (),
+        changes=changed.requests(part or pipeline.look_part),
+        **_given(search, pipeline),
+    )
+    figures = LookFigures(files, {"theme": theme, **_given({"kind": kind}, pipeline)})
+    show_look(look, figures, _given(view, pipeline), changes=str(changed), as_json=json)
+    save_look_page(look, html, model)
 
 
 def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path]) -> None:
@@ -256,9 +203,36 @@ def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path
         raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
+def _given(options: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
+    """The options that are given, of those that the pipeline has."""
+    known = pipeline.look_options.split()
+    return {name: options[name] for name in known if options.get(name) is not None}
+
+
+def _measure(translator: Translator, given: Mapping[str, Any]) -> run_measurements.RunMeasurement:
+    """The measurement of a run that the options ask for."""
+    model, part = given["model"], given["part"]
+    settings = search_settings(translator.settings, beam=given["beam"])
+    if given["positions"]:
+        return run_measurements.show_positions(translator, given["length"])
+    if given["distances"]:
+        if part == "all":
+            raise SettingsError("--part all goes with --heads")
+        lines = read_sources(model, given["source"])[: given["limit"] or DISTANCE_SENTENCES]
+        answers = translator.translate(lines, settings, look=True, split=False)
+        words = not given["pieces"]
+        return run_measurements.show_distances(answers, part or translator.look_part, words=words)
+    texts = read_eval_data(model, given["source"], given["reference"], given["limit"])
+    importance = head_importance.HeadImportanceSettings(
+        parts=PARTS if part in (None, "all") else (part,),
+        tolerance=given["tolerance"],
+        tokenize=eval_options.run_tokenizer(model, given["tokenize"], texts.references),
+    )
+    with run_measurements.AblationProgress(len(texts.sources)) as progress:
+        found = head_importance.measure_head_importance(
+            translator, *texts, importance, search=settings, progress=progress.report
+        )
+    return run_measurements.show_head_importance(model, found)
 
 
 def _show_measured(
@@ -275,109 +249,3 @@ def _show_measured(
         for row in measured.rows:
             out.print(row)
     save_figures(files, lambda: measured.draw(theme))
-
-
-class SentenceLook(NamedTuple):
-    """Shows the translation of a sentence with its attention, as the options say."""
-
-    translator: Translator
-    settings: DecodingSettings
-    selection: MapSelection
-    interventions: InterventionOptions
-    every: bool
-
-    def show(
-        self, sentence: str, *, tree: bool, json: bool, html: Path | None, files: Sequence[Path]
-    ) -> None:
-        """Print the translation and its maps, and write the files."""
-        selection, requests = self.selection, self.interventions.requests(self.selection.part)
-        needs_tree = tree or selection.kind == "tree" or html is not None or json
-        answer = self.translator.look(
-            sentence, self.settings, changes=requests, tree=needs_tree, split=False
-        )
-        for message in answer.notes:
-            note(message)
-        capture = answer.attention
-        if capture is None:
-            raise SettingsError("the sentence is blank: there is nothing to look at")
-        # first: it refuses a layer or head that is not there
-        maps = self._render_maps(capture, required=not needs_tree)
-        if json:
-            print_json(self._document(answer))
-        else:
-            _print_texts(answer, self.interventions)
-            for shown in maps:
-                out.print(shown)
-            if not maps:
-                note("this model does not attend: there is no map to show")
-            if tree and capture.tree is not None:
-                out.print(render_tree(capture.tree, capture.tree_pieces))
-        save_figures(files, lambda: capture.plot(**selection._asdict()))
-        if html is not None:
-            # a page of a changed translation has no ablations: they would combine with the changes
-            ablations = [] if requests else self._ablate_each_head(answer)
-            write_page(html, self._document(answer, ablations))
-            note(f"wrote {html}")
-
-    def _render_maps(self, capture: AttentionCapture, *, required: bool) -> list[RenderableType]:
-        """The maps to print, with their titles; unless `required`, a model may have none."""
-        if not capture.parts and not required:
-            return []
-        part, words = self.selection.part, self.selection.words
-        attention = capture.attention(part, words=words)
-        if not self.every:
-            layer, head = self.selection.layer, self.selection.head
-            shown = capture.show(part, layer=layer, head=head, words=words)
-            return [f"[dim]{describe_head(attention, layer, head)}[/dim]", shown]
-        return [
-            line
-            for layer, head in product(*map(range, attention.weights.shape[:2]))
-            for line in (
-                f"[dim]layer {layer}, head {head}[/dim]",
-                capture.show(part, layer=layer, head=head, words=words),
-            )
-        ]
-
-    def _document(self, answer: Answer, without: Sequence[HeadAblation] = ()) -> ViewerDocument:
-        name = self.translator.runs[0].folder.path.resolve().name
-        return viewer_document(answer, model=name, without=without)
-
-    def _ablate_each_head(self, answer: Answer) -> list[HeadAblation]:
-        """The translations without each head, which the page shows when a head is clicked."""
-        ablations = head_importance.ablate_each_head(self.translator, answer, self.settings)
-        total = len(head_importance.list_answer_ablations(answer))
-        with progress_bar() as progress:
-            return list(progress.track(ablations, total=total, description="silencing heads"))
-
-
-def _select_sentence(translator: Translator, text: str, number: int, *, split: bool | None) -> str:
-    """The sentence of a text to look into; a note says how many there are."""
-    if split is False or not text.strip():
-        return text
-    found = translator.segment(text, split=split).lines
-    if not found:
-        raise SettingsError(
-            f"{text!r}: there is no sentence in it: it comes back as it is; to look into it all "
-            "the same give --whole-lines"
-        )
-    if number >= len(found):
-        raise SettingsError(f"--sentence {number}: there are {len(found)}, counted from 0")
-    if len(found) > 1:
-        note(
-            f"sentence {number} of {len(found)}, counted from 0; --sentence N shows another, "
-            "--whole-lines all as one"
-        )
-    return found[number]
-
-
-def _print_texts(answer: Answer, interventions: InterventionOptions) -> None:
-    """Print the translation; with interventions the one before too, and their difference."""
-    plain = answer.before or answer
-    out.print(f"[bold]{escape(plain.text)}[/bold]")
-    if answer.before is not None:
-        marked = render_word_diff(plain.text, answer.text, coloured=out.color_system is not None)
-        same = Text(" (the same words)", "dim") if plain.text == answer.text else Text()
-        out.print(Text.assemble((f"{interventions}: ", "dim"), marked, same))
-    if len(answer.candidates) > 1:
-        rows = [(f"{one.score:.3f}", escape(one.text)) for one in answer.candidates]
-        out.print(plain_table("score", "of the n best", right=("score",), rows=rows))

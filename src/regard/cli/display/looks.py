@@ -1,15 +1,20 @@
-"""The attention of a run of any task but translation, shown and written to files."""
+"""The attention of a run of any task, shown and written to files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rich.markup import escape
+from rich.text import Text
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import save_figures
+from regard.cli.display.progress_bar import progress_bar
+from regard.cli.options.intervention_options import render_word_diff
 from regard.pipelines.contracts import Look
+
+T = TypeVar("T")
 
 
 class LookFigures(NamedTuple):
@@ -33,10 +38,24 @@ def show_look(
     else:
         out.print(f"[bold]{escape(str(look.before or look))}[/bold]")
         if look.before is not None:
-            out.print(f"[dim]{escape(changes)}:[/dim] {escape(str(look))}")
-        out.print(f"[dim]{escape(look.title)}[/dim]")
+            out.print(_difference(str(look.before), str(look), changes))
+        if look.title:
+            out.print(f"[dim]{escape(look.title)}[/dim]")
         out.print(shown)
     save_figures(figures.files, lambda: look.plot(**view, **figures.options))
+
+
+def _difference(before: str, after: str, changes: str) -> Text:
+    """What changes did to an answer, its words marked."""
+    marked = render_word_diff(before, after, coloured=out.color_system is not None)
+    same = Text(" (the same words)", "dim") if before == after else Text()
+    return Text.assemble((f"{changes}: ", "dim"), marked, same)
+
+
+def track_ablations(items: Sequence[T], /) -> Iterable[T]:
+    """The items, with a bar in a terminal."""
+    with progress_bar() as progress:
+        yield from progress.track(items, description="silencing heads")
 
 
 def save_look_page(look: Look, html: Path | None, model: str) -> None:

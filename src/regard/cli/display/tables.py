@@ -1,6 +1,6 @@
 """Tables for the terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -9,33 +9,10 @@ from rich.table import Table
 from regard.cli.display.console import note, out
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL, Score
+from regard.inspection.plots.plain_table import plain_table as plain_table
 from regard.tasks.contracts import Evaluation
 
 SIGNIFICANCE_NOTE = f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
-
-
-def plain_table(
-    *columns: str,
-    title: str = "",
-    right: Sequence[str] = (),
-    gap: int = 2,
-    rows: Iterable[Sequence[RenderableType]] = (),
-) -> Table:
-    """A table without rules, `gap` spaces between columns; those of `right` are right-aligned."""
-    table = Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-        padding=(0, gap, 0, 0),
-    )
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def titled_rows(rows: Iterable[tuple[RenderableType, RenderableType]], gap: int = 2) -> Table:

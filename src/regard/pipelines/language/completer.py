@@ -25,6 +25,7 @@ from regard.inspection.interventions import (
 )
 from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.iterate import Track, untracked
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.language.completion import Completion, Continuation, with_next
 from regard.pipelines.language.text_look import LikelyToken
@@ -63,7 +64,7 @@ class Completer:
     """A language model as a function of prompts, one or many at once."""
 
     look_part: ClassVar[Part] = "decoder"
-    look_options: ClassVar[str] = "layer head every pieces kind max_tokens"
+    look_options: ClassVar[str] = "layer head every pieces kind max_tokens track"
 
     def __init__(
         self, task: LanguageModelling, model: AnyGenerator, settings: DecodingSettings
@@ -121,12 +122,13 @@ class Completer:
         *,
         max_tokens: int = 0,
         changes: Sequence[Silenced | Flattened] = (),
+        track: Track = untracked,
     ) -> Completion:
         """A text with what each of its tokens looked at, and the likeliest next tokens.
 
         The text is first continued by at most `max_tokens`, under `changes`, which its attention
         and the next tokens have as well; by greedy search unless `settings` say otherwise. The
-        parts of a list are joined by spaces.
+        parts of a list are joined by spaces. `track` is used while a page of it is made.
         """
         if not (isinstance(text, str) or text):
             raise SettingsError("give a TEXT to look into; it may be empty")
@@ -134,12 +136,12 @@ class Completer:
             raise SettingsError(f"max_tokens: must be at least 0, got {max_tokens}")
         whole = text if isinstance(text, str) else " ".join(text)
         settings = settings or search_settings(self.settings, beam=1, n_best=1)
-        plain = self._look(whole, settings, max_tokens, ())
+        plain = self._look(whole, settings, max_tokens, (), track)
         if not changes:
             return plain
         layers, heads = plain.required_attention().parts["decoder"].weights.shape[:2]
         require_heads(changes, layers, heads, "decoder")
-        return replace(self._look(whole, settings, max_tokens, changes), before=plain)
+        return replace(self._look(whole, settings, max_tokens, changes, track), before=plain)
 
     def _look(
         self,
@@ -147,6 +149,7 @@ class Completer:
         settings: DecodingSettings,
         max_tokens: int,
         changes: Sequence[Silenced | Flattened],
+        track: Track,
     ) -> Completion:
         """A text continued and looked into, under `changes`."""
         prompt, found = self._encode(text, max_tokens), tuple[Continuation, ...]()
@@ -168,11 +171,14 @@ class Completer:
             )
         capture = AttentionCapture({"decoder": read.maps})
         looked = Completion(text, found, tuple(notes), capture, self._next_tokens(read))
-        ablate = partial(self._ablate, ids[-limit:], looked.text, read.maps.weights.shape[:2])
+        shape = read.maps.weights.shape[:2]
+        ablate = partial(self._ablate, ids[-limit:], looked.text, shape, track)
         return replace(looked, changes=tuple(changes), ablate=ablate)
 
     @torch.inference_mode()
-    def _ablate(self, ids: Sequence[int], text: str, heads: Sequence[int]) -> list[HeadAblation]:
+    def _ablate(
+        self, ids: Sequence[int], text: str, heads: Sequence[int], track: Track
+    ) -> list[HeadAblation]:
         """`text` with the likeliest token behind `ids` without each of the model's `heads` (L, H),
         and without each layer's; none if these are too many tokens to read.
         """
@@ -180,7 +186,7 @@ class Completer:
         if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
             return []
         found: list[HeadAblation] = []
-        for one in ablations:
+        for one in track(ablations):
             [piece] = self.tokenizer.pieces([int(self._next_logits(ids, one).argmax())])
             following = with_next(text, LikelyToken(piece, 0.0))
             found.append(
