@@ -2,11 +2,20 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
+from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
 from regard.recipes.paths import TRANSLATION, run_task_name
+
+if TYPE_CHECKING:  # they import torch
+    from regard.pipelines.captioner import Captioner
+    from regard.pipelines.chat.chatbot import Chatbot
+    from regard.pipelines.completer import Completer
+    from regard.pipelines.embedder import Embedder
+    from regard.pipelines.filler import Filler
+    from regard.pipelines.forecaster import Forecaster
 
 PIPELINES = {
     "bidirectional-language-model": "regard.pipelines.language.embedder",
@@ -21,18 +30,45 @@ PIPELINES = {
 imported when it is needed: a translator that runs in CTranslate2 does without torch."""
 
 
-def load(path: str | Path, *others: str | Path, **options: Any) -> Any:
+@overload
+def load(
+    path: str | Path, *others: str | Path, task: Literal["translation"], **options: Any
+) -> Translator: ...
+@overload
+def load(path: str | Path, *, task: Literal["chat"], **options: Any) -> "Chatbot": ...
+@overload
+def load(path: str | Path, *, task: Literal["forecast"], **options: Any) -> "Forecaster": ...
+@overload
+def load(path: str | Path, *, task: Literal["caption"], **options: Any) -> "Captioner": ...
+@overload
+def load(path: str | Path, *, task: Literal["language-model"], **options: Any) -> "Completer": ...
+@overload
+def load(
+    path: str | Path, *, task: Literal["bidirectional-language-model"], **options: Any
+) -> "Embedder": ...
+@overload
+def load(
+    path: str | Path, *, task: Literal["masked-language-model"], **options: Any
+) -> "Filler": ...
+@overload
+def load(path: str | Path, *others: str | Path, task: str | None = None, **options: Any) -> Any: ...
+
+
+def load(path: str | Path, *others: str | Path, task: str | None = None, **options: Any) -> Any:
     """The pipeline of the run in a folder: a `Translator`, or that of the run's task.
 
-    Of a translator, `others` are further runs of an ensemble, and `options` those of
+    With `task` its type is known to an editor, and a run of another task is an error. Of a
+    translator, `others` are further runs of an ensemble, and `options` those of
     `regard.pipelines.translator.load`; other tasks take `device` and `weights`.
     """
-    task = run_task_name(Path(path))
-    if task == TRANSLATION or task not in PIPELINES:
+    found = run_task_name(Path(path))
+    if task is not None and task != found:
+        raise RunError(f"{path}: its task is {found}, and {task} was asked for")
+    if found == TRANSLATION or found not in PIPELINES:
         return load_translator(path, *others, **options)
     if others:
-        raise SettingsError(f"{path}: its task is {task}, of which there are no ensembles")
-    return import_module(PIPELINES[task]).load(path, **options)
+        raise SettingsError(f"{path}: its task is {found}, of which there are no ensembles")
+    return import_module(PIPELINES[found]).load(path, **options)
 
 
 def load_for_look(path: str | Path, *, device: str = "auto", weights: str = "model") -> Any:
