@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from regard.pipelines.answer import Answer as Answer
     from regard.pipelines.captioner import Captioner as Captioner
     from regard.pipelines.chat.chatbot import Chatbot as Chatbot
-    from regard.pipelines.completer import Completer as Completer
-    from regard.pipelines.embedder import Embedder as Embedder
-    from regard.pipelines.filler import Filler as Filler
     from regard.pipelines.forecaster import Forecaster as Forecaster
+    from regard.pipelines.language.completer import Completer as Completer
+    from regard.pipelines.language.embedder import Embedder as Embedder
+    from regard.pipelines.language.filler import Filler as Filler
     from regard.pipelines.load import load as load
     from regard.pipelines.translator import Translator as Translator
 
@@ -29,9 +29,9 @@ _HOMES = {
     "Answer": "regard.pipelines.answer",
     "Captioner": "regard.pipelines.captioner",
     "Chatbot": "regard.pipelines.chat.chatbot",
-    "Completer": "regard.pipelines.completer",
-    "Embedder": "regard.pipelines.embedder",
-    "Filler": "regard.pipelines.filler",
+    "Completer": "regard.pipelines.language.completer",
+    "Embedder": "regard.pipelines.language.embedder",
+    "Filler": "regard.pipelines.language.filler",
     "Flattened": "regard.inspection.interventions",
     "ForcedWords": "regard.inspection.interventions",
     "Forecaster": "regard.pipelines.forecaster",

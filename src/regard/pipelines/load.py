@@ -12,10 +12,10 @@ from regard.recipes.paths import TRANSLATION, run_task_name
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner
     from regard.pipelines.chat.chatbot import Chatbot
-    from regard.pipelines.completer import Completer
-    from regard.pipelines.embedder import Embedder
-    from regard.pipelines.filler import Filler
     from regard.pipelines.forecaster import Forecaster
+    from regard.pipelines.language.completer import Completer
+    from regard.pipelines.language.embedder import Embedder
+    from regard.pipelines.language.filler import Filler
 
 PIPELINES = {
     "bidirectional-language-model": "regard.pipelines.language.embedder",
