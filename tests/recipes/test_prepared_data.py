@@ -13,7 +13,7 @@ from regard.errors import CorpusError, DamagedError, RunError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.manifest import is_intact
 from regard.recipes.prepared_data import (
-    SplitFiles,
+    PairFiles,
     load_data,
     prepare_data,
     prepare_store,
@@ -243,7 +243,7 @@ def test_data_that_are_gone(own, run):
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"\xff\n")])
 def test_splits_that_are_not_what_was_written(own, run, damage):
     data = prepared(own, run)
-    damage(SplitFiles.of(data.folder, "test").target)
+    damage(PairFiles.of(data.folder, "test").target)
     with pytest.raises(RunError, match=r"test\.target\.txt: gone, or no longer as they were"):
         list(data.read("test"))
 
@@ -278,7 +278,7 @@ def test_what_differs_from_the_manifest_is_made_again_or_refused(own, run):
     prepare_store(data, "valid", tokenizers, told.append)
     assert told == ["tokenising 7 pairs of valid"]
     assert is_intact(store.path)
-    flip(SplitFiles.of(data.folder, "valid").source)
+    flip(PairFiles.of(data.folder, "valid").source)
     with pytest.raises(DamagedError, match=r"valid\.source\.txt: not what was written there"):
         next(data.read("valid"))
     flip(folder.data / "prepared.json", 30)

@@ -62,14 +62,14 @@ PAIRS_PER_CHUNK = 4096  # pairs tokenised at a time
 Notify = Callable[[str], None]  # shows a message about progress
 
 
-class SplitFiles(NamedTuple):
+class PairFiles(NamedTuple):
     """The two files of a split, or of the cleaned pairs before they are split."""
 
     source: Path
     target: Path
 
     @classmethod
-    def of(cls, folder: Path, name: SplitName | Literal["cleaned"]) -> "SplitFiles":
+    def of(cls, folder: Path, name: SplitName | Literal["cleaned"]) -> "PairFiles":
         """Their names in the data folder of a run."""
         return cls(folder / f"{name}.source.txt", folder / f"{name}.target.txt")
 
@@ -124,7 +124,7 @@ class PreparedData(Settings):
 
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
-        return _read_pairs(SplitFiles.of(self.folder, split))
+        return _read_pairs(PairFiles.of(self.folder, split))
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
@@ -147,7 +147,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
     counts: dict[SplitName, int] = dict.fromkeys(SPLITS, 0)
     for name in SPLITS[1:]:
         pairs = corpus.splits[name]() if name in corpus.splits else iter(())
-        counts[name] = _write_pairs(SplitFiles.of(folder.data, name), pairs, digest)
+        counts[name] = _write_pairs(PairFiles.of(folder.data, name), pairs, digest)
     if LEAKS_SETTING in recipe.auto:
         chosen = choose_leaks(corpus.splits["train"](), _read_held_out(corpus))
         choices.append(SettingChoice(LEAKS_SETTING, *chosen))
@@ -160,7 +160,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
         settings.cleaning.leaks_ignore,
     )
     joined = concatenate_pairs(weighting.oversample(train), settings.join)
-    counts["train"] = _write_pairs(SplitFiles.of(folder.data, "train"), joined, digest)
+    counts["train"] = _write_pairs(PairFiles.of(folder.data, "train"), joined, digest)
     for remark in corpus.read_report.messages():
         note(remark)
     if not counts["train"] or not counts["valid"]:
@@ -168,7 +168,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
             f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
             f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
-    for file in SplitFiles.of(folder.data, "cleaned"):
+    for file in PairFiles.of(folder.data, "cleaned"):
         remove_file(file)
     data = PreparedData(
         mark=_corpus_fingerprint(settings),
@@ -205,7 +205,7 @@ def _clean_corpus(
     The pairs are read once, because their origin may be a pipe. Held-out splits of the corpus are
     not cleaned: scores should not depend on cleaning. Values chosen for `auto` go to `choices`.
     """
-    files, seen = SplitFiles.of(folder, "cleaned"), HashSet()
+    files, seen = PairFiles.of(folder, "cleaned"), HashSet()
     corpus = build_corpus(recipe.corpus)
     parts = corpus.parts or [CorpusPart(corpus.name, 1.0, corpus.splits["train"])]
     peeked = [peek(part.read(), RATIO_SAMPLE) for part in parts]
@@ -270,7 +270,7 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
     return fingerprint(settings.model_dump_json(exclude=absent), *stats)
 
 
-def _read_pairs(files: SplitFiles) -> Iterator[Pair]:
+def _read_pairs(files: PairFiles) -> Iterator[Pair]:
     """The pairs in the two files of a split."""
     for file in files:
         check_file(file)
@@ -286,7 +286,7 @@ def _read_pairs(files: SplitFiles) -> Iterator[Pair]:
 
 
 def _write_pairs(
-    files: SplitFiles, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None
+    files: PairFiles, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None
 ) -> int:
     """Write stripped pairs to two files, update `digest` with them and return their number."""
     count = 0

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from regard.atomic_io import write_atomic
 from regard.batching.collate import pad
 from regard.batching.shape_buckets import Buckets, RowBuckets
 from regard.corpora.classification.labelled_texts import (
@@ -22,10 +21,8 @@ from regard.corpora.classification.labelled_texts import (
 from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
-from regard.errors import RunError, SettingsError
+from regard.errors import SettingsError
 from regard.evaluation.classification import LabelIds
-from regard.json_files import dump_json, parse_json
-from regard.manifest import check_file
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings
@@ -37,6 +34,7 @@ from regard.tasks.classification import (
 )
 from regard.tasks.contracts import Notify, SplitName, TaskRecipe
 from regard.tasks.corpus_files import file_names, skips_bad
+from regard.tasks.split_files import SplitFiles
 from regard.text.build import JOINT, load_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
@@ -109,6 +107,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def __init__(self, recipe: TextClassificationRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
+        self.splits = SplitFiles(folder)
         self._examples: dict[SplitName, list[LabelledText]] = {}
         self._encoded: dict[SplitName, list[EncodedText]] = {}
 
@@ -125,9 +124,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for message in leak_notes(splits, corpus.corpus_label):
                 note(message)
             for split, rows in splits.items():
-                lines = (dump_json({"label": one.label, "texts": one.texts}) for one in rows)
-                content = "".join(f"{line}\n" for line in lines)
-                write_atomic(self._split_file(split), content.encode())
+                self.splits.write(split, ({"label": one.label, "texts": one.texts} for one in rows))
             texts = (text for one in splits["train"] for text in one.texts)
             tokenizer = self.given_tokenizer or train_tokenizer(texts, self.recipe.text)
             tokenizer.save(self.folder, JOINT)
@@ -144,27 +141,14 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         self.tokenizer = load_tokenizer(self.folder, JOINT)
 
     def has_split(self, split: SplitName) -> bool:
-        return self._split_file(split).exists()
+        return self.splits.exists(split)
 
     def examples(self, split: SplitName) -> list[LabelledText]:
         """The texts of a split with their labels."""
         if split not in self._examples:
-            self._examples[split] = self._read_split(split)
+            rows = self.splits.read(split, "label", "texts")
+            self._examples[split] = [LabelledText(label, tuple(texts)) for label, texts in rows]
         return self._examples[split]
-
-    def _read_split(self, split: SplitName) -> list[LabelledText]:
-        path = self._split_file(split)
-        check_file(path)
-        try:
-            rows = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            return [LabelledText(row["label"], tuple(row["texts"])) for row in rows]
-        except (OSError, ValueError, KeyError, TypeError):
-            raise RunError(
-                f"{path}: gone, or no longer as it was written; train again in another folder"
-            ) from None
-
-    def _split_file(self, split: SplitName) -> Path:
-        return self.folder / "data" / f"{split}.jsonl"
 
     def label_ids(self, split: SplitName) -> LabelIds:
         numbers = {label: number for number, label in enumerate(self.labels)}

@@ -6,12 +6,13 @@ from typer.testing import CliRunner
 from regard.cli.commands.corpora import app
 from regard.corpora.build import CORPORA
 from regard.corpora.captions.build import CAPTION_CORPORA
+from regard.corpora.classification.labelled_texts import LABELLED_TEXTS
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import TEXTS
 from regard.corpora.series import GENERATED_SERIES
 from regard.errors import SettingsError
 
-NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA]
+NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS]
 FEW = ("--set", "corpus.generated.train=50")
 
 
@@ -55,6 +56,20 @@ def test_captions_are_printed_beside_the_names_of_pictures():
     assert " left of a " in captions[0]
     with pytest.raises(SettingsError, match="squares has captioned pictures: leave out --gold"):
         run("show", "squares", "--gold")
+
+
+@pytest.mark.skipif(
+    not (data_folder() and (data_folder() / "sentences").is_dir()),
+    reason="needs sentences in $REGARD_DATA",
+)
+def test_labels_are_printed_before_their_texts():
+    lines = run("show", "trec6", "-n", "2").stdout.splitlines()
+    assert lines == [
+        "NUM\tHow far is it from Denver to Aspen ?",
+        "LOC\tWhat county is Modesto , California in ?",
+    ]
+    with pytest.raises(SettingsError, match="sst2 has labelled texts: leave out --gold and --set"):
+        run("show", "sst2", "--gold")
 
 
 def test_what_is_printed_is_the_split_asked_for():

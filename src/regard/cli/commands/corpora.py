@@ -1,6 +1,6 @@
 """`regard corpora`: the corpora that can be used by name."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain, islice, repeat
 from typing import cast, get_args
 
@@ -18,7 +18,13 @@ from regard.corpora.captions.build import (
     build_caption_corpus,
 )
 from regard.corpora.captions.flickr8k import ARCHIVES
-from regard.corpora.corpus import Corpus, SplitName
+from regard.corpora.classification.labelled_texts import (
+    LABELLED_TEXTS,
+    LabelledTextName,
+    LabelledTextSettings,
+    read_labelled_texts,
+)
+from regard.corpora.corpus import Corpus, ReadReport, SplitName
 from regard.corpora.dialogues import SPEAKERS
 from regard.corpora.download import cache_folder, data_folder
 from regard.corpora.running_text import (
@@ -57,6 +63,10 @@ def command(context: Context, json: shared_options.Json = False) -> None:
     found += [(str(name), known.about, _find_text(name)) for name, known in TEXTS.items()]
     found += [(name, about, MADE_HERE) for name, about in GENERATED_SERIES.items()]
     found += [(name, about, _find_pictures(name)) for name, about in CAPTION_CORPORA.items()]
+    found += [
+        (str(name), known.about, _find_labelled_texts(name))
+        for name, known in LABELLED_TEXTS.items()
+    ]
     if json:
         print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
@@ -92,6 +102,13 @@ def _find_pictures(name: str) -> str | None:
     return next((str(place.parent) for place in places if place.exists()), None)
 
 
+def _find_labelled_texts(name: LabelledTextName) -> str | None:
+    """Where a corpus of labelled texts is."""
+    path = LABELLED_TEXTS[name].files["train"].path
+    places = (folder / path for folder in (data_folder(), cache_folder()) if folder)
+    return next((str(place.parent) for place in places if place.exists()), None)
+
+
 @app.command()
 def show(
     name: str = Argument(metavar="NAME", help="A corpus of the list."),
@@ -104,7 +121,7 @@ def show(
     json: shared_options.Json = False,
 ) -> None:
     """Print pairs of a corpus, source and target separated by a tab; or lines of a text; or windows
-    of a series; or the names of pictures and their captions.
+    of a series; or the names of pictures and their captions; or labels and texts.
 
     Examples:
 
@@ -113,21 +130,12 @@ def show(
     """
     if split not in get_args(SplitName):
         raise SettingsError(f"--split {split}: there are {', '.join(get_args(SplitName))}")
-    if name in TEXTS:
-        if gold or settings:
-            raise SettingsError(f"{name} is a running text: leave out --gold and --set")
-        _show_text(cast(TextName, name), cast(SplitName, split), lines, as_json=json)
-        return
-    if name in GENERATED_SERIES:
-        if gold or settings:
-            raise SettingsError(f"{name} is a series of numbers: leave out --gold and --set")
-        _show_series(name, cast(SplitName, split), lines, as_json=json)
-        return
-    if name in CAPTION_CORPORA:
-        if gold or settings:
-            raise SettingsError(f"{name} has captioned pictures: leave out --gold and --set")
-        _show_captions(name, cast(SplitName, split), lines, as_json=json)
-        return
+    for names, what, show_rows in OTHER_KINDS:
+        if name in names:
+            if gold or settings:
+                raise SettingsError(f"{name} {what}: leave out --gold and --set")
+            show_rows(name, cast(SplitName, split), lines, as_json=json)
+            return
     entry = CORPORA.get(name)
     others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
     raw = {"name": name, "corpus": {"name": name}, **others}
@@ -141,16 +149,16 @@ def show(
     note(f"{corpus.name}, {' → '.join(corpus.languages)}. {corpus.origin}")
 
 
-def _show_text(name: TextName, split: SplitName, lines: int, *, as_json: bool) -> None:
+def _show_text(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
     """Print lines of a running text."""
-    splits = read_splits(RunningTextSettings(name=name))
+    splits = read_splits(RunningTextSettings.model_validate({"name": name}))
     if split not in splits:
         raise SettingsError(f"{name} has no split {split}; it has {', '.join(splits)}")
     parts = ("\n" if part == TextPart("", True) else part.text for part in splits[split]())
     shown = chain.from_iterable(part.splitlines() for part in parts)
     for line in islice(shown, lines or None):
         print_json({"line": line}) if as_json else print(line)
-    note(f"{name}. {TEXTS[name].origin}")
+    note(f"{name}. {TEXTS[cast(TextName, name)].origin}")
 
 
 def _show_series(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
@@ -178,6 +186,15 @@ def _show_captions(name: str, split: SplitName, lines: int, *, as_json: bool) ->
     note(f"{corpus.name}, {corpus.language}. {corpus.origin}")
 
 
+def _show_labelled_texts(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
+    """Print labels and texts."""
+    settings = LabelledTextSettings.model_validate({"name": name})
+    for one in read_labelled_texts(settings, ReadReport())[split][: lines or None]:
+        row = {"label": one.label, "text": " ".join(one.texts)}
+        print_json(row) if as_json else print("\t".join(row.values()))
+    note(f"{name}. {LABELLED_TEXTS[cast(LabelledTextName, name)].origin}")
+
+
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:
     if split not in corpus.splits:
         raise SettingsError(
@@ -188,3 +205,12 @@ def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]
     golds = corpus.gold[split]() if gold else repeat(None)
     for pair, links in zip(corpus.splits[split](), golds, strict=False):
         yield [*pair, *([format_pharaoh(links)] if links is not None else [])]
+
+
+OTHER_KINDS: tuple[tuple[Collection[str], str, Callable[..., None]], ...] = (
+    (TEXTS, "is a running text", _show_text),
+    (GENERATED_SERIES, "is a series of numbers", _show_series),
+    (CAPTION_CORPORA, "has captioned pictures", _show_captions),
+    (LABELLED_TEXTS, "has labelled texts", _show_labelled_texts),
+)
+"""Corpora that are no pairs: their names, what they are, and what prints them."""
