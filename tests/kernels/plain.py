@@ -41,11 +41,12 @@ def attend_varlen(parts, of_queries, of_keys, *, causal, scale, dropout=0.0, see
     return torch.einsum("hnm,mhk->nhk", weights, values)
 
 
-def add_norm_with_sum(x, y, norm, *, bias=None, dropout=0.0, seed=None):
+def add_norm_with_sum(x, y, norm, *, bias=None, dropout=0.0, scales=None, seed=None):
     y = y if bias is None else y + bias
     if dropout:
         rows, cols = (torch.arange(size, device=x.device) for size in x.shape)
         keep = keep_mask(seed, rows[:, None], torch.zeros_like(rows[:1]), cols, dropout)  # (N, D)
         y = y * keep / (1 - dropout)
+    y = y if scales is None else y * scales[:, None]
     added = x + y
     return added, F.layer_norm(added, added.shape[-1:], *norm)

@@ -31,11 +31,13 @@ def grads(outputs, inputs):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(("biased", "scaled"), [(True, False), (False, False), (True, True)])
 @pytest.mark.parametrize("kind", ["post", "pre"])
-def test_the_kernel_equals_the_formula(kind, biased, dropout, device, seed):
+def test_the_kernel_equals_the_formula(kind, biased, scaled, dropout, device, seed):
     x, y, weight, shift, bias = given(device)
+    scales = (torch.arange(N, device=device) % 3) / 2.0
     how = {"bias": bias if biased else None, "dropout": dropout}
+    how |= {"scales": scales} if scaled else {}
     wanted = plain_add_norm_with_sum(x, y, LayerNormParams(weight, shift), **how, seed=seed)
     if kind == "pre":
         found = add_norm_with_sum(x, y, LayerNormParams(weight, shift), **how)

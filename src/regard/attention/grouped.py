@@ -1,4 +1,4 @@
-"""Self-attention with keys and values that groups of heads may share: causal, or of patches."""
+"""Self-attention of language models: causal, with keys and values that groups of heads share."""
 
 from itertools import accumulate, pairwise
 
@@ -33,10 +33,10 @@ class GroupedSelfAttention(AttentionHeads):
         self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
 
-    def project_all(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, KeyValues]:
+    def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of `x` (B, T, D).
 
-        `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings, if any.
+        `positions` (T,), or (B, 1, T) if rows differ, are those of rotary encodings.
         """
         sizes = [self.heads, self.kv_heads, self.kv_heads]
         if x.is_cuda and torch.is_grad_enabled():
@@ -47,7 +47,7 @@ class GroupedSelfAttention(AttentionHeads):
         else:
             stacked = split_heads(self.project(x), sum(sizes))
             queries, keys, values = torch.split(stacked, sizes, dim=1)
-        if self.rotary and positions is not None:
+        if self.rotary:
             queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
         return queries, KeyValues(keys, values)
 
@@ -68,18 +68,14 @@ class GroupedSelfAttention(AttentionHeads):
         self,
         queries: Tensor,
         kv: KeyValues,
-        mask: Tensor | None,
+        mask: Tensor,
         *,
         site: Site,
         hook: AttentionHook | None,
-        bias: Tensor | None = None,
     ) -> Tensor:
-        """The heads (B, T, D) of `queries` (B, H, T, K) for a `mask` (B|1, 1, T, S), and a `bias`
-        (B|1, H, T, S) that is added to the scores.
-        """
+        """The heads (B, T, D) of `queries` (B, H, T, K) for a `mask` (B|1, 1, T, S)."""
         p, kv = self.dropout_p, self._expand(kv)
-        mixed = attend(self.score, queries, kv, mask, site=site, bias=bias, dropout=p, hook=hook)
-        return merge_heads(mixed)
+        return merge_heads(attend(self.score, queries, kv, mask, site=site, dropout=p, hook=hook))
 
     def attend_step(
         self,

@@ -38,6 +38,13 @@ class PackedLayout(NamedTuple):
         cu_seqlens = F.pad(mask.sum(1).cumsum(0), (1, 0))  # (B + 1,)
         return cls(cu_seqlens.to(torch.int32), indices, mask)
 
+    @classmethod
+    def without_padding(cls, count: int, length: int, device: torch.device) -> "PackedLayout":
+        """`count` sequences of one length."""
+        offsets = torch.arange(0, (count + 1) * length, length, dtype=torch.int32, device=device)
+        indices = torch.arange(count * length, device=device)
+        return cls(offsets, indices, torch.ones(count, length, dtype=torch.bool, device=device))
+
     @property
     def max_seqlen(self) -> int:
         """S, a bound of the sentences' lengths that is known to the host."""

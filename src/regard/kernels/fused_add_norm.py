@@ -23,17 +23,31 @@ class LayerNormParams(NamedTuple):
 
 
 def add_norm(
-    x: Tensor, y: Tensor, norm: LayerNormParams, *, bias: Tensor | None = None, dropout: float = 0.0
+    x: Tensor,
+    y: Tensor,
+    norm: LayerNormParams,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    scales: Tensor | None = None,
 ) -> Tensor:
-    """norm(x + dropout(y + bias)), in the precision of y: (N, D)."""
-    return _AddNorm.apply(x, y, bias, *norm, dropout, False)[0]  # type: ignore[no-any-return, no-untyped-call]
+    """norm(x + s dropout(y + bias)), in the precision of y: (N, D); s are the `scales` (N,) of
+    rows, 1 if they are not given.
+    """
+    return _AddNorm.apply(x, y, bias, scales, *norm, dropout, False)[0]  # type: ignore[no-any-return, no-untyped-call]
 
 
 def add_norm_with_sum(
-    x: Tensor, y: Tensor, norm: LayerNormParams, *, bias: Tensor | None = None, dropout: float = 0.0
+    x: Tensor,
+    y: Tensor,
+    norm: LayerNormParams,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    scales: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """x + dropout(y + bias), in the precision of x, and its norm, in that of y: each (N, D)."""
-    normed, added = _AddNorm.apply(x, y, bias, *norm, dropout, True)  # type: ignore[no-untyped-call]
+    """x + s dropout(y + bias), in the precision of x, and its norm, in that of y: each (N, D)."""
+    normed, added = _AddNorm.apply(x, y, bias, scales, *norm, dropout, True)  # type: ignore[no-untyped-call]
     return added, normed
 
 
@@ -42,24 +56,24 @@ class _AddNorm(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: PLR0913 (autograd functions take tensors and numbers)
-        ctx: Any, x: Tensor, y: Tensor, bias: Tensor | None, weight: Tensor, shift: Tensor,
-        epsilon: float, dropout: float, return_sum: bool,
+        ctx: Any, x: Tensor, y: Tensor, bias: Tensor | None, scales: Tensor | None, weight: Tensor,
+        shift: Tensor, epsilon: float, dropout: float, return_sum: bool,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         x, y = x.contiguous(), y.contiguous()
         num, width = x.shape
         normed, added = torch.empty_like(y), x.new_empty(num if return_sum else 0, width)
         means, rstds = (x.new_empty(num, dtype=torch.float32) for _ in range(2))
         seed = draw_seed(x.device) if dropout else None
-        options = _options(bias, dropout, return_sum, width)
+        options = _options(bias, scales, dropout, return_sum, width)
         if num:
             launch(
                 "fused_add_norm", "forward", (-(-num // options["ROWS"]),),
-                x, y, x if bias is None else bias, weight, shift, added, normed, means, rstds,
-                x if seed is None else seed, num,
+                x, y, x if bias is None else bias, x if scales is None else scales, weight, shift,
+                added, normed, means, rstds, x if seed is None else seed, num,
                 drop_threshold(dropout), 1 / (1 - dropout), epsilon, on=x, **options,
             )  # fmt: skip
         inputs = (added, None) if return_sum else (x, y)
-        ctx.save_for_backward(*inputs, bias, weight, shift, means, rstds, seed)
+        ctx.save_for_backward(*inputs, bias, scales, weight, shift, means, rstds, seed)
         ctx.dropout = dropout
         ctx.set_materialize_grads(False)
         return normed, added
@@ -67,42 +81,48 @@ class _AddNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, sum_grad: Tensor | None) -> Any:
         """The gradient of the sum, if it was returned, comes by the residual branch."""
-        x, y, bias, weight, shift, means, rstds, seed = ctx.saved_tensors
+        x, y, bias, scales, weight, shift, means, rstds, seed = ctx.saved_tensors
         (num, width), return_sum = x.shape, y is None
         grad = torch.zeros_like(x) if grad is None else grad.contiguous()
         sum_grad = sum_grad.contiguous() if return_sum and sum_grad is not None else None
         x_grad = torch.empty_like(x)
-        y_grad = torch.empty_like(grad) if ctx.dropout else x_grad
+        apart = ctx.dropout or scales is not None  # whether the gradients of x and y differ
+        y_grad = torch.empty_like(grad) if apart else x_grad
         # One row for each program: shares in the gradients of weight, shift and, if any, bias.
         allocate = x.new_empty if num else x.new_zeros
         shares = allocate(PROGRAMS, 2 if bias is None else 3, width, dtype=torch.float32)
         if num:
             launch(
                 "fused_add_norm", "backward", (PROGRAMS,),
-                x, x if y is None else y, x if bias is None else bias, weight, grad,
+                x, x if y is None else y, x if bias is None else bias,
+                x if scales is None else scales, weight, grad,
                 x if sum_grad is None else sum_grad, means, rstds, x if seed is None else seed,
                 x_grad, y_grad, shares, num, drop_threshold(ctx.dropout), 1 / (1 - ctx.dropout),
                 HAS_SUM_GRAD=sum_grad is not None, PROGRAMS=PROGRAMS, on=x,
-                **_options(bias, ctx.dropout, return_sum, width),
+                **_options(bias, scales, ctx.dropout, return_sum, width),
             )  # fmt: skip
         weight_grad, shift_grad, *bias_grad = shares.sum(0).unbind()  # (D,) each
         return (
             x_grad,
-            y_grad if ctx.dropout else x_grad.to(grad.dtype),
+            y_grad if apart else x_grad.to(grad.dtype),
             None if bias is None else bias_grad[0].to(bias.dtype),
+            None,
             weight_grad.to(weight.dtype),
             shift_grad.to(shift.dtype),
             *(None,) * 3,
         )
 
 
-def _options(bias: Tensor | None, dropout: float, return_sum: bool, width: int) -> dict[str, Any]:
+def _options(
+    bias: Tensor | None, scales: Tensor | None, dropout: float, return_sum: bool, width: int
+) -> dict[str, Any]:
     """What both kernels are compiled for."""
     if width > MAX_NORM_WIDTH:
         raise ValueError(f"rows of at most {MAX_NORM_WIDTH} numbers can be normed, got {width}")
     width_pow2 = next_power_of_two(width)
     return {
-        "BIAS": bias is not None, "DROPOUT": dropout > 0, "RETURN_SUM": return_sum,
+        "BIAS": bias is not None, "SCALES": scales is not None, "DROPOUT": dropout > 0,
+        "RETURN_SUM": return_sum,
         "WIDTH": width, "WIDTH_POW2": width_pow2, "ROWS": max(1, TILE_SIZE // width_pow2),
         "num_warps": max(4, width_pow2 // 512),  # a wide row needs more registers
     }  # fmt: skip

@@ -68,7 +68,7 @@ class PatchMerging(nn.Module):
         x = torch.unflatten(x, 1, (-1, 2, self.columns // 2, 2))  # (B, rows, 2, columns, 2, D)
         x = x.permute(0, 1, 3, 4, 2, 5).flatten(3).flatten(1, 2)  # (B, T / 4, 4 D)
         merged: Tensor = self.reduce(self.norm(x))
-        return merged
+        return merged.to(self.norm.weight.dtype)  # of the residual stream
 
 
 def picture_sinusoids(rows: int, columns: int, width: int, device: torch.device) -> Tensor:

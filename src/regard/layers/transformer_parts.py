@@ -128,8 +128,8 @@ class Residual(nn.Module):
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
     trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
-    layer of f itself, as a kernel for training fuses its bias with all that follows. In training,
-    f is left out for `drop_path` of the examples (Huang et al. 2016, stochastic depth).
+    layer of f itself, as a kernel for training fuses its bias with all that follows. The
+    output of f may be scaled for each row of x (see `drop_path_scales`).
     """
 
     def __init__(
@@ -139,7 +139,6 @@ class Residual(nn.Module):
         dropout: float,
         *,
         norm: NormName = "layer",
-        drop_path: float = 0.0,
         epsilon: float = 1e-5,
     ) -> None:
         """`epsilon` is added to the variance, for layer norms."""
@@ -147,41 +146,51 @@ class Residual(nn.Module):
         self.pre_norm = norm_position == "pre"
         self.norm = nn.LayerNorm(width, epsilon) if norm == "layer" else nn.RMSNorm(width)
         self.dropout = Dropout(dropout)
-        self.drop_path = drop_path
 
     def pre(self, x: Tensor) -> Tensor:
         """The input of the sub-layer for `x` (..., D)."""
         return self.norm(x) if self.pre_norm else x
 
-    def post(self, x: Tensor, y: Tensor, linear: nn.Module | None = None) -> Tensor:
-        """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer."""
+    def post(
+        self,
+        x: Tensor,
+        y: Tensor,
+        linear: nn.Module | None = None,
+        *,
+        scales: Tensor | None = None,
+    ) -> Tensor:
+        """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer, which
+        is multiplied by `scales` (...), if given.
+        """
         if self.training and not self.pre_norm and self._fuses(y):
-            y, bias = self._branch(linear, y)
+            y, bias = _without_bias(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
-            return add_norm(*rows, self._norm_params, bias=bias, dropout=p).view(y.shape)
+            norm, s = self._norm_params, _flat(scales)
+            return add_norm(*rows, norm, bias=bias, dropout=p, scales=s).view(y.shape)
         y = y if linear is None else linear(y)
-        if self.training and self.drop_path:
-            y = drop_examples(y, self.drop_path)
+        if scales is not None:
+            y = y * scales[..., None].to(y.dtype)
         x = x + (self.dropout(y) if self.training else y)
         return x if self.pre_norm else self.norm(x)
 
     def post_then_pre(
-        self, x: Tensor, y: Tensor, linear: nn.Module, following: "Residual"
+        self,
+        x: Tensor,
+        y: Tensor,
+        linear: nn.Module,
+        following: "Residual",
+        *,
+        scales: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The output, and the input of the sub-layer inside the `following` residual."""
         if self.training and self.pre_norm and following._fuses(y):
-            y, bias = self._branch(linear, y)
+            y, bias = _without_bias(linear, y)
             rows, p = (x.flatten(0, -2), y.flatten(0, -2)), self.dropout.p  # (N, D) each
-            added, normed = add_norm_with_sum(*rows, following._norm_params, bias=bias, dropout=p)
+            norm, s = following._norm_params, _flat(scales)
+            added, normed = add_norm_with_sum(*rows, norm, bias=bias, dropout=p, scales=s)
             return added.view(x.shape), normed.view(x.shape)
-        x = self.post(x, y, linear)
+        x = self.post(x, y, linear, scales=scales)
         return x, following.pre(x)
-
-    def _branch(self, linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:
-        """`linear(y)`, and its bias if that is still to be added."""
-        if not self.drop_path:
-            return _without_bias(linear, y)
-        return drop_examples(y if linear is None else linear(y), self.drop_path), None
 
     def _fuses(self, y: Tensor) -> bool:
         """Whether the kernel for training computes the norm."""
@@ -193,10 +202,18 @@ class Residual(nn.Module):
         return LayerNormParams(self.norm.weight, self.norm.bias, self.norm.eps)
 
 
-def drop_examples(y: Tensor, p: float) -> Tensor:
-    """`y` (B, ..., D), zero for about `p` of the B examples and scaled up for the others."""
-    kept = torch.rand(len(y), *[1] * (y.ndim - 1), device=y.device) >= p
-    return y * (kept / (1 - p)).to(y.dtype)
+def drop_path_scales(shape: tuple[int, int], p: float, device: torch.device) -> Tensor:
+    """What the output of a sub-layer is multiplied by, for all positions (B, T) of an example
+    alike: 0 for about `p` of the examples, and more than 1 for the others, so that the mean is 1
+    (Huang et al. 2016, stochastic depth).
+    """
+    kept = torch.rand(shape[0], 1, device=device) >= p
+    return (kept / (1 - p)).expand(shape)
+
+
+def _flat(scales: Tensor | None) -> Tensor | None:
+    """(...) -> (N,), for a kernel."""
+    return None if scales is None else scales.flatten().contiguous()
 
 
 def _without_bias(linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -22,28 +22,37 @@ def _load_block(x, cells, valid):
 
 
 @triton.jit
-def _dropout_mask(seed, rows, cols, threshold):
-    """Which numbers (R, D) dropout keeps."""
-    keys = row_keys(seed, rows, tl.full((1,), 0, tl.int32))
-    return keep_mask(keys[:, None], cols[None, :], threshold)
+def _drop_and_scale(
+    values, seed, rows, cols, threshold, keep_scale, scales, num_rows,
+    DROPOUT: tl.constexpr, SCALES: tl.constexpr,
+):  # fmt: skip
+    """`values` (R, D) behind dropout and the scales of rows; gradients go the same way."""
+    if DROPOUT:
+        keys = row_keys(seed, rows, tl.full((1,), 0, tl.int32))
+        kept = keep_mask(keys[:, None], cols[None, :], threshold)
+        values = tl.where(kept, values * keep_scale, 0.0)
+    if SCALES:
+        values *= tl.load(scales + rows, mask=rows < num_rows, other=0.0)[:, None]
+    return values
 
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def forward(
-    x, y, bias, weight, shift, added, out, means, rstds, seed,
+    x, y, bias, scales, weight, shift, added, out, means, rstds, seed,
     num_rows, threshold, keep_scale, epsilon,
-    BIAS: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr,
+    BIAS: tl.constexpr, SCALES: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr,
     WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """`out` = norm(x + dropout(y + bias)); with RETURN_SUM also `added`, the norm's input."""
+    """`out` = norm(x + s dropout(y + bias)); with RETURN_SUM also `added`, the norm's input."""
     rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH_POW2)
     cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
     valid = (rows < num_rows)[:, None] & (cols < WIDTH)[None, :]
     update = _load_block(y, cells, valid)
     if BIAS:
         update += _load_vector(bias, cols, WIDTH)
-    if DROPOUT:
-        update = tl.where(_dropout_mask(seed, rows, cols, threshold), update * keep_scale, 0.0)
+    update = _drop_and_scale(
+        update, seed, rows, cols, threshold, keep_scale, scales, num_rows, DROPOUT, SCALES
+    )
     z = _load_block(x, cells, valid) + update
     if RETURN_SUM:
         rounded = z.to(added.dtype.element_ty)
@@ -62,15 +71,16 @@ def forward(
 
 @triton.jit(do_not_specialize=["num_rows", "threshold"])
 def backward(
-    x, y, bias, weight, grad, sum_grad, means, rstds, seed, x_grad, y_grad, shares,
+    x, y, bias, scales, weight, grad, sum_grad, means, rstds, seed, x_grad, y_grad, shares,
     num_rows, threshold, keep_scale,
-    BIAS: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr, HAS_SUM_GRAD: tl.constexpr,
+    BIAS: tl.constexpr, SCALES: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr,
+    HAS_SUM_GRAD: tl.constexpr,
     WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of x and y, and this program's `shares` in those of weight, shift and bias.
 
     With RETURN_SUM, x is the norm's input and y is not read; with HAS_SUM_GRAD, `sum_grad` is the
-    gradient of the returned sum. Without DROPOUT the gradient of y is that of x.
+    gradient of the returned sum. Without DROPOUT and SCALES the gradient of y is that of x.
     """
     program, cols = tl.program_id(0), tl.arange(0, WIDTH_POW2)
     weights = _load_vector(weight, cols, WIDTH)
@@ -82,17 +92,14 @@ def backward(
         row_valid = rows < num_rows
         cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
         valid = row_valid[:, None] & (cols < WIDTH)[None, :]
-        dropout_mask = valid
-        if DROPOUT:
-            dropout_mask = _dropout_mask(seed, rows, cols, threshold)
         z = _load_block(x, cells, valid)
         if not RETURN_SUM:
             update = _load_block(y, cells, valid)
             if BIAS:
                 update += _load_vector(bias, cols, WIDTH)
-            if DROPOUT:
-                update = tl.where(dropout_mask, update * keep_scale, 0.0)
-            z += update
+            z += _drop_and_scale(
+                update, seed, rows, cols, threshold, keep_scale, scales, num_rows, DROPOUT, SCALES
+            )
         mean = tl.load(means + rows, mask=row_valid, other=0.0)[:, None]
         rstd = tl.load(rstds + rows, mask=row_valid, other=0.0)[:, None]
         normalized = tl.where(valid, (z - mean) * rstd, 0.0)
@@ -104,9 +111,10 @@ def backward(
         if HAS_SUM_GRAD:
             dz += _load_block(sum_grad, cells, valid)
         tl.store(x_grad + cells, dz.to(x_grad.dtype.element_ty), mask=valid)
-        dy = dz
-        if DROPOUT:
-            dy = tl.where(dropout_mask, dz * keep_scale, 0.0)
+        dy = _drop_and_scale(
+            dz, seed, rows, cols, threshold, keep_scale, scales, num_rows, DROPOUT, SCALES
+        )
+        if DROPOUT or SCALES:
             tl.store(y_grad + cells, dy.to(y_grad.dtype.element_ty), mask=valid)
         sum_weight += g * normalized
         sum_shift += g

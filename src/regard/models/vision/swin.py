@@ -98,13 +98,12 @@ class SwinLayer(PatchLayer):
     def attend(self, normed: Tensor, layer: int, hook: AttentionHook | None) -> Tensor:
         """The heads (B, T, D) of patches (B, T, D)."""
         cut = split_windows(normed, self.windows)  # (B W, N, D)
-        queries, kv = self.own.project_all(cut)
         bias: Tensor = self.relative()  # (1, H, N, N)
         if self.mask is not None:
             bias = torch.where(self.mask, bias, float("-inf"))  # (W, H, N, N)
-            bias = bias.to(queries.dtype).repeat(len(normed), 1, 1, 1)  # (B W, H, N, N)
+            bias = bias.to(cut.dtype).repeat(len(normed), 1, 1, 1)  # (B W, H, N, N)
         site = Site("encoder", layer, windows=self.windows)
-        heads = self.own.attend_masked(queries, kv, None, site=site, hook=hook, bias=bias)
+        heads = self.own.attend(cut, site=site, hook=hook, bias=bias)
         return merge_windows(heads, self.windows)
 
 
@@ -168,7 +167,8 @@ class Swin(PicturePredictor):
             after = [*(layer.around_own for layer in layers[1:]), end]
             normed = layers[0].around_own.pre(x)
             for layer, following in zip(layers, after, strict=True):
-                x, normed = layer.mix(x, layer.attend(normed, index, hook), following)
+                heads = layer.attend(normed, index, hook)
+                x, normed = layer.mix(x, heads, following, (x.shape[0], x.shape[1]))
                 index += 1
         return normed.mean(1)
 

@@ -7,10 +7,12 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.attention.grouped import GroupedSelfAttention
+from regard.attention.attend import attend
+from regard.attention.multihead import MultiHeadAttention, merge_heads
+from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
 from regard.kernels.dropout import Dropout
 from regard.layers.patches import Colour, PatchEmbedding, PixelScale, picture_sinusoids
-from regard.layers.transformer_parts import FeedForward, Residual
+from regard.layers.transformer_parts import FeedForward, Residual, drop_path_scales
 from regard.models.contracts import PicturePredictor
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Pixels, Site
@@ -76,6 +78,27 @@ class VitSettings(PictureModelSettings):
         return self
 
 
+class PatchAttention(MultiHeadAttention):
+    """Self-attention of patches, none of which is padding."""
+
+    def attend(
+        self, x: Tensor, *, site: Site, hook: AttentionHook | None, bias: Tensor | None = None
+    ) -> Tensor:
+        """The heads (B, S, D) of `x` (B, S, D), with a `bias` (B|1, H, S, S) of the scores."""
+        queries, kv = self.project_all(x)
+        p = self.dropout_p
+        mixed = attend(self.score, queries, kv, None, site=site, bias=bias, dropout=p, hook=hook)
+        return merge_heads(mixed)
+
+    def attend_rows(self, x: Tensor, layout: PackedLayout) -> Tensor:
+        """The heads (N, D) of the rows of all pictures (N, D), for training: a kernel of short
+        sequences reads and writes projections as they are, which `attend` would copy.
+        """
+        stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
+        args = VarlenArgs(layout, layout, causal=False, scale=self.scale, dropout=self.dropout_p)
+        return attend_packed([stacked], args).flatten(1)
+
+
 class PatchLayer(nn.Module):
     """Self-attention and feed-forward, each behind a norm and in a residual connection."""
 
@@ -83,22 +106,32 @@ class PatchLayer(nn.Module):
         self, width: int, heads: int, hidden: int, *, dropout: float, drop_path: float
     ) -> None:
         super().__init__()
-        self.own = GroupedSelfAttention(
-            width, heads, heads, dropout=dropout, bias=True, rotary=False
-        )
-        self.around_own = Residual(width, "pre", dropout, drop_path=drop_path)
+        self.drop_path = drop_path
+        self.own = PatchAttention(width, heads, dropout=dropout)
+        self.around_own = Residual(width, "pre", dropout)
         self.feed = FeedForward(width, hidden, "gelu", dropout=dropout)
-        self.around_feed = Residual(width, "pre", dropout, drop_path=drop_path)
+        self.around_feed = Residual(width, "pre", dropout)
 
-    def mix(self, x: Tensor, heads: Tensor, following: Residual | None) -> tuple[Tensor, Tensor]:
+    def mix(
+        self, x: Tensor, heads: Tensor, following: Residual | None, shape: tuple[int, int]
+    ) -> tuple[Tensor, Tensor]:
         """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and as the next
-        sub-layer reads it, which is in the `following` residual connection, if any.
+        sub-layer reads it, which is in the `following` residual connection, if any. `shape` is
+        (B, T), pictures and their patches.
         """
-        x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
+        own, feed, scales = self.around_own, self.around_feed, self._scales(shape, x)
+        x, normed = own.post_then_pre(x, heads, self.own.out, feed, scales=scales)
+        hidden, scales = self.feed(normed), self._scales(shape, x)
         if following is None:
-            x = self.around_feed.post(x, self.feed(normed), self.feed.outer)
+            x = feed.post(x, hidden, self.feed.outer, scales=scales)
             return x, x
-        return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
+        return feed.post_then_pre(x, hidden, self.feed.outer, following, scales=scales)
+
+    def _scales(self, shape: tuple[int, int], x: Tensor) -> Tensor | None:
+        """What a sub-layer's output is multiplied by for each row of `x`; None: by 1."""
+        if not (self.training and self.drop_path):
+            return None
+        return drop_path_scales(shape, self.drop_path, x.device).reshape(x.shape[:-1])
 
 
 class Vit(PicturePredictor):
@@ -136,7 +169,7 @@ class Vit(PicturePredictor):
             )
             for rate in drop_rates(settings.drop_path, settings.layers)
         )
-        self.layers, self.drops_paths = cast(Sequence[PatchLayer], layers), settings.drop_path > 0
+        self.layers = cast(Sequence[PatchLayer], layers)
         self.last = Residual(width, "pre", 0.0)
         self.output = nn.Linear(width, classes)
         init_patch_model(self)
@@ -150,17 +183,20 @@ class Vit(PicturePredictor):
 
     def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
         x = self._embed(inputs.values)  # (B, S, D)
-        shape = x.shape
-        if not self.drops_paths:
-            x = x.flatten(0, 1)  # (B S, D): in rows, kernels fuse more
+        count, length, _ = shape = x.shape
+        x = x.flatten(0, 1)  # (N, D), where N is B S
+        packed = self.training and hook is None and x.dtype != torch.float64
+        layout = PackedLayout.without_padding(count, length, x.device) if packed else None
         normed = self.layers[0].around_own.pre(x)
         for index, layer in enumerate(self.layers):
-            queries, kv = layer.own.project_all(normed.view(shape))
-            site = Site("encoder", index)
-            heads = layer.own.attend_masked(queries, kv, None, site=site, hook=hook)
+            if layout is None or torch.compiler.is_compiling():
+                site = Site("encoder", index)
+                heads = layer.own.attend(normed.view(shape), site=site, hook=hook).flatten(0, 1)
+            else:
+                heads = layer.own.attend_rows(normed, layout)
             last = index + 1 == len(self.layers)
             following = self.last if last else self.layers[index + 1].around_own
-            x, normed = layer.mix(x, heads.view(x.shape), following)
+            x, normed = layer.mix(x, heads, following, (count, length))
         states = normed.view(shape)
         return states[:, 0] if self.class_token else states.mean(1)
 
