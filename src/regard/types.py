@@ -254,3 +254,22 @@ class AttentionHook(Protocol):
     """
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor: ...
+
+
+class ScoreInputs(NamedTuple):
+    """What the scores of an attention by dot products are computed from: q · k * scale + bias."""
+
+    queries: Tensor  # (B, H, T, K)
+    keys: Tensor  # (B, H, S, K)
+    mask: Tensor  # broadcasts to (B, H, T, S); True where a query may attend to a key
+    bias: Tensor | None  # broadcasts to (B, H, T, S)
+    scale: float
+
+
+class ScoreHook(AttentionHook, Protocol):
+    """An attention hook that is also called with the queries and keys, before its weights.
+
+    A hook that has no `observe_scores` is not; nor are the score functions that are no products.
+    """
+
+    def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None: ...

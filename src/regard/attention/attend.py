@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.attention.score_functions import ScoreFunction
 from regard.kernels.dispatch import HALF_DTYPES
 from regard.kernels.dropout import apply_dropout
-from regard.types import AttentionHook, Site
+from regard.types import AttentionHook, ScoreInputs, Site
 
 SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """torch's kernels on a GPU but cuDNN's, which returns the mean of all values for a fully masked
@@ -94,8 +94,18 @@ def attend(
     else:
         weights = scores if mask is None else scores.masked_fill(~mask, 0.0)
     if hook is not None:
-        weights = hook(site._replace(normalized=score.normalized), weights)  # (B, H, T, S)
+        site = site._replace(normalized=score.normalized)
+        if scale is not None:
+            observe_scores(hook, site, ScoreInputs(queries, kv.keys, mask, bias, scale))
+        weights = hook(site, weights)  # (B, H, T, S)
     return apply_dropout(weights, dropout).to(kv.values.dtype) @ kv.values  # (B, H, T, K')
+
+
+def observe_scores(hook: AttentionHook, site: Site, inputs: ScoreInputs) -> None:
+    """Show a hook what the scores are computed from, if it is a `ScoreHook`."""
+    observe = getattr(hook, "observe_scores", None)
+    if observe is not None:
+        observe(site, inputs)
 
 
 def fused_attention(

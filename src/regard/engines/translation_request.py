@@ -21,6 +21,7 @@ class TranslationRequest:
     prefix: str = ""
     forbidden: Sequence[str] = ()
     look: bool = False
+    scores: bool = False  # whether a look has queries and keys too
     changes: "Sequence[Intervention]" = ()
     first: int = 0
     unknown: Mapping[str, str] | None = None

@@ -193,7 +193,7 @@ def look_at(
         return replace(changed, changes=tuple(resolved), before=plain)
     observer = SearchTreeObserver()
     observers = (*request.observers, observer) if tree else request.observers
-    recorded = replace(request, look=True, observers=observers)
+    recorded = replace(request, look=True, scores=True, observers=observers)
     [answer] = translator.answer([chosen.text], recorded, split=chosen.split)
     if tree and answer.attention is not None:
         answer = _with_tree(answer, answer.attention, observer, translator)

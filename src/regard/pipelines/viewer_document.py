@@ -1,7 +1,6 @@
 """An answer with its attention as plain data: what the viewer draws, from a file or a server."""
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -12,29 +11,44 @@ from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
+from regard.inspection.viewer.map_encoding import ViewerMaps, encode_maps
 from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 from regard.text.word_units import split_units
 
-DOCUMENT_VERSION = 1  # the format's version, which the viewer checks
-WEIGHT_SCALE = 255  # the byte of a weight of 1
+DOCUMENT_VERSION = 2  # the format's version, which the viewer checks
 DECIMALS = 4
 
 
+class ViewerSegment(TypedDict):
+    """One of several sentences that were read as one: its first piece, and that behind its last."""
+
+    name: str
+    start: int
+    end: int
+
+
+class ViewerPicture(TypedDict):
+    """A picture that was read in patches."""
+
+    image: str
+    """A `data:` address."""
+    first: int
+    """How many pieces stand before the patches, such as a class token."""
+
+
 class ViewerSentence(TypedDict):
-    """A sentence, in words and in the pieces that the model reads or predicts."""
+    """A sentence, in words and in the pieces that the model reads or predicts; or the patches of a
+    picture.
+    """
 
     text: str
     pieces: list[str]
     words: list[str]
     word_of: list[int | None]
-
-
-class ViewerMaps(TypedDict):
-    """All maps of one part: bytes in base64, layer by layer, head by head, row by row."""
-
-    shape: list[int]
-    weights: str
+    segments: list[ViewerSegment]
+    """Empty: it is one sentence."""
+    picture: ViewerPicture | None
 
 
 class ViewerAlignment(TypedDict):
@@ -88,14 +102,17 @@ class HeadAblation(TypedDict):
     text: str
 
 
+DocumentKind = Literal["translation", "text", "masked", "class"]
+"""Whether a sentence was translated; a text was read and perhaps continued; a text with masked
+words was read; or a text or a picture was classified."""
+
+
 class ViewerDocument(TypedDict):
     """All that the viewer needs of one sentence."""
 
     version: int
     model: str
-    kind: Literal["translation", "text", "masked"]
-    """Whether a sentence was translated, or a text was read and perhaps continued, or the masked
-    places of a text were filled."""
+    kind: DocumentKind
     source: ViewerSentence
     target: ViewerSentence
     given: list[str]
@@ -121,16 +138,67 @@ def viewer_document(
     capture, (source, target) = answer.attention or AttentionCapture({}), _axes(answer)
     before = answer.before
     given = _given(capture, target)
+    document = attention_document(
+        _sentence(answer.source, source),
+        _sentence(answer.text, target),
+        capture.parts,
+        kind="translation",
+        model=model,
+        notes=answer.notes,
+    )
+    return {
+        **document,
+        "given": list(given.pieces),
+        "given_word_of": list(given.word_of),
+        "alignment": _alignment(capture),
+        "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
+        "tree": _tree(capture),
+        "changes": [asdict(change) for change in answer.changes],
+        "before": None
+        if before is None
+        else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
+        "without": list(without),
+    }
+
+
+def encoder_document(
+    maps: AttentionMaps,
+    text: str,
+    answer: str,
+    candidates: Sequence[ViewerCandidate],
+    *,
+    kind: DocumentKind,
+    model: str = "",
+    notes: Sequence[str] = (),
+) -> ViewerDocument:
+    """The document of an encoder that read `text` and gave `answer`, the first of `candidates`."""
+    source, target = _sentence(text, maps.columns), _sentence(answer, None)
+    document = attention_document(
+        source, target, {"encoder": maps}, kind=kind, model=model, notes=notes
+    )
+    return {**document, "candidates": list(candidates)}
+
+
+def attention_document(
+    source: ViewerSentence,
+    target: ViewerSentence,
+    parts: Mapping[Part, AttentionMaps],
+    *,
+    kind: DocumentKind,
+    model: str,
+    notes: Sequence[str],
+) -> ViewerDocument:
+    """The attention of one input, without what only some tasks have."""
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
-        "kind": "translation",
-        "source": _sentence(answer.source, source),
-        "target": _sentence(answer.text, target),
-        "given": list(given.pieces),
-        "given_word_of": list(given.word_of),
-        "parts": {part: encode_maps(attention) for part, attention in capture.parts.items()},
-        "alignment": _alignment(capture),
+        "kind": kind,
+        "source": source,
+        "target": target,
+        "given": [],
+        "given_word_of": [],
+        "parts": {part: encode_maps(attention) for part, attention in parts.items()},
+        "alignment": None,
         "sinks": [
             {
                 "part": sink.part,
@@ -139,17 +207,15 @@ def viewer_document(
                 "column": sink.column,
                 "share": round(sink.share, DECIMALS),
             }
-            for attention in capture.parts.values()
+            for attention in parts.values()
             for sink in find_sinks(attention)
         ],
-        "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
-        "notes": list(answer.notes),
-        "tree": _tree(capture),
-        "changes": [asdict(change) for change in answer.changes],
-        "before": None
-        if before is None
-        else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
-        "without": list(without),
+        "candidates": [],
+        "notes": list(notes),
+        "tree": None,
+        "changes": [],
+        "before": None,
+        "without": [],
     }
 
 
@@ -174,17 +240,15 @@ def _given(capture: AttentionCapture, target: Axis | None) -> Axis:
 
 def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
     """Without recorded attention a sentence has words and no pieces."""
-    if axis is None:
-        return {"text": text, "pieces": [], "words": split_units(text), "word_of": []}
-    pieces, words, word_of = list(axis.pieces), list(axis.words), list(axis.word_of)
-    return {"text": text, "pieces": pieces, "words": words, "word_of": word_of}
-
-
-def encode_maps(attention: AttentionMaps) -> ViewerMaps:
-    """The weights rounded to multiples of 1/255."""
-    levels = (attention.weights.nan_to_num().clamp(0, 1) * WEIGHT_SCALE).round().byte()
-    encoded = base64.b64encode(levels.contiguous().numpy().tobytes()).decode()
-    return {"shape": list(attention.weights.shape), "weights": encoded}
+    axis = axis or Axis((), tuple(split_units(text)), ())
+    return {
+        "text": text,
+        "pieces": list(axis.pieces),
+        "words": list(axis.words),
+        "word_of": list(axis.word_of),
+        "segments": [{"name": s.name, "start": s.start, "end": s.end} for s in axis.segments],
+        "picture": None,
+    }
 
 
 def _alignment(capture: AttentionCapture) -> ViewerAlignment | None:

@@ -79,9 +79,8 @@ def test_every_word_is_reached_by_the_keyboard(short):
 
 
 def test_the_tab_key_stops_once_in_each_group(short):
-    group = (
-        "document.activeElement.closest('fieldset, .menu, .tick, .line, .heads-grid, svg, body')"
-    )
+    groups = "fieldset, .menu, .compare, .tick, .line, .card-title, .heads-grid, svg, body"
+    group = f"document.activeElement.closest('{groups}')"
     stops = []
     while not stops or stops[-1] != "file":  # the body, once round
         short.keyboard.press("Tab")
@@ -93,8 +92,11 @@ def test_the_tab_key_stops_once_in_each_group(short):
         "menu",
         "switch",
         "switch",
+        "compare",
         "line columns",
         "line rows",
+        "card-title",
+        "switch",
         "switch",
         "heads-grid",
         "tick",
@@ -165,13 +167,16 @@ def test_a_layer_is_silenced_with_all_its_heads(short):
 
 def test_what_a_file_cannot_answer_it_does_not_offer(short, chromium, tmp_path):
     assert short.locator(".heads-card .switch span").all_text_contents() == [
+        "One scale",
+        "Own scales",
         "Look",
+        "Compare",
         "Silence",
     ]
     word(short, "rows", "sea").click()
     expect(short.get_by_role("button", name="Make it look elsewhere")).to_be_hidden()
     with opened(chromium, tmp_path, make_document(*SHORT)) as page:
-        expect(page.locator(".heads-card .switch")).to_be_hidden()
+        expect(page.get_by_label("Silence")).to_be_hidden()
         head(page, 0, 1).click(modifiers=["Shift"])
         expect(page.locator(".outcome")).to_be_hidden()
 

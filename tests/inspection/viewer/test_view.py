@@ -105,6 +105,8 @@ def test_a_choice_can_be_made_from_outside_as_far_as_it_is_there(asked):
         "head": None,
         "unit": "pieces",
         "picture": "lines",
+        "heads": [],
+        "segments": [None, None],
     }
     expect(asked.get_by_label("Decoder", exact=True)).to_be_checked()
     asked.evaluate("view.choose({ part: 'no', layer: -1, head: 'x', unit: 'no', picture: null })")
@@ -114,9 +116,11 @@ def test_a_choice_can_be_made_from_outside_as_far_as_it_is_there(asked):
         "head": None,
         "unit": "words",
         "picture": "lines",
+        "heads": [],
+        "segments": [None, None],
     }
 
 
 def test_a_document_of_another_version_is_refused(asked):
     message = asked.evaluate("try { view.show({ version: 9 }) } catch (error) { error.message }")
-    assert message == "a look document of version 9; this viewer draws 1"
+    assert message == "a look document of version 9; this viewer draws 2"

@@ -24,9 +24,10 @@ def test_a_viewer_document_has_all_attention_maps(server, translator):
     assert document["target"]["text"] == expected.text
     assert set(document["parts"]) == {"encoder", "decoder", "cross"}
     for part, found in document["parts"].items():
-        shape = list(expected.attention.parts[part].weights.shape)
-        assert found["shape"] == shape
-        assert len(base64.b64decode(found["weights"])) == shape[0] * shape[1] * shape[2] * shape[3]
+        layers, *shape = expected.attention.parts[part].weights.shape
+        assert [one["shape"] for one in found["layers"]] == [shape] * layers
+        for one in found["layers"]:
+            assert len(base64.b64decode(one["weights"])) == shape[0] * shape[1] * shape[2]
     assert document["tree"] is None
     assert document["before"] is None
 

@@ -122,15 +122,22 @@ def capture_attention(
     line: TokenizedLine,
     n_best: Sequence[Sequence[Hypothesis]],
     hook: AttentionHook | None,
+    *,
+    scores: bool = False,
 ) -> tuple[tuple[AttentionCapture, ...], ...]:
-    """The attention of a model for each of the n best translations of each part of a line."""
+    """The attention of a model for each of the n best translations of each part of a line; with
+    `scores`, the best of each has queries and keys too.
+    """
     settings = best_alignment(run)
     captures = []
     surfaces = line.surfaces(run.tokenizers.source)
     for ids, part_surfaces, hypotheses in zip(line.parts, surfaces, n_best, strict=True):
         words = zip(ids, part_surfaces, strict=True)
         unknown = [surface.strip() or UNK_SURFACE for i, surface in words if i == UNK]
-        maps = (_record_maps(run, ids, one, unknown, hook) for one in hypotheses)
+        maps = (
+            _record_maps(run, ids, one, unknown, hook, scores=scores and not rank)
+            for rank, one in enumerate(hypotheses)
+        )
         captures.append(tuple(AttentionCapture(one, alignment_settings=settings) for one in maps))
     return tuple(captures)
 
@@ -141,10 +148,13 @@ def _record_maps(
     hypothesis: Hypothesis,
     unknown_source: Sequence[str],
     hook: AttentionHook | None,
+    *,
+    scores: bool,
 ) -> dict[Part, AttentionMaps]:
     """The maps of all parts of the model, with a translation of the tokens `ids`."""
     target = pad([hypothesis.tokens], first=BOS)
-    recording = record_attention(run.model, pad_source([ids]), target, hook=hook)
+    source = pad_source([ids])
+    recording = record_attention(run.model, source, target, hook=hook, scores=scores)
     recorded = {part for part, _ in recording.weights}
     unknown = hypothesis.replacements
     return {

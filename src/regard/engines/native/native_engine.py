@@ -92,7 +92,9 @@ class NativeEngine:
         if not request.look:
             return [EngineResult(parts) for parts in found]
         return [
-            EngineResult(parts, capture_attention(self.runs[0], line, parts, hook))
+            EngineResult(
+                parts, capture_attention(self.runs[0], line, parts, hook, scores=request.scores)
+            )
             for line, parts in zip(lines[0], found, strict=True)
         ]
 

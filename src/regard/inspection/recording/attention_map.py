@@ -11,9 +11,18 @@ from regard.errors import SettingsError
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.text.word_units import has_unspaced, merge_units
+from regard.types import ScoreInputs
 
 Part = Literal["encoder", "decoder", "cross"]
 PARTS: tuple[Part, ...] = get_args(Part)
+
+
+class Segment(NamedTuple):
+    """One of several sentences that a model reads as one: pieces `start` up to `end`."""
+
+    name: str
+    start: int
+    end: int
 
 
 class Axis(NamedTuple):
@@ -25,6 +34,8 @@ class Axis(NamedTuple):
     units: tuple[int, ...] = ()
     """Units of each word, as `split_units` divides it; empty: one each. In scripts without spaces a
     word is the text of one piece, and a unit is a character."""
+    segments: tuple[Segment, ...] = ()
+    """The sentences of a pair, in order; empty: it is one sentence."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -46,6 +57,9 @@ class AttentionMaps:
     columns: Axis  # S
     normalized: bool = True  # whether each row sums to 1; if not, some weights may be negative
     omitted: int = 0  # rows and columns that were left out before the first
+    scores: tuple[ScoreInputs | None, ...] = ()
+    """Queries, keys and what else makes the scores of each layer, each (H, ...) without padding;
+    empty if they were not recorded, None of a layer whose scores are no dot products."""
 
     def __repr__(self) -> str:
         layers, heads, rows, columns = self.weights.shape
@@ -62,6 +76,14 @@ class AttentionMaps:
         heads = self.weights.mean(0) if layer is None else self.weights[layer]  # (H, T, S)
         return heads.mean(0) if head is None else heads[head]  # (T, S)
 
+    def with_scores(self, recorded: Sequence[ScoreInputs | None], sentence: int) -> "AttentionMaps":
+        """The same with what was recorded of each layer for a batch, (B, H, ...)."""
+        if not any(recorded):
+            return self
+        size = len(self.rows.pieces), len(self.columns.pieces)
+        scores = (None if one is None else _unpad_scores(one, sentence, size) for one in recorded)
+        return replace(self, scores=tuple(scores))
+
     def last(self, count: int) -> "AttentionMaps":
         """The attention of the last `count` rows to the last `count` columns, where there are more:
         rows sum to less than 1.
@@ -73,7 +95,8 @@ class AttentionMaps:
         rows, columns = (Axis(some, some, tuple(range(len(some)))) for some in names)
         weights = self.weights[..., -count:, -count:]
         omitted += self.omitted
-        return replace(self, weights=weights, rows=rows, columns=columns, omitted=omitted)
+        cut = replace(self, weights=weights, rows=rows, columns=columns, omitted=omitted)
+        return replace(cut, scores=())
 
     def merge_pieces(self, *, shift: bool = False) -> "AttentionMaps":
         """The attention between words: the sum over a column's pieces, the mean over a row's;
@@ -136,6 +159,20 @@ def build_attention_maps(
         columns = build_axis([BOS, *output[:-1]], target, unknown)
     size = len(rows.pieces), len(columns.pieces)
     return AttentionMaps(part, weights[..., : size[0], : size[1]].float(), rows, columns)
+
+
+def _unpad_scores(inputs: ScoreInputs, sentence: int, size: tuple[int, int]) -> ScoreInputs:
+    """Of one sentence with `size` (T, S) rows and columns: (H, T, K), (H, S, K), (H|1, T, S)."""
+    rows, columns = size
+    queries = inputs.queries[sentence, :, :rows]
+    keys = inputs.keys[sentence, :, :columns]
+
+    def cut(x: Tensor) -> Tensor:
+        full = x.expand(max(len(x), sentence + 1), -1, queries.shape[-2], -1)
+        return full[sentence, :, :rows, :columns]
+
+    bias = None if inputs.bias is None else cut(inputs.bias)
+    return ScoreInputs(queries, keys, cut(inputs.mask), bias, inputs.scale)
 
 
 def _membership(word_of: Sequence[int | None], words: int) -> Tensor:

@@ -1,11 +1,12 @@
 """Records the attention of a model under teacher forcing."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from regard.attention.attend import observe_scores
 from regard.batching.collate import pad, pad_source
 from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import (
@@ -18,7 +19,7 @@ from regard.inspection.recording.attention_map import (
 from regard.models.contracts import AnyGenerator
 from regard.text.special_tokens import BOS, EOS
 from regard.text.tokenizer import Tokenizer
-from regard.types import AttentionHook, Padded, Site
+from regard.types import AttentionHook, Padded, ScoreInputs, Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,8 @@ class AttentionRecording:
     source: Padded  # (B, S)
     target: Padded  # (B, T), each row begins with BOS
     weights: Mapping[tuple[Part, int], Tensor]  # by part and layer, each (B, H, T, S)
+    scores: Mapping[tuple[Part, int], ScoreInputs] = field(default_factory=dict)
+    """Queries and keys by part and layer, of those that were asked for and have them."""
 
     def attention(
         self,
@@ -49,18 +52,21 @@ class AttentionRecording:
         weights = torch.stack([self.weights[part, layer][sentence] for layer in layers])
         columns = build_axis(_unpad(self.source, sentence), source, unknown_source)
         output = [*_unpad(self.target, sentence)[1:], EOS]
-        return build_attention_maps(part, weights, columns, output, target, unknown=unknown)
+        maps = build_attention_maps(part, weights, columns, output, target, unknown=unknown)
+        return maps.with_scores([self.scores.get((part, layer)) for layer in layers], sentence)
 
 
 class AttentionRecorder:
-    """An attention hook that keeps the weights of a forward pass and changes nothing.
+    """An attention hook that keeps the weights of a forward pass and changes nothing; with
+    `scores`, also queries and keys.
 
     In a search hypotheses change rows: use `SearchRecorder`.
     """
 
-    def __init__(self, parts: Collection[Part] = PARTS) -> None:
-        self._parts = parts
+    def __init__(self, parts: Collection[Part] = PARTS, *, scores: bool = False) -> None:
+        self._parts, self._keeps_scores = parts, scores
         self._weights: dict[tuple[Part, int], list[Tensor]] = {}
+        self._scores: dict[tuple[Part, int], list[ScoreInputs]] = {}
         self.signed: set[tuple[Part, int]] = set()
         """Parts and layers whose weights are no distribution: some may be negative."""
 
@@ -72,20 +78,41 @@ class AttentionRecorder:
                 self.signed.add((site.part, site.layer))
         return weights
 
+    def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None:
+        if self._keeps_scores and site.part in self._parts:
+            self._scores.setdefault((site.part, site.layer), []).append(_copy_to_cpu(inputs))
+
     def weights(self) -> dict[tuple[Part, int], Tensor]:
         """The recorded weights by part and layer: each (B, H, T, S)."""
         return {place: torch.cat(steps, dim=-2) for place, steps in self._weights.items()}
 
+    def scores(self) -> dict[tuple[Part, int], ScoreInputs]:
+        """The recorded queries and keys by part and layer; those of a decoder that ran step by
+        step only if its keys stayed the same.
+        """
+        joined = {place: _join_steps(steps) for place, steps in self._scores.items()}
+        return {place: inputs for place, inputs in joined.items() if inputs is not None}
 
-def compose_hooks(*hooks: AttentionHook) -> AttentionHook:
+
+class ComposedHook:
     """A hook that applies `hooks` one after the other."""
 
-    def composed(site: Site, weights: Tensor, /) -> Tensor:
-        for hook in hooks:
+    def __init__(self, *hooks: AttentionHook) -> None:
+        self._hooks = hooks
+
+    def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
+        for hook in self._hooks:
             weights = hook(site, weights)
         return weights
 
-    return composed
+    def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None:
+        for hook in self._hooks:
+            observe_scores(hook, site, inputs)
+
+
+def compose_hooks(*hooks: AttentionHook) -> AttentionHook:
+    """A hook that applies `hooks` one after the other."""
+    return ComposedHook(*hooks)
 
 
 @torch.inference_mode()
@@ -96,12 +123,14 @@ def record_attention(
     *,
     parts: Collection[Part] = PARTS,
     hook: AttentionHook | None = None,
+    scores: bool = False,
 ) -> AttentionRecording:
     """The attention of `model` to `source` (B, S), which ends with EOS, given the decoder's input
-    `target` (B, T), which begins with BOS; recorded as `hook` returns it.
+    `target` (B, T), which begins with BOS; recorded as `hook` returns it. With `scores`, queries
+    and keys are recorded too.
     """
     device = next(model.parameters()).device
-    recorder = AttentionRecorder(parts)
+    recorder = AttentionRecorder(parts, scores=scores)
     hook = recorder if hook is None else compose_hooks(hook, recorder)
     was_training = model.training
     model.eval()
@@ -111,7 +140,8 @@ def record_attention(
     finally:
         model.train(was_training)
     cpu = torch.device("cpu")
-    return AttentionRecording(source.to(cpu), target.to(cpu), recorder.weights())
+    weights, inputs = recorder.weights(), recorder.scores()
+    return AttentionRecording(source.to(cpu), target.to(cpu), weights, inputs)
 
 
 def count_heads(model: AnyGenerator) -> dict[Part, dict[int, int]]:
@@ -124,6 +154,24 @@ def count_heads(model: AnyGenerator) -> dict[Part, dict[int, int]]:
     for part, layer in sorted(weights, key=lambda site: (PARTS.index(site[0]), site[1])):
         heads.setdefault(part, {})[layer] = weights[part, layer].shape[1]
     return heads
+
+
+def _copy_to_cpu(inputs: ScoreInputs) -> ScoreInputs:
+    queries, keys, mask = (x.detach().to("cpu", copy=True) for x in inputs[:3])
+    bias = None if inputs.bias is None else inputs.bias.detach().to("cpu", copy=True)
+    return ScoreInputs(queries, keys, mask, bias, inputs.scale)
+
+
+def _join_steps(steps: Sequence[ScoreInputs]) -> ScoreInputs | None:
+    """The inputs of all steps as one; None if their keys differ."""
+    if len(steps) == 1:
+        return steps[0]
+    last = steps[-1]
+    if not all(one.keys.shape == last.keys.shape and one.bias is None for one in steps):
+        return None
+    queries = torch.cat([one.queries for one in steps], dim=-2)
+    rows = (one.mask.expand(*one.mask.shape[:-2], one.queries.shape[-2], -1) for one in steps)
+    return last._replace(queries=queries, mask=torch.cat(list(rows), dim=-2))
 
 
 def _unpad(padded: Padded, sentence: int) -> list[int]:

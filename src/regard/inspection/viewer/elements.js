@@ -25,9 +25,11 @@ export function freshId(name) {
   return `regard-${name}-${freshId.last}`;
 }
 
-/** A share of 1 as people read it: `83 %`, which no line break parts. */
+/** A share of 1 as people read it: `83 %` or `0.2 %`, which no line break parts. */
 export function percent(share) {
-  return `${Math.round(100 * share)}\u00a0%`;
+  const hundredths = 100 * share;
+  if (hundredths >= 0.95 || hundredths === 0) return `${Math.round(hundredths)}\u00a0%`;
+  return hundredths < 0.05 ? "<\u202f0.1\u00a0%" : `${hundredths.toFixed(1)}\u00a0%`;
 }
 
 function furnish(element, { on = {}, ...attributes }, children) {

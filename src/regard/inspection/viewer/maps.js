@@ -2,42 +2,93 @@
 
 import { alongLine } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { make } from "./elements.js";
+import { make, percent } from "./elements.js";
 import { sinkNote } from "./words.js";
 
 /** @typedef {{row: number, column: number}} Cell */
 
-const CELL = { least: 9, most: 34 };
+const CELL = { least: 9, most: 34, many: 120, tiny: 4 }; // of many columns, cells may be tiny
 
 /**
  * Paint a map into a canvas, a pixel for each weight: the more, the more of the canvas's own
  * colour. Columns that are sinks are painted in the colour of its outline.
  * @param {HTMLCanvasElement} canvas
- * @param {import("./reading.js").Shown} shown
+ * @param {{width: number, height: number, values: Float32Array, sinks: boolean[]}} picture
+ * @param {number} top the weight of the full colour
  */
-export function paint(canvas, { rows, columns, values }) {
-  canvas.width = Math.max(1, columns.length);
-  canvas.height = Math.max(1, rows.length);
+export function paint(canvas, { width, height, values, sinks }, top) {
+  canvas.width = Math.max(1, width);
+  canvas.height = Math.max(1, height);
   const { color, outlineColor } = getComputedStyle(canvas);
   const [accent, grey] = [channels(color), channels(outlineColor)];
   const pen = canvas.getContext("2d");
   const picture = pen.createImageData(canvas.width, canvas.height);
-  values.forEach((weight, cell) => {
-    const ink = columns[cell % columns.length].sink === null ? accent : grey;
-    picture.data.set([...ink, Math.round(255 * shade(weight))], 4 * cell);
-  });
+  for (let cell = 0; cell < values.length; cell += 1) {
+    const ink = sinks[cell % width] ? grey : accent;
+    for (let channel = 0; channel < 3; channel += 1) picture.data[4 * cell + channel] = ink[channel];
+    picture.data[4 * cell + 3] = Math.round(255 * shade(values[cell] / top));
+  }
   pen.putImageData(picture, 0, 0);
 }
 
-/** How dark a weight is drawn, from 0 to 1: the root, so that small weights can be seen. */
-export function shade(weight) {
-  return Math.sqrt(Math.min(1, weight));
+/** How dark a share of the largest weight is drawn, from 0 to 1: the root, to see small ones. */
+export function shade(share) {
+  return Math.sqrt(Math.min(1, share));
+}
+
+/** The largest weight of a map, rounded up to 1, 2 or 5 of a power of ten: the top of its scale. */
+export function scaleTop(values) {
+  let most = 0;
+  for (let cell = 0; cell < values.length; cell += 1) if (values[cell] > most) most = values[cell];
+  if (most <= 0 || most > 0.5) return 1;
+  const unit = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 5, 10].map((times) => times * unit).find((top) => most <= top * 1.0001);
+}
+
+/** A map as `paint` takes it. */
+export function picture({ rows, columns, values }) {
+  const sinks = columns.map(({ sink }) => sink !== null);
+  return { width: columns.length, height: rows.length, values, sinks };
+}
+
+/** The same with at most `size` pixels a side: each is the largest weight of its block. */
+export function reduced({ width, height, values, sinks }, size) {
+  const [step, drop] = [Math.ceil(width / size) || 1, Math.ceil(height / size) || 1];
+  if (step === 1 && drop === 1) return { width, height, values, sinks };
+  const [across, down] = [Math.ceil(width / step), Math.ceil(height / drop)];
+  const pooled = new Float32Array(across * down);
+  for (let row = 0; row < height; row += 1) {
+    const first = Math.floor(row / drop) * across;
+    for (let column = 0; column < width; column += 1) {
+      const block = first + Math.floor(column / step);
+      const weight = values[row * width + column];
+      if (weight > pooled[block]) pooled[block] = weight;
+    }
+  }
+  const grey = Array.from({ length: across }, (_, block) => sinks[block * step] && step === 1);
+  return { width: across, height: down, values: pooled, sinks: grey };
+}
+
+/** What the shades of a map stand for. */
+export class Scale {
+  constructor() {
+    this.marks = [0, 1, 2].map(() => make("span"));
+    const ramp = make("span", { class: "ramp" });
+    this.element = make("div", { class: "scale" }, ramp, ...this.marks);
+  }
+
+  /** @param {number} top the weight of the full colour */
+  show(top) {
+    const weights = [0, top / 4, top]; // shade(1 / 4) = 1 / 2
+    this.marks.forEach((mark, place) => (mark.textContent = percent(weights[place])));
+  }
 }
 
 /** One map with its words along both sides. */
 export class HeatMap {
   #shown = { rows: [], columns: [], values: new Float32Array() };
   #cell = null;
+  #top = 1;
 
   /** @param {(cell: Cell|null) => void} point told of the cell that is pointed at */
   constructor(point) {
@@ -59,19 +110,19 @@ export class HeatMap {
     this.cursor = make("div", { class: "cursor", hidden: true });
     this.top = make("div", { class: "map-columns", "aria-hidden": "true" });
     this.left = make("div", { class: "map-rows", "aria-hidden": "true" });
-    const marks = ["0", "25 %", "100 %"].map((mark) => make("span", {}, mark)); // shade(0.25) = 0.5
-    const ramp = make("span", { class: "ramp" });
-    this.scale = make("div", { class: "scale", "aria-hidden": "true" }, ramp, ...marks);
+    this.scale = new Scale();
     const field = make("div", { class: "field" }, this.canvas, this.cursor);
     this.grid = make("div", { class: "map-grid" }, make("div"), this.top, this.left, field);
-    this.element = make("div", { class: "map" }, this.grid, this.scale);
+    this.element = make("div", { class: "map" }, this.grid, this.scale.element);
     fadeEdges(this.element);
     new ResizeObserver(() => this.#fit()).observe(this.element);
   }
 
-  /** @param {import("./reading.js").Shown} shown @param {string} name */
-  show(shown, name) {
+  /** @param {import("./reading.js").Shown} shown @param {string} name @param {number} top */
+  show(shown, name, top) {
     this.#shown = shown;
+    this.#top = top;
+    this.scale.show(top);
     this.canvas.setAttribute("aria-label", name);
     this.top.replaceChildren(...shown.columns.map(label));
     this.left.replaceChildren(...shown.rows.map(label));
@@ -82,7 +133,7 @@ export class HeatMap {
 
   /** Paint again in the colours of now. */
   repaint() {
-    paint(this.canvas, this.#shown);
+    paint(this.canvas, picture(this.#shown), this.#top);
   }
 
   /** Cells as large as the room allows. */
@@ -90,7 +141,9 @@ export class HeatMap {
     const { rows, columns } = this.#shown;
     const room = this.element.clientWidth - this.left.offsetWidth - 8;
     const fair = Math.floor(room / Math.max(1, columns.length));
-    const cell = Math.max(CELL.least, Math.min(CELL.most, fair));
+    const least = columns.length > CELL.many ? CELL.tiny : CELL.least;
+    const cell = Math.max(least, Math.min(CELL.most, fair));
+    this.element.classList.toggle("unnamed", cell < CELL.least); // too small for letters
     this.grid.style.setProperty("--cell", `${cell}px`);
     this.grid.style.setProperty("--columns", String(columns.length));
     this.grid.style.setProperty("--rows", String(rows.length));

@@ -1,17 +1,20 @@
 /** The viewer: what a model attended to when it translated a sentence or read a text. */
 
+import { headColour, HeadChips } from "./compare.js";
 import { Menu, Switch } from "./controls.js";
 import { compare } from "./difference.js";
 import { make } from "./elements.js";
 import { HeadGrid, placeName } from "./heads.js";
-import { HeatMap } from "./maps.js";
+import { Info } from "./info.js";
+import { HeatMap, scaleTop } from "./maps.js";
+import { NeuronView } from "./neurons.js";
 import { Candidates, Outcome } from "./outcomes.js";
 import { Reading } from "./reading.js";
-import { cellSentence, restingSentence, spotSentence } from "./sentences.js";
+import { bandSentence, cellSentence, restingSentence, spotSentence, who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { BeamTree } from "./tree.js";
 import { wordingOf } from "./wording.js";
-import { WordLines } from "./words.js";
+import { isEven, WordLines } from "./words.js";
 
 const UNITS = [
   { value: "words", label: "Words", title: "Pieces of a word together" },
@@ -20,12 +23,24 @@ const UNITS = [
 const PICTURES = [
   { value: "lines", label: "Lines" },
   { value: "map", label: "Map" },
+  { value: "neurons", label: "Query × key", title: "The numbers that one piece's look at another is made of" },
 ];
+const SCALES = [
+  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
+  { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
+];
+const LONG = 64; // of so many columns, small maps begin on scales of their own
+const LARGE = 4_000_000; // numbers of all maps together, of which the average is not shown first
 const WISHES = {
   look: { value: "look", label: "Look", title: "A click on a map shows it above" },
+  compare: { value: "compare", label: "Compare", title: "A click adds the head to those drawn above" },
   silence: { value: "silence", label: "Silence", title: "A click lets the head see nothing" },
   flatten: { value: "flatten", label: "Flatten", title: "A click lets it see all alike" },
 };
+const HEADS_INFO =
+  "A model looks several times at once: each layer has several heads, and each has its own way of looking. " +
+  "A row of a small map is a word that looks, a column one that is looked at: the stronger the colour, the more. " +
+  "The column “mean” is the average of a layer's heads. ";
 const ALL = "all";
 const FORCE = "Make it look elsewhere";
 const KINDS = ["silence", "flatten", "force"];
@@ -40,13 +55,25 @@ const KINDS = ["silence", "flatten", "force"];
 export class AttentionView {
   #reading = null;
   #wording = null;
-  #choice = { part: "cross", layer: null, head: null, unit: "words", picture: "lines" };
+  #choice = {
+    part: "cross",
+    layer: null,
+    head: null,
+    unit: "words",
+    picture: "lines",
+    heads: [],
+    segments: [null, null],
+  };
+  #bands = [];
+  #top = 1;
+  #scale = null;
   #shown = null;
   #alignment = null;
   #pinned = null;
   #forcing = false;
   #wish = "look";
   #changes = [];
+  #pair = null;
 
   /** @param {HTMLElement} element @param {Object} [options] as described above */
   constructor(element, options = {}) {
@@ -58,6 +85,8 @@ export class AttentionView {
       pick: (spot) => this.#pick(spot),
     });
     this.map = new HeatMap((cell) => this.#point(cell));
+    this.neurons = new NeuronView((pair) => (this.#pair = pair));
+    this.chips = new HeadChips((heads) => this.choose({ heads, head: null }));
     this.heads = new HeadGrid((place, wish) => this.#act(place, wish ?? this.#wish));
     this.outcome = new Outcome(this.kinds.length ? (kept) => this.#change(kept) : null);
     this.candidates = new Candidates();
@@ -67,6 +96,7 @@ export class AttentionView {
     whenThemeChanges(() => {
       this.map.repaint();
       this.heads.repaint();
+      this.neurons.repaint();
     });
   }
 
@@ -75,7 +105,10 @@ export class AttentionView {
     return this.#reading?.look ?? null;
   }
 
-  /** The part, layer, head, unit and picture that are looked at; null stands for the average. */
+  /**
+   * The part, layer, head, unit and picture that are looked at, null standing for the average; the
+   * heads that are compared, as layers and heads; and the segments that look and are looked at.
+   */
   get choice() {
     return { ...this.#choice };
   }
@@ -84,7 +117,7 @@ export class AttentionView {
   show(look) {
     this.#reading = new Reading(look);
     this.#changes = look.changes;
-    this.#pinned = null;
+    this.#pinned = this.#pair = this.#scale = null;
     this.#force(false);
     this.element.removeAttribute("aria-busy");
     this.notes.replaceChildren(...look.notes.map((note) => make("li", {}, note)));
@@ -93,7 +126,7 @@ export class AttentionView {
     this.candidates.show(look.candidates, look.kind, this.#wording.candidates);
     this.tree.show(look.tree, look.candidates);
     this.#showOutcome(look.before?.text ?? null, look.target.text);
-    this.choose({});
+    this.choose(this.#isLarge() ? { layer: this.#choice.layer ?? 0, head: this.#choice.head ?? 0 } : {});
   }
 
   /** Show what the translation becomes under `changes`, of which only the text is known. */
@@ -114,7 +147,7 @@ export class AttentionView {
   /** Look at another part, layer, head, unit or picture; what is not named stays. */
   choose(wanted) {
     const choice = this.#possible({ ...this.#choice, ...wanted });
-    const changed = Object.keys(choice).some((name) => choice[name] !== this.#choice[name]);
+    const changed = JSON.stringify(choice) !== JSON.stringify(this.#choice);
     this.#choice = choice;
     this.#draw();
     if (changed) this.onChoice(this.choice);
@@ -123,12 +156,17 @@ export class AttentionView {
   #makeControls() {
     const number = (value) => (value === ALL ? null : Number(value));
     this.partSwitch = new Switch("Attention", (part) => this.choose({ part }));
-    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: number(value) }));
-    this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value) }));
+    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: number(value), heads: [] }));
+    this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value), heads: [] }));
+    this.segmentMenu = new Menu("Sentences", (value) => this.choose({ segments: JSON.parse(value) }));
+    this.scaleSwitch = new Switch("Scale of the small maps", (scale) => {
+      this.#scale = scale;
+      this.#drawHeads();
+    });
     this.unitSwitch = new Switch("Shown as", (unit) => this.choose({ unit }));
     this.pictureSwitch = new Switch("Picture", (picture) => this.choose({ picture }));
     this.wishSwitch = new Switch("A click on a head", (wish) => (this.#wish = wish));
-    const wishes = ["look", ...this.kinds].filter((kind) => kind in WISHES);
+    const wishes = ["look", "compare", ...this.kinds].filter((kind) => kind in WISHES);
     this.wishSwitch.show(wishes.map((kind) => WISHES[kind]), this.#wish);
   }
 
@@ -137,8 +175,9 @@ export class AttentionView {
     const on = { click: () => (this.#forcing ? this.#pin(this.#pinned) : this.#force(true)) };
     const attributes = { type: "button", class: "action", hidden: true, on };
     this.forceButton = make("button", attributes, FORCE);
-    const menus = [this.partSwitch, this.layerMenu, this.headMenu];
+    const menus = [this.partSwitch, this.layerMenu, this.headMenu, this.segmentMenu];
     const controls = [...menus, this.unitSwitch, this.pictureSwitch].map(({ element }) => element);
+    this.title = make("h2", { class: "shown-title" });
     this.toolbar = make("div", { class: "toolbar" }, ...controls);
     this.notes = make("ul", { class: "notes", "aria-label": "Notes", hidden: true });
     this.stage = make(
@@ -146,17 +185,24 @@ export class AttentionView {
       { class: "card stage", "aria-label": "Attention between words" },
       this.notes,
       this.toolbar,
+      this.chips.element,
+      this.title,
       this.words.element,
       this.map.element,
+      this.neurons.element,
       make("div", { class: "telling" }, this.readout, this.forceButton),
       this.outcome.element,
     );
     this.headHint = make("p", { class: "hint" });
+    this.headInfo = new Info("heads", HEADS_INFO);
+    const title = make("div", { class: "card-title" }, make("h2", {}, "Heads"), this.headInfo.button);
+    const switches = [this.scaleSwitch.element, this.wishSwitch.element];
     this.headCard = make(
       "section",
       { class: "card heads-card" },
-      make("div", { class: "card-head" }, make("h2", {}, "Heads"), this.wishSwitch.element),
+      make("div", { class: "card-head" }, title, make("div", { class: "card-tools" }, ...switches)),
       this.headHint,
+      this.headInfo.note,
       this.heads.element,
     );
     this.element.classList.add("regard-view");
@@ -169,53 +215,166 @@ export class AttentionView {
     const among = (wish, values) => (values.includes(wish) ? wish : (values[0] ?? null));
     const within = (wish, count) => ([...Array(count).keys()].includes(wish) ? wish : null);
     const part = among(choice.part, this.#reading.parts);
-    const { layers, heads } = part === null ? { layers: 0, heads: 0 } : this.#reading.size(part);
-    const layer = within(choice.layer, layers);
-    const unit = among(choice.unit, UNITS.map(({ value }) => value));
     const picture = among(choice.picture, PICTURES.map(({ value }) => value));
-    return { part, layer, head: within(choice.head, heads), unit, picture };
+    const unit = among(choice.unit, UNITS.map(({ value }) => value));
+    const nowhere = { part, layer: null, head: null, unit, picture, heads: [], segments: [null, null] };
+    if (part === null) return nowhere;
+    const { layers } = this.#reading.size(part);
+    const single = picture === "neurons";
+    const layer = within(choice.layer, layers) ?? (single || !this.#reading.averages(part) ? 0 : null);
+    const head = within(choice.head, this.#reading.layer(part, layer ?? 0).heads) ?? (single ? 0 : null);
+    const has = ([one, other]) => one < layers && other < this.#reading.layer(part, one).heads;
+    const compared = (choice.heads ?? []).filter(has);
+    const sides = this.#reading.segments(part);
+    const [from, to] = choice.segments ?? [null, null];
+    const segments = [within(from, sides.rows.length), within(to, sides.columns.length)];
+    const unable = single && !this.#reading.layer(part, layer).hasVectors;
+    const drawn = unable ? "lines" : picture;
+    return { ...nowhere, layer, head, picture: drawn, heads: compared, segments };
+  }
+
+  /** Whether the maps are so many numbers that the average of all takes a while. */
+  #isLarge() {
+    return this.#reading.parts.some((part) => this.#reading.cells(part) > LARGE);
   }
 
   #draw() {
     const attends = this.#reading.parts.length > 0;
-    this.toolbar.hidden = this.headCard.hidden = !attends;
-    this.words.element.hidden = !attends || this.#choice.picture === "map";
-    this.map.element.hidden = !attends || this.#choice.picture === "lines";
+    const { part, layer, head, picture } = this.#choice;
+    this.toolbar.hidden = this.headCard.hidden = this.title.hidden = !attends;
+    this.words.element.hidden = !attends || picture !== "lines";
+    this.map.element.hidden = !attends || picture !== "map";
+    this.neurons.element.hidden = !attends || picture !== "neurons";
+    this.chips.element.hidden = true;
     if (!attends) {
       this.say("This model does not attend: there is nothing to see between the words.");
       return;
     }
     this.#drawControls();
     this.#shown = this.#reading.shown(this.#choice);
+    this.#bands = this.#comparedHeads();
     const links = this.#averagesCross() ? this.#reading.links(this.#shown) : [];
     this.#alignment = links.length ? this.document.alignment : null;
-    const { lines } = this.#wording.parts[this.#choice.part];
-    this.words.show(this.#shown, links, lines, this.#freshRows(), this.#wording.fresh);
-    this.map.show(this.#shown, `Map of ${this.#choice.part} attention, ${placeName(this.#choice)}`);
+    const weights = this.#bands.length ? this.#bands.map(({ values }) => values) : [this.#shown.values];
+    this.#top = Math.max(...weights.map(scaleTop));
+    this.title.textContent = this.#titleText();
+    if (picture === "lines") this.#drawWords(links);
+    if (picture === "map") {
+      this.map.show(this.#shown, `Map of ${part} attention, ${placeName(this.#choice)}`, this.#top);
+    }
+    if (picture === "neurons") {
+      const shown = this.#reading.shown({ ...this.#choice, unit: "pieces", segments: [null, null] });
+      this.neurons.show(this.#reading.layer(part, layer), head, shown, this.#pair);
+    }
     if (this.#pinned && !this.#has(this.#pinned)) this.#pinned = null;
     this.#drawHeads();
     this.words.mark(this.#pinned);
     this.#light(this.#pinned);
   }
 
+  #drawWords(links) {
+    const { lines } = this.#wording.parts[this.#choice.part];
+    this.chips.show(this.#reading, this.#choice, this.#choice.heads);
+    this.words.show(this.#shown, {
+      links,
+      names: lines,
+      fresh: this.#freshRows(),
+      hint: this.#wording.fresh,
+      bands: this.#bands,
+      top: links.length ? 1 : this.#top,
+    });
+  }
+
+  /** The heads that are compared, each with its weights, name and colour. */
+  #comparedHeads() {
+    if (this.#choice.picture !== "lines") return [];
+    const { heads } = this.#reading.size(this.#choice.part);
+    return this.#choice.heads.map(([layer, head]) => ({
+      name: placeName({ layer, head }),
+      colour: headColour(layer, head, heads),
+      values: this.#valuesOf(layer, head),
+    }));
+  }
+
+  /** The weights of a head between the words that are shown, whatever its own sinks. */
+  #valuesOf(layer, head) {
+    const { rows, columns } = this.#shown;
+    const found = this.#reading.shown({ ...this.#choice, layer, head });
+    if (found.columns.length === columns.length && found.rows.length === rows.length) return found.values;
+    const joined = new Float32Array(rows.length * columns.length);
+    const place = new Map(columns.map(({ place }, column) => [place, column]));
+    const columnOf = found.columns.map((item) => place.get(item.place) ?? -1);
+    found.values.forEach((weight, cell) => {
+      const column = columnOf[cell % found.columns.length];
+      const row = Math.floor(cell / found.columns.length);
+      if (column >= 0) joined[row * columns.length + column] += weight;
+    });
+    return joined;
+  }
+
+  /** Which attention is shown, always written above it. */
+  #titleText() {
+    const { part, heads, picture } = this.#choice;
+    const { title } = this.#wording.parts[part];
+    const shown =
+      heads.length && picture === "lines"
+        ? headsName(heads)
+        : who(this.#alignment && picture === "lines" ? this.#alignment : this.#choice);
+    return `${title}: ${shown}`;
+  }
+
   #drawControls() {
-    const { layers, heads } = this.#reading.size(this.#choice.part);
+    const { part, layer } = this.#choice;
+    const { layers } = this.#reading.size(part);
+    const own = this.#reading.layer(part, layer ?? 0);
     const parts = this.#reading.parts.map((value) => ({ value, ...this.#wording.parts[value] }));
-    this.partSwitch.show(parts, this.#choice.part);
-    this.layerMenu.show(numbered(layers), String(this.#choice.layer ?? ALL));
-    this.headMenu.show(numbered(heads), String(this.#choice.head ?? ALL));
-    this.unitSwitch.show(UNITS, this.#choice.unit);
-    this.pictureSwitch.show(PICTURES, this.#choice.picture);
+    const averages = this.#reading.averages(part) && this.#choice.picture !== "neurons";
+    this.partSwitch.show(parts, part);
+    this.layerMenu.show(numbered(layers, averages), String(layer ?? ALL));
+    this.headMenu.show(numbered(own.heads, this.#choice.picture !== "neurons"), String(this.#choice.head ?? ALL));
+    this.segmentMenu.show(this.#segmentOptions(), JSON.stringify(this.#choice.segments));
+    this.unitSwitch.show(this.#choice.picture === "neurons" ? [] : UNITS, this.#choice.unit);
+    const pictures = PICTURES.filter(({ value }) => value !== "neurons" || own.hasVectors);
+    this.pictureSwitch.show(pictures, this.#choice.picture);
+  }
+
+  /** From which sentence to which, where a side has several. */
+  #segmentOptions() {
+    const { rows, columns } = this.#reading.segments(this.#choice.part);
+    if (rows.length < 2 && columns.length < 2) return [];
+    const pairs = rows.flatMap((one, from) => columns.map((other, to) => ({ one, other, value: [from, to] })));
+    const options = pairs.map(({ one, other, value }) => ({
+      value: JSON.stringify(value),
+      label: `${one.name} → ${other.name}`,
+    }));
+    return [{ value: JSON.stringify([null, null]), label: "all" }, ...options];
   }
 
   #drawHeads() {
     if (!this.#reading.parts.length) return;
-    this.heads.show(this.#reading, this.#choice, this.#changes, this.#wording.other);
+    const { part, heads: compared } = this.#choice;
+    const { heads, columns } = this.#reading.size(part);
+    this.#scale ??= columns > LONG ? "own" : "same";
+    this.scaleSwitch.show(SCALES, this.#scale);
+    const colours = new Map(compared.map(([layer, head]) => [`${layer}.${head}`, headColour(layer, head, heads)]));
+    this.heads.show(this.#reading, this.#choice, {
+      changes: this.#changes,
+      other: this.#wording.other,
+      own: this.#scale === "own",
+      colours,
+    });
+    this.headCard.classList.toggle("wide", heads > 8);
     const kinds = this.kinds.filter((kind) => kind in WISHES);
-    const keys = { silence: "Shift-click or S silences", flatten: "Alt-click or F flattens" };
-    const hints = ["Each small map is a head.", ...kinds.map((kind) => `${keys[kind]}.`)];
+    const keys = { silence: "Shift-click or S silences it.", flatten: "Alt-click or F flattens it." };
+    const scale =
+      this.#scale === "own"
+        ? "Each has its own scale: its strongest colour is its largest share."
+        : "In all of them the strongest colour is 100 %.";
+    const hints = ["Each small map is a head.", scale];
     if (this.heads.marksSome()) hints.push(`A dot: without it ${this.#wording.other}.`);
     this.headHint.textContent = hints.join(" ");
+    const clicks = ["A click shows a head above.", "Ctrl-click or C compares it with others."];
+    this.headInfo.text = HEADS_INFO + [...clicks, ...kinds.map((kind) => keys[kind])].join(" ");
   }
 
   #showOutcome(before, after) {
@@ -241,9 +400,22 @@ export class AttentionView {
     this.words.light(spot);
     this.forceButton.hidden = !this.#canForce();
     if (this.#forcing) return;
-    this.readout.textContent = spot
-      ? spotSentence(this.#shown, spot)
-      : restingSentence(this.#choice, this.#alignment, this.words.hasLinks);
+    this.readout.hidden = this.#choice.picture === "neurons";
+    this.readout.textContent = spot ? this.#spotText(spot) : this.#restingText();
+  }
+
+  #spotText(spot) {
+    if (this.#bands.length) return bandSentence(this.#shown, spot, this.#bands);
+    return spotSentence(this.#shown, spot);
+  }
+
+  #restingText() {
+    const { rows, columns, values } = this.#shown;
+    const row = (place) => values.subarray(place * columns.length, (place + 1) * columns.length);
+    const anyLine = this.words.hasLinks;
+    const even = !anyLine && rows.length > 1 && rows.slice(1).every((_, place) => isEven(row(place + 1)));
+    const drawn = { alignment: this.#alignment, anyLine, even, bands: this.#bands, top: this.#top };
+    return restingSentence(this.#choice, drawn);
   }
 
   #point(cell) {
@@ -265,13 +437,20 @@ export class AttentionView {
     this.#pinned = spot;
     this.#force(false);
     this.words.mark(spot);
+    if (spot) this.words.reveal(spot);
     this.#light(spot);
   }
 
   #act({ layer, head }, wish) {
     if (wish === "look") {
       const same = layer === this.#choice.layer && head === this.#choice.head;
-      this.choose(same ? { layer: null, head: null } : { layer, head });
+      const average = same && !this.#isLarge();
+      this.choose(average ? { layer: null, head: null } : { layer, head, heads: [] });
+      this.stage.scrollIntoView?.({ block: "nearest" });
+      return;
+    }
+    if (wish === "compare") {
+      this.#compare(layer, head);
       return;
     }
     if (!this.kinds.includes(wish)) return;
@@ -281,6 +460,17 @@ export class AttentionView {
     const undone = this.#changes.some((change) => there(change) && change.kind === wish);
     const change = { kind: wish, part: this.#choice.part, layer, head };
     this.#change(undone ? others : [...others, change]);
+  }
+
+  /** Add a head to those that are compared, or take it away; a layer's average adds all its heads. */
+  #compare(layer, head) {
+    const { part, heads } = this.#choice;
+    const count = this.#reading.layer(part, layer).heads;
+    const places = head === null ? [...Array(count).keys()].map((one) => [layer, one]) : [[layer, head]];
+    const among = (some) => ([one, other]) => some.some(([a, b]) => a === one && b === other);
+    const fresh = places.filter((place) => !among(heads)(place));
+    const kept = fresh.length ? [...heads, ...fresh] : heads.filter((place) => !among(places)(place));
+    this.choose({ heads: kept, layer, head: null, picture: "lines" });
   }
 
   #canForce() {
@@ -342,8 +532,19 @@ export class AttentionView {
   }
 }
 
-function numbered(count) {
+/** `layer 1, heads 0, 3`: the layers in order. */
+function headsName(heads) {
+  const layers = [...new Set(heads.map(([layer]) => layer))].sort((a, b) => a - b);
+  const named = layers.map((layer) => {
+    const own = heads.filter(([other]) => other === layer).map(([, head]) => head);
+    return `layer ${layer}, ${own.length > 1 ? "heads" : "head"} ${own.sort((a, b) => a - b).join(", ")}`;
+  });
+  return named.join("; ");
+}
+
+function numbered(count, averages = true) {
   if (count < 2) return [];
   const numbers = [...Array(count).keys()].map(String);
-  return [{ value: ALL, label: "average" }, ...numbers.map((value) => ({ value, label: value }))];
+  const options = numbers.map((value) => ({ value, label: value }));
+  return averages ? [{ value: ALL, label: "average" }, ...options] : options;
 }

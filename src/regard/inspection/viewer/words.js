@@ -4,11 +4,14 @@ import { alongLine, rove, settle } from "./controls.js";
 import { draw, make, percent } from "./elements.js";
 
 const NARROW = 560;
-const FAINTEST = 0.02;
-const MOST_THREADS = 14;
-const NAMED = 0.05;
+const FAINTEST = 0.02; // of the scale's top, as are the next
 const UNSEEN = 0.002;
+const MOST_THREADS = 14; // from one word, unless they are all alike
+const NAMED = 0.05;
 const RESTING = { least: 0.1, most: 3 }; // of the weights that are drawn while none is pointed at
+const COMPARED = { least: 0.04, most: 3, all: 3000 }; // of compared heads; of more pairs, the most
+const [BAND_GAP, BAND_SPREAD] = [3, 24]; // pixels between the lines of two heads, and of all
+const STRANDS = 8; // lines of a head that are as strong are drawn as one
 const THICKEST = 6;
 const SIZES = { large: 29, small: 19, tiny: 17 }; // of letters, in pixels
 const LONG = 300;
@@ -16,11 +19,17 @@ const DOWNWARD = { backward: "ArrowUp", forward: "ArrowDown" };
 const RIGHTWARD = { backward: "ArrowLeft", forward: "ArrowRight" };
 const LEFTWARD = { backward: "ArrowRight", forward: "ArrowLeft" };
 
-/** @typedef {{side: "row"|"column", index: number}} Spot */
+/**
+ * @typedef {{side: "row"|"column", index: number}} Spot
+ * A head that is compared with others: `values` go row by row.
+ * @typedef {{name: string, colour: string, values: Float32Array}} Band
+ */
 
 export class WordLines {
   #shown = { rows: [], columns: [], values: new Float32Array() };
   #links = [];
+  #bands = [];
+  #top = 1;
   #spot = null;
 
   /**
@@ -36,20 +45,27 @@ export class WordLines {
     const lines = [this.columns.element, this.rows.element];
     this.element = make("div", { class: "words" }, this.threads, ...lines);
     this.element.addEventListener("keydown", (event) => this.#cross(event));
+    for (const line of lines) line.addEventListener("scroll", () => this.#thread(), { capture: true, passive: true });
     new ResizeObserver(() => this.#arrange()).observe(this.element);
   }
 
   /**
    * @param {import("./reading.js").Shown} shown
-   * @param {[number, number][]} links of an alignment: columns and rows; none: the greatest weights
-   * of each row are drawn
-   * @param {{rows: string, columns: string}} names of the two lines
-   * @param {Set<number>} fresh the rows that are marked as new
-   * @param {string} hint what is said of these
+   * @param {Object} options
+   * @param {[number, number][]} options.links of an alignment: columns and rows; none: the greatest
+   * weights of each row are drawn
+   * @param {{rows: string, columns: string}} options.names of the two lines
+   * @param {Set<number>} options.fresh the rows that are marked as new
+   * @param {string} options.hint what is said of these
+   * @param {Band[]} options.bands heads that are compared, in place of `shown`'s weights
+   * @param {number} options.top the weight of the thickest line
    */
-  show(shown, links, names, fresh, hint) {
+  show(shown, { links, names, fresh, hint, bands, top }) {
     this.#shown = shown;
+    this.#bands = bands;
+    this.#top = top;
     this.#links = links.length ? links : greatest(shown);
+    this.element.classList.toggle("long", letters(shown.columns) > LONG);
     this.columns.show(shown.columns, names.columns);
     this.rows.show(shown.rows, names.rows, fresh, hint);
     this.#spot = null;
@@ -130,8 +146,8 @@ export class WordLines {
   }
 
   /** The weights from or to a spot, for each word of the other line. */
-  #weights({ side, index }) {
-    const { rows, columns, values } = this.#shown;
+  #weights({ side, index }, values = this.#shown.values) {
+    const { rows, columns } = this.#shown;
     const width = columns.length;
     if (side === "row") return columns.map((_, column) => values[index * width + column]);
     return rows.map((_, row) => values[row * width + index]);
@@ -144,20 +160,38 @@ export class WordLines {
     const lines = [this.rows, this.columns];
     const [own, lit] = this.#spot.side === "row" ? lines : lines.toReversed();
     own.buttons[this.#spot.index]?.classList.add("asking");
-    lit.tint(this.#weights(this.#spot));
+    if (!this.#bands.length) lit.tint(this.#weights(this.#spot), this.#top);
+    const stripes = this.#bands.map(({ colour, values }) => {
+      return { colour, weights: this.#weights(this.#spot, values) };
+    });
+    lit.stripe(stripes, this.#top);
+  }
+
+  /** Bring what a spot looks at most into view, where a long sentence scrolls in its frame. */
+  reveal({ side, index }) {
+    const other = side === "row" ? this.columns : this.rows;
+    const [frame, weights] = [other.list, this.#weights({ side, index })];
+    if (frame.scrollHeight <= frame.clientHeight + 1) return;
+    const best = other.buttons[weights.indexOf(Math.max(...weights))];
+    frame.scrollTop = best.offsetTop - frame.offsetTop - frame.clientHeight / 2;
   }
 
   #thread() {
     const box = this.element.getBoundingClientRect();
     this.threads.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-    this.threads.replaceChildren(...(this.#spot ? this.#beams(box) : this.#resting(box)));
+    this.threads.replaceChildren(...this.#lines(box));
+  }
+
+  #lines(box) {
+    if (this.#bands.length) return this.#bands.flatMap((band, place) => this.#strands(box, band, place));
+    return this.#spot ? this.#beams(box) : this.#resting(box);
   }
 
   /** Links of all words: an alignment, all alike, or the greatest weights, each as thick as it is. */
   #resting(box) {
     return this.#links.map(([column, row, weight = null]) => {
       const path = this.#path(box, column, row, { class: "thread resting" });
-      if (weight !== null) weigh(path, weight, 0.15, 0.45);
+      if (weight !== null) weigh(path, weight / this.#top, 0.15, 0.45);
       return path;
     });
   }
@@ -166,30 +200,71 @@ export class WordLines {
   #beams(box) {
     const { side, index } = this.#spot;
     const weights = this.#weights(this.#spot);
-    const least = weights.toSorted((a, b) => b - a)[MOST_THREADS] ?? 0;
+    const least = isEven(weights) ? 0 : (weights.toSorted((a, b) => b - a)[MOST_THREADS] ?? 0);
     return weights.flatMap((weight, other) => {
-      if (weight < FAINTEST || weight <= least) return [];
+      if (weight < FAINTEST * this.#top || weight <= least) return [];
       const [column, row] = side === "row" ? [other, index] : [index, other];
       const sink = this.#shown.columns[column].sink !== null;
       const path = this.#path(box, column, row, { class: sink ? "thread sink" : "thread" });
-      weigh(path, weight, 0.25, 0.75);
+      weigh(path, weight / this.#top, 0.25, 0.75);
       return [path];
     });
   }
 
+  /** The lines of a compared head, of all words or of one: as opaque as they are strong. */
+  #strands(box, { colour, values }, place) {
+    const strands = Array.from({ length: STRANDS }, () => []);
+    const gap = Math.min(BAND_GAP, BAND_SPREAD / this.#bands.length);
+    const aside = gap * (place - (this.#bands.length - 1) / 2); // so that none hides another
+    for (const [column, row, weight] of this.#pairs(values)) {
+      const d = this.#curve(box, column, row, aside);
+      const share = Math.min(1, weight / this.#top);
+      if (d) strands[Math.min(STRANDS - 1, Math.floor(share * STRANDS))].push(d);
+    }
+    return strands.flatMap((curves, level) => {
+      if (!curves.length) return [];
+      const share = (level + 0.5) / STRANDS;
+      const path = draw("path", { class: "thread strand", d: curves.join("") });
+      path.style.stroke = colour;
+      path.style.strokeOpacity = String(0.12 + 0.83 * share);
+      path.style.strokeWidth = `${1 + 2 * share}px`;
+      return [path];
+    });
+  }
+
+  /** The pairs of a compared head that are drawn: of a long sentence the strongest of each row. */
+  #pairs(values) {
+    const { rows, columns } = this.#shown;
+    const least = COMPARED.least * this.#top;
+    const few = rows.length * columns.length <= COMPARED.all;
+    const ofRow = (row) => {
+      const pairs = columns.map((_, column) => [column, row, values[row * columns.length + column]]);
+      const seen = pairs.filter(([, , weight]) => weight >= least);
+      if (few || this.#spot) return seen;
+      return isEven(pairs.map(([, , weight]) => weight)) ? [] : seen.toSorted((a, b) => b[2] - a[2]).slice(0, COMPARED.most);
+    };
+    if (this.#spot?.side === "row") return ofRow(this.#spot.index);
+    const all = rows.flatMap((_, row) => ofRow(row));
+    return this.#spot ? all.filter(([column]) => column === this.#spot.index) : all;
+  }
+
   #path(box, column, row, attributes) {
-    const above = this.columns.buttons[column]?.getBoundingClientRect();
-    const below = this.rows.buttons[row]?.getBoundingClientRect();
-    if (!above || !below) return draw("path", attributes);
-    const curve = this.element.dataset.layout === "columns" ? sideways : down;
-    return draw("path", { ...attributes, d: curve(box, above, below) });
+    return draw("path", { ...attributes, d: this.#curve(box, column, row) });
+  }
+
+  /** The way from one word to another; null where one is scrolled out of its frame. */
+  #curve(box, column, row, aside = 0) {
+    const above = this.columns.box(column);
+    const below = this.rows.box(row);
+    if (!above || !below) return null;
+    return (this.element.dataset.layout === "columns" ? sideways : down)(box, above, below, aside);
   }
 }
 
-/** Make a line as thick and opaque as its weight. */
-function weigh(path, weight, faintest, range) {
-  path.style.strokeWidth = `${Math.max(1, weight * THICKEST)}px`;
-  path.style.strokeOpacity = String(faintest + range * Math.sqrt(weight));
+/** Make a line as thick and opaque as its weight, a share of the scale's top. */
+function weigh(path, share, faintest, range) {
+  path.style.strokeWidth = `${Math.max(1, share * THICKEST)}px`;
+  path.style.strokeOpacity = String(faintest + range * Math.sqrt(share));
 }
 
 /** One line of words. */
@@ -215,7 +290,11 @@ class Line {
     const focused = this.buttons.indexOf(document.activeElement);
     const hint = (index) => (fresh.has(index) ? freshHint : null);
     this.buttons = items.map((item, index) => this.#word(item, index, hint(index)));
-    this.list.replaceChildren(...this.buttons);
+    const named = (button, index) => {
+      const { begins } = items[index];
+      return begins ? [make("span", { class: "segment" }, begins), button] : [button];
+    };
+    this.list.replaceChildren(...this.buttons.flatMap(named));
     settle(this.list, ".word", this.buttons[focused]);
     if (focused >= 0) (this.buttons[focused] ?? this.buttons.at(-1))?.focus();
   }
@@ -226,18 +305,40 @@ class Line {
     return !first || last.offsetTop < first.offsetTop + first.offsetHeight;
   }
 
+  /** Where a word stands; null where it is scrolled out of its frame. */
+  box(index) {
+    const box = this.buttons[index]?.getBoundingClientRect();
+    if (!box || this.list.scrollHeight <= this.list.clientHeight + 1) return box ?? null;
+    const frame = this.list.getBoundingClientRect();
+    return box.top >= frame.top - 4 && box.bottom <= frame.bottom + 4 ? box : null;
+  }
+
   /** Shade the words by their weights, and name the greater ones. */
-  tint(weights) {
+  tint(weights, top) {
     this.buttons.forEach((button, index) => {
       const weight = weights[index];
-      button.style.setProperty("--weight", String(Math.sqrt(weight)));
-      button.classList.toggle("lit", weight > UNSEEN);
+      button.style.setProperty("--weight", String(Math.sqrt(Math.min(1, weight / top))));
+      button.classList.toggle("lit", weight > UNSEEN * top);
       button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
     });
   }
 
+  /** Give each word a stripe for each compared head, as opaque as its weight is great. */
+  stripe(stripes, top) {
+    this.buttons.forEach((button, index) => {
+      const cells = stripes.map(({ colour, weights }) => {
+        const cell = make("i");
+        cell.style.background = colour;
+        cell.style.opacity = String(Math.sqrt(Math.min(1, weights[index] / top)));
+        return cell;
+      });
+      button.querySelector(".stripes").replaceChildren(...cells);
+    });
+  }
+
   clear() {
-    this.tint(this.buttons.map(() => 0));
+    this.tint(this.buttons.map(() => 0), 1);
+    this.stripe([], 1);
     for (const button of this.buttons) button.classList.remove("asking");
   }
 
@@ -257,6 +358,7 @@ class Line {
       { type: "button", class: ["word", item.kind, ...names].join(" "), title: hint, on },
       make(freshHint === null ? "span" : "ins", { class: "letters" }, item.text),
       make("span", { class: "share", "aria-hidden": "true" }),
+      make("span", { class: "stripes", "aria-hidden": "true" }),
     );
   }
 }
@@ -274,12 +376,28 @@ export function sinkNote(item) {
  * @returns {[number, number, number][]} columns, rows and weights
  */
 function greatest({ rows, columns, values }) {
-  const meant = columns.flatMap(({ sink }, place) => (sink === null ? [place] : []));
+  const width = columns.length;
   return rows.flatMap((_, row) => {
-    const weights = meant.map((column) => [column, row, values[row * columns.length + column]]);
-    const seen = weights.filter(([, , weight]) => weight >= RESTING.least);
-    return seen.toSorted((a, b) => b[2] - a[2]).slice(0, RESTING.most);
+    const weights = values.subarray(row * width, (row + 1) * width);
+    const seen = [];
+    weights.forEach((weight, column) => {
+      if (weight >= RESTING.least && columns[column].sink === null) seen.push([column, row, weight]);
+    });
+    if (seen.length <= RESTING.most || isEven(weights)) return seen; // alike: all or none
+    return seen.sort((a, b) => b[2] - a[2]).slice(0, RESTING.most);
   });
+}
+
+/** Whether weights are so alike that none stands out. */
+export function isEven(weights) {
+  let [count, total, most] = [0, 0, 0];
+  for (const weight of weights) {
+    if (weight <= 0) continue;
+    count += 1;
+    total += weight;
+    if (weight > most) most = weight;
+  }
+  return count > 1 && most < (1.5 * total) / count;
 }
 
 function letters(items) {
@@ -291,17 +409,17 @@ function centre({ left, right, top, bottom }) {
 }
 
 /** A curve from the foot of a word to the head of one below it. */
-function down(box, above, below) {
-  const [x, y] = [centre(above).x - box.left, above.bottom - box.top];
-  const [endX, endY] = [centre(below).x - box.left, below.top - box.top];
+function down(box, above, below, aside) {
+  const [x, y] = [centre(above).x - box.left + aside, above.bottom - box.top];
+  const [endX, endY] = [centre(below).x - box.left + aside, below.top - box.top];
   const middle = (y + endY) / 2;
   return `M${x},${y} C${x},${middle} ${endX},${middle} ${endX},${endY}`;
 }
 
 /** A curve from the right end of a word to the left end of one beside it. */
-function sideways(box, left, right) {
-  const [x, y] = [left.right - box.left, centre(left).y - box.top];
-  const [endX, endY] = [right.left - box.left, centre(right).y - box.top];
+function sideways(box, left, right, aside) {
+  const [x, y] = [left.right - box.left, centre(left).y - box.top + aside];
+  const [endX, endY] = [right.left - box.left, centre(right).y - box.top + aside];
   const middle = (x + endX) / 2;
   return `M${x},${y} C${middle},${y} ${middle},${endY} ${endX},${endY}`;
 }

@@ -209,7 +209,7 @@ class Completer:
 
         `unknown` are the words of the text that the model does not know, some perhaps before `ids`.
         """
-        recorder = _LastWeights()
+        recorder = _LastWeights(scores=True)
         logits = self._next_logits(ids, compose_hooks(*changes, recorder))
         recorded = recorder.weights()
         if not recorded:
@@ -223,6 +223,9 @@ class Completer:
         shown = ids[-kept:]
         axis = build_axis(shown, self.tokenizer, unknown[len(unknown) - shown.count(UNK) :])
         maps = AttentionMaps("decoder", weights, axis, axis, omitted=len(ids) - kept)
+        if not maps.omitted:
+            inputs = recorder.scores()
+            maps = maps.with_scores([inputs.get(site) for site in sorted(recorded)], 0)
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
         return _Read(maps, logits.double().softmax(-1).cpu(), before)
 

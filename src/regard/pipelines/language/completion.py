@@ -1,7 +1,7 @@
 """The result of a language model: what follows a prompt, and what its tokens looked at."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, NamedTuple
 
@@ -11,9 +11,10 @@ from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.figure import notebook_html
 from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.map_encoding import encode_maps
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
-from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
+from regard.pipelines.viewer_document import HeadAblation, viewer_document
 
 
 class Continuation(NamedTuple):
@@ -75,7 +76,8 @@ class Completion(TextLook):
             maps = self.required_attention().attention("decoder", words=False)
             document["next_tokens"] = [one._asdict() for one in self.next_tokens]
             document["before"] = None if self.before is None else self.before.text
-            document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
+            weights = encode_maps(replace(maps, scores=()))  # stored, never left to be computed
+            document["attention"] = {"pieces": list(maps.rows.pieces), **weights}
         return document
 
     def _answer(self) -> Answer:
