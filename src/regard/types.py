@@ -261,7 +261,7 @@ class ScoreInputs(NamedTuple):
 
     queries: Tensor  # (B, H, T, K)
     keys: Tensor  # (B, H, S, K)
-    mask: Tensor  # broadcasts to (B, H, T, S); True where a query may attend to a key
+    mask: Tensor | None  # broadcasts to (B, H, T, S); True where a query may attend; None: to all
     bias: Tensor | None  # broadcasts to (B, H, T, S)
     scale: float
 

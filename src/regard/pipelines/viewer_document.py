@@ -1,6 +1,6 @@
 """An answer with its attention as plain data: what the viewer draws, from a file or a server."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from regard.alignment.extraction import align
 from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
-from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
+from regard.inspection.recording.attention_map import Axis, Part
 from regard.inspection.viewer.map_encoding import ViewerMaps, encode_maps
 from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
@@ -138,67 +138,16 @@ def viewer_document(
     capture, (source, target) = answer.attention or AttentionCapture({}), _axes(answer)
     before = answer.before
     given = _given(capture, target)
-    document = attention_document(
-        _sentence(answer.source, source),
-        _sentence(answer.text, target),
-        capture.parts,
-        kind="translation",
-        model=model,
-        notes=answer.notes,
-    )
-    return {
-        **document,
-        "given": list(given.pieces),
-        "given_word_of": list(given.word_of),
-        "alignment": _alignment(capture),
-        "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
-        "tree": _tree(capture),
-        "changes": [asdict(change) for change in answer.changes],
-        "before": None
-        if before is None
-        else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
-        "without": list(without),
-    }
-
-
-def encoder_document(
-    maps: AttentionMaps,
-    text: str,
-    answer: str,
-    candidates: Sequence[ViewerCandidate],
-    *,
-    kind: DocumentKind,
-    model: str = "",
-    notes: Sequence[str] = (),
-) -> ViewerDocument:
-    """The document of an encoder that read `text` and gave `answer`, the first of `candidates`."""
-    source, target = _sentence(text, maps.columns), _sentence(answer, None)
-    document = attention_document(
-        source, target, {"encoder": maps}, kind=kind, model=model, notes=notes
-    )
-    return {**document, "candidates": list(candidates)}
-
-
-def attention_document(
-    source: ViewerSentence,
-    target: ViewerSentence,
-    parts: Mapping[Part, AttentionMaps],
-    *,
-    kind: DocumentKind,
-    model: str,
-    notes: Sequence[str],
-) -> ViewerDocument:
-    """The attention of one input, without what only some tasks have."""
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
-        "kind": kind,
-        "source": source,
-        "target": target,
-        "given": [],
-        "given_word_of": [],
-        "parts": {part: encode_maps(attention) for part, attention in parts.items()},
-        "alignment": None,
+        "kind": "translation",
+        "source": _sentence(answer.source, source),
+        "target": _sentence(answer.text, target),
+        "given": list(given.pieces),
+        "given_word_of": list(given.word_of),
+        "parts": {part: encode_maps(attention) for part, attention in capture.parts.items()},
+        "alignment": _alignment(capture),
         "sinks": [
             {
                 "part": sink.part,
@@ -207,15 +156,17 @@ def attention_document(
                 "column": sink.column,
                 "share": round(sink.share, DECIMALS),
             }
-            for attention in parts.values()
+            for attention in capture.parts.values()
             for sink in find_sinks(attention)
         ],
-        "candidates": [],
-        "notes": list(notes),
-        "tree": None,
-        "changes": [],
-        "before": None,
-        "without": [],
+        "candidates": [{"text": best.text, "score": best.score} for best in answer.candidates],
+        "notes": list(answer.notes),
+        "tree": _tree(capture),
+        "changes": [asdict(change) for change in answer.changes],
+        "before": None
+        if before is None
+        else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
+        "without": list(without),
     }
 
 

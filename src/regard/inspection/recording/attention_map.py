@@ -171,8 +171,8 @@ def _unpad_scores(inputs: ScoreInputs, sentence: int, size: tuple[int, int]) -> 
         full = x.expand(max(len(x), sentence + 1), -1, queries.shape[-2], -1)
         return full[sentence, :, :rows, :columns]
 
-    bias = None if inputs.bias is None else cut(inputs.bias)
-    return ScoreInputs(queries, keys, cut(inputs.mask), bias, inputs.scale)
+    mask, bias = (None if x is None else cut(x) for x in (inputs.mask, inputs.bias))
+    return ScoreInputs(queries, keys, mask, bias, inputs.scale)
 
 
 def _membership(word_of: Sequence[int | None], words: int) -> Tensor:

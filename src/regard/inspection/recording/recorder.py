@@ -157,9 +157,11 @@ def count_heads(model: AnyGenerator) -> dict[Part, dict[int, int]]:
 
 
 def _copy_to_cpu(inputs: ScoreInputs) -> ScoreInputs:
-    queries, keys, mask = (x.detach().to("cpu", copy=True) for x in inputs[:3])
-    bias = None if inputs.bias is None else inputs.bias.detach().to("cpu", copy=True)
-    return ScoreInputs(queries, keys, mask, bias, inputs.scale)
+    def copy(x: Tensor) -> Tensor:
+        return x.detach().to("cpu", copy=True)
+
+    mask, bias = (None if x is None else copy(x) for x in (inputs.mask, inputs.bias))
+    return ScoreInputs(copy(inputs.queries), copy(inputs.keys), mask, bias, inputs.scale)
 
 
 def _join_steps(steps: Sequence[ScoreInputs]) -> ScoreInputs | None:
@@ -170,8 +172,12 @@ def _join_steps(steps: Sequence[ScoreInputs]) -> ScoreInputs | None:
     if not all(one.keys.shape == last.keys.shape and one.bias is None for one in steps):
         return None
     queries = torch.cat([one.queries for one in steps], dim=-2)
-    rows = (one.mask.expand(*one.mask.shape[:-2], one.queries.shape[-2], -1) for one in steps)
-    return last._replace(queries=queries, mask=torch.cat(list(rows), dim=-2))
+    masks = [
+        one.mask.expand(*one.mask.shape[:-2], one.queries.shape[-2], -1)
+        for one in steps
+        if one.mask is not None
+    ]
+    return last._replace(queries=queries, mask=torch.cat(masks, dim=-2) if masks else None)
 
 
 def _unpad(padded: Padded, sentence: int) -> list[int]:

@@ -93,8 +93,10 @@ def encode_layer(
     return layer
 
 
-def _is_causal(mask: Tensor, weights: Tensor) -> bool:
+def _is_causal(mask: Tensor | None, weights: Tensor) -> bool:
     rows, columns = weights.shape[-2:]
+    if mask is None:
+        return False
     return rows == columns > 1 and bool((mask == causal_mask(rows, columns)[0]).all())
 
 
@@ -105,10 +107,11 @@ def _gives_weights(inputs: ScoreInputs, weights: Tensor, *, causal: bool) -> boo
     vectors = 2 * (inputs.queries.numel() + inputs.keys.numel())  # bytes
     if weights.numel() <= vectors or inputs.bias is not None:
         return False
-    if not (causal or bool(inputs.mask.all())):
+    mask = inputs.queries.new_ones(1, dtype=torch.bool) if inputs.mask is None else inputs.mask
+    if not (causal or bool(mask.all())):
         return False
     queries, keys = (x.half().float() for x in (inputs.queries, inputs.keys))
-    computed = masked_softmax(queries @ keys.mT * inputs.scale, inputs.mask)
+    computed = masked_softmax(queries @ keys.mT * inputs.scale, mask)
     return bool((computed - weights).abs().amax() <= MAX_WEIGHT_ERROR)
 
 

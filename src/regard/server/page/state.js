@@ -8,8 +8,9 @@
  *   head: number | null}} LinkChange words are counted from 0
  * @typedef {HeadChange | LinkChange} Change
  * @typedef {{part: Part | null, layer: number | null, head: number | null,
- *   unit: "words" | "pieces", picture: "lines" | "map"}} Choice of what is
- *   shown; no layer or head: the average; no part: a model without attention
+ *   unit: "words" | "pieces", picture: "lines" | "map" | "neurons",
+ *   heads: [number, number][]}} Choice of what is shown; no layer or head: the average; no part: a
+ *   model without attention; `heads` are compared, each a layer and a head
  * @typedef {{text: string, source: string, target: string, sentence: number,
  *   choice: Choice | null, changes: Change[]}} PageState `sentence` is the selected one, from 0
  */
@@ -64,17 +65,28 @@ function readPlace([part, ...numbers]) {
 }
 
 /**
- * @param {string} text such as `cross.1.*.words.lines`
+ * @param {string} text such as `cross.1.*.words.lines`, and heads that are compared: `.0-3_1-5`
  * @returns {Choice | null}
  */
 function readChoice(text) {
-  const [part, layer, head, unit, picture] = text.split(".");
+  const [part, layer, head, unit, picture, heads] = text.split(".");
   const place = readPlace([part, layer, head]);
   return place && {
     ...place,
     unit: unit === "pieces" ? unit : "words",
-    picture: picture === "map" ? picture : "lines",
+    picture: picture === "map" || picture === "neurons" ? picture : "lines",
+    heads: readHeads(heads),
   };
+}
+
+/**
+ * @param {string | undefined} text such as `0-3_1-5`: layers and heads; malformed ones are left out
+ * @returns {[number, number][]}
+ */
+function readHeads(text = "") {
+  const pairs = text.split("_").map((pair) => pair.split("-").map(read));
+  const isPair = ([layer, head]) => typeof layer === "number" && typeof head === "number";
+  return /** @type {[number, number][]} */ (pairs.filter((pair) => pair.length === 2 && isPair(pair)));
 }
 
 /** @param {PageState} state whose fragment is returned, without `#`; empty without a text */
@@ -82,8 +94,10 @@ export function toFragment(state) {
   if (!state.text) return "";
   const fields = new URLSearchParams({ from: state.source, to: state.target });
   if (state.choice?.part) {
-    const { part, layer, head, unit, picture } = state.choice;
-    fields.append("look", [part, write(layer), write(head), unit, picture].join("."));
+    const { part, layer, head, unit, picture, heads } = state.choice;
+    const compared = heads.map((place) => place.join("-")).join("_");
+    const look = [part, write(layer), write(head), unit, picture, ...(compared ? [compared] : [])];
+    fields.append("look", look.join("."));
   }
   if (state.sentence) fields.append("sentence", String(state.sentence));
   for (const change of state.changes) fields.append("change", writeChange(change));
