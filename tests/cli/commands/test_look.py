@@ -143,7 +143,7 @@ def test_kinds_of_pictures_differ(run, tmp_path):
 
 def test_json_is_the_look_document(run, translator):
     document = json.loads(run("--json", "--force", "0=septembre").stdout)
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert document["model"] == "tiny"
     assert document["changes"] == [
         {"kind": "force", "target": 0, "source": 4, "layer": None, "head": None}

@@ -164,9 +164,10 @@ def test_the_page_has_the_text_its_maps_and_what_fills_it(filler):
         one.piece for one in look.masks[0].tokens
     ]
     assert len(document["without"]) == LAYERS * (HEADS + 1)
-    maps = document["parts"]["encoder"]
-    assert maps["shape"] == [LAYERS, HEADS, 5, 5]
-    assert len(base64.b64decode(maps["weights"])) == LAYERS * HEADS * 25
+    layers = document["parts"]["encoder"]["layers"]
+    assert [one["shape"] for one in layers] == [[HEADS, 5, 5]] * LAYERS
+    assert [len(base64.b64decode(one["weights"])) for one in layers] == [HEADS * 25] * LAYERS
+    assert all(one["queries"] and one["keys"] for one in layers)
     found = {(one["layer"], one["head"]): one["text"] for one in document["without"]}
     changed = filler.look("the [MASK] sat", changes=[Silenced("encoder", 1, 0)])
     assert found[1, 0] == changed.text

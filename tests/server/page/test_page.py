@@ -169,7 +169,8 @@ def test_a_state_survives_its_fragment(page):
         "target": "en",
         "sentence": 1,
         "choice": {
-            "part": "decoder", "layer": None, "head": 2, "unit": "pieces", "picture": "map"
+            "part": "decoder", "layer": None, "head": 2, "unit": "pieces", "picture": "map",
+            "heads": [[0, 3], [1, 12]],
         },
         "changes": [
             {"kind": "silence", "part": "cross", "layer": 0, "head": None},

@@ -12,6 +12,7 @@ from regard.errors import SettingsError
 from regard.inspection.recording.attention_map import (
     PARTS,
     AttentionMaps,
+    Axis,
     Part,
     build_attention_maps,
     build_axis,
@@ -92,6 +93,18 @@ class AttentionRecorder:
         """
         joined = {place: _join_steps(steps) for place, steps in self._scores.items()}
         return {place: inputs for place, inputs in joined.items() if inputs is not None}
+
+    def self_attention(self, part: Part, axis: Axis, *, omitted: int = 0) -> AttentionMaps | None:
+        """The attention of the first text of a batch to itself, whose pieces are `axis`; `omitted`
+        of them stand before those that were recorded. None if nothing was.
+        """
+        recorded, inputs = self.weights(), self.scores()
+        places = sorted(place for place in recorded if place[0] == part)
+        if not places:
+            return None
+        weights = torch.stack([recorded[place][0].float() for place in places])
+        maps = AttentionMaps(part, weights, axis, axis, omitted=omitted)
+        return maps if omitted else maps.with_scores([inputs.get(place) for place in places], 0)
 
 
 class ComposedHook:

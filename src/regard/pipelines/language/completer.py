@@ -211,21 +211,15 @@ class Completer:
         """
         recorder = _LastWeights(scores=True)
         logits = self._next_logits(ids, compose_hooks(*changes, recorder))
-        recorded = recorder.weights()
-        if not recorded:
+        shown = ids[-recorder.num_kept :]
+        axis = build_axis(shown, self.tokenizer, unknown[len(unknown) - shown.count(UNK) :])
+        maps = recorder.self_attention("decoder", axis, omitted=len(ids) - len(shown))
+        if maps is None:
             raise SettingsError(
                 f"{self.task.folder}: its model, {self.task.recipe.model.family}, has no attention "
                 "to look at: it keeps what it has read in its states; train one that has, such as "
                 "shakespeare"
             )
-        weights = torch.stack([recorded[site][0].float() for site in sorted(recorded)])
-        kept = weights.shape[-1]  # (L, H, T, T)
-        shown = ids[-kept:]
-        axis = build_axis(shown, self.tokenizer, unknown[len(unknown) - shown.count(UNK) :])
-        maps = AttentionMaps("decoder", weights, axis, axis, omitted=len(ids) - kept)
-        if not maps.omitted:
-            inputs = recorder.scores()
-            maps = maps.with_scores([inputs.get(site) for site in sorted(recorded)], 0)
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
         return _Read(maps, logits.double().softmax(-1).cpu(), before)
 
@@ -324,8 +318,12 @@ class _Read(NamedTuple):
 class _LastWeights(AttentionRecorder):
     """Records the attention among the last tokens alone, if a text has too many of them."""
 
+    num_kept = 0
+    """How many tokens these are; 0 if there was no attention."""
+
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         kept = math.isqrt(MAX_KEPT_WEIGHTS // weights.shape[1])
+        self.num_kept = min(kept, weights.shape[-1])
         super().__call__(site, weights[..., -kept:, -kept:])
         return weights
 

@@ -19,7 +19,7 @@ from regard.inspection.interventions import (
     list_head_ablations,
     require_heads,
 )
-from regard.inspection.recording.attention_map import AttentionMaps, Part
+from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import MaskedLanguageModel
 from regard.pipelines.language.filling import FilledMask, Filling
@@ -115,16 +115,15 @@ class Filler:
         return replace(self._look(read, top, changes), before=plain)
 
     def _look(self, read: MaskedText, top: int, changes: Sequence[Silenced | Flattened]) -> Filling:
-        recorder = AttentionRecorder()
+        recorder = AttentionRecorder(scores=True)
         outputs = self._run([read], compose_hooks(*changes, recorder))
         plain = self._run([read], None).places[0] if changes else None
-        recorded = recorder.weights()
-        weights = torch.stack([recorded[site][0].float() for site in sorted(recorded)])
-        maps = AttentionMaps("encoder", weights, read.axis, read.axis)
+        maps = recorder.self_attention("encoder", read.axis)
+        assert maps is not None  # every masked language model attends
         follows = None if outputs.follows is None else outputs.follows[0]
         filling = self._filling(read, outputs.places[0], follows, top, plain)
         capture = AttentionCapture({"encoder": maps})
-        ablate = partial(self._ablate, read, weights.shape[:2])
+        ablate = partial(self._ablate, read, maps.weights.shape[:2])
         return replace(filling, attention=capture, changes=tuple(changes), ablate=ablate)
 
     def _ablate(self, read: MaskedText, heads: Sequence[int]) -> list[HeadAblation]:

@@ -12,9 +12,10 @@ from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.figure import notebook_html
 from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.map_encoding import encode_maps
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
-from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
+from regard.pipelines.viewer_document import HeadAblation, viewer_document
 
 
 class FilledMask(NamedTuple):
