@@ -17,7 +17,7 @@ Part = Literal["encoder", "decoder", "cross"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 
-class Segment(NamedTuple):
+class AxisSegment(NamedTuple):
     """One of several sentences that a model reads as one: pieces `start` up to `end`."""
 
     name: str
@@ -34,7 +34,7 @@ class Axis(NamedTuple):
     units: tuple[int, ...] = ()
     """Units of each word, as `split_units` divides it; empty: one each. In scripts without spaces a
     word is the text of one piece, and a unit is a character."""
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[AxisSegment, ...] = ()
     """The sentences of a pair, in order; empty: it is one sentence."""
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from regard.errors import SettingsError, TextError
-from regard.inspection.recording.attention_map import Axis, Segment, build_axis
+from regard.inspection.recording.attention_map import Axis, AxisSegment, build_axis
 from regard.text.special_tokens import BOS, EOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
 
@@ -76,7 +76,7 @@ def read_masked_text(
     axis = _axis(sides, tokenizer, mask_id)
     if len(sides) == 2:
         middle = starts[1]
-        pair = Segment("first", 0, middle), Segment("second", middle, len(ids))
+        pair = AxisSegment("first", 0, middle), AxisSegment("second", middle, len(ids))
         axis = axis._replace(segments=pair)
     return MaskedText(shown, ids, segments, places, axis, notes)
 
