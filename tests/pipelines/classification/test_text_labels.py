@@ -79,7 +79,8 @@ def test_a_look_has_the_attention_of_every_token(pipeline):
     assert str(look).startswith(look.labels[0].label)
     assert look.labels == pipeline("two cat").labels
     assert "two cat → " in look.page("tiny")
-    assert look.to_json()["attention"]["shape"] == [2, 2, 4, 4]
+    layers = look.to_json()["attention"]["layers"]
+    assert [one["shape"] for one in layers] == [[2, 4, 4]] * 2
 
 
 def test_an_intervention_changes_the_probabilities(pipeline):

@@ -84,6 +84,10 @@ class AttentionMaps:
         scores = (None if one is None else _unpad_scores(one, sentence, size) for one in recorded)
         return replace(self, scores=tuple(scores))
 
+    def without_scores(self) -> "AttentionMaps":
+        """The same without queries and keys: in JSON its weights are stored, never left out."""
+        return replace(self, scores=())
+
     def last(self, count: int) -> "AttentionMaps":
         """The attention of the last `count` rows to the last `count` columns, where there are more:
         rows sum to less than 1.

@@ -21,9 +21,16 @@ from regard.inspection.interventions import (
     require_heads,
 )
 from regard.inspection.plots.figure import notebook_html
-from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part, build_axis
+from regard.inspection.recording.attention_map import (
+    AttentionMaps,
+    Axis,
+    AxisSegment,
+    Part,
+    build_axis,
+)
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.map_encoding import encode_maps
 from regard.iterate import chunked
 from regard.models.contracts import AnyPredictor
 from regard.pipelines.answer import Answer, Candidate
@@ -35,7 +42,7 @@ from regard.pipelines.classification.label_pipeline import (
 )
 from regard.pipelines.language.masked_text import BETWEEN
 from regard.pipelines.language.text_look import TextLook
-from regard.pipelines.viewer_document import HeadAblation, encode_maps, viewer_document
+from regard.pipelines.viewer_document import HeadAblation, viewer_document
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.classification import classify_examples
@@ -126,7 +133,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _look(self, text: str, changes: Sequence[Silenced | Flattened]) -> "TextClassificationLook":
         [encoded] = self.task.encode([self._parts(text)])
-        recorder = AttentionRecorder()
+        recorder = AttentionRecorder(scores=True)
         logits = self._logits(encoded, compose_hooks(*changes, recorder))
         before = self._logits(encoded, None) if changes else None
         [labels] = self.likely_labels(logits, before)
@@ -149,16 +156,14 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         return np.asarray(self.model(inputs, hook=hook).double().cpu().numpy())
 
     def _maps(self, text: str, encoded: EncodedText, recorder: AttentionRecorder) -> AttentionMaps:
-        recorded = recorder.weights()
-        if not recorded:
+        maps = recorder.self_attention(self.look_part, self._axis(text, encoded))
+        if maps is None:
             family = self.task.recipe.model.known_encoder.family
             raise SettingsError(
                 f"{self.task.folder}: its encoder, {family}, has no attention to look at: it keeps "
                 "what it has read in its states; train one that has, such as trec6"
             )
-        weights = torch.stack([recorded[site][0].float().cpu() for site in sorted(recorded)])
-        axis = self._axis(text, encoded)
-        return AttentionMaps(self.look_part, weights, axis, axis)
+        return maps
 
     def _axis(self, text: str, encoded: EncodedText) -> Axis:
         """The tokens that the model read, unknown ones as they were written."""
@@ -168,7 +173,12 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
             words = zip(ids, surfaces, strict=True)
             unknown += [surface.strip() or UNK_SURFACE for id, surface in words if id == UNK]
         ids = [self.task.recipe.model.text_start, *encoded.ids]
-        return build_axis(ids, self.task.tokenizer, unknown[: ids.count(UNK)])
+        axis = build_axis(ids, self.task.tokenizer, unknown[: ids.count(UNK)])
+        if not encoded.is_pair:
+            return axis
+        middle = encoded.first + 1
+        pair = AxisSegment("first", 0, middle), AxisSegment("second", middle, len(ids))
+        return axis._replace(segments=pair)
 
     def _ablate(self, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
         """The likeliest label without each of the `heads` (L, H), and without each layer's; none
@@ -225,7 +235,7 @@ class TextClassificationLook(TextLook):
             "labels": {one.label: one.probability for one in self.labels},
             "notes": list(self.notes),
             "before": None if self.before is None else str(self.before),
-            "attention": {"pieces": list(maps.rows.pieces), **encode_maps(maps)},
+            "attention": {"pieces": list(maps.rows.pieces), **encode_maps(maps.without_scores())},
         }
 
     def _answer(self) -> Answer:

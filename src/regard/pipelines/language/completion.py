@@ -1,7 +1,7 @@
 """The result of a language model: what follows a prompt, and what its tokens looked at."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class Completion(TextLook):
             maps = self.required_attention().attention("decoder", words=False)
             document["next_tokens"] = [one._asdict() for one in self.next_tokens]
             document["before"] = None if self.before is None else self.before.text
-            weights = encode_maps(replace(maps, scores=()))  # stored, never left to be computed
+            weights = encode_maps(maps.without_scores())
             document["attention"] = {"pieces": list(maps.rows.pieces), **weights}
         return document
 

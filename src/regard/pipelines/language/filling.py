@@ -90,7 +90,10 @@ class Filling(TextLook):
         if self.attention is not None:
             maps = self.attention.attention("encoder", words=False)
             document["before"] = None if self.before is None else self.before.text
-            document["attention"] = {"pieces": list(maps.rows.pieces), **encode_maps(maps)}
+            document["attention"] = {
+                "pieces": list(maps.rows.pieces),
+                **encode_maps(maps.without_scores()),
+            }
         return document
 
     def _answer(self) -> Answer:
