@@ -8,11 +8,13 @@ from regard.attention.positions import (
     LearnedPositions,
     RelativeKeys,
     SinusoidPositions,
+    angles,
     apply_rotary,
     build_positions,
     check_length,
     check_max_positions,
     relative_positions,
+    rotate_pairs,
     sinusoid,
 )
 from regard.errors import TextError
@@ -157,3 +159,19 @@ def test_half_precision_turns_by_exact_angles(dtype):
     found = apply_rotary(x, far)
     assert found.dtype == dtype
     torch.testing.assert_close(found, apply_rotary(x.double(), far).to(dtype), rtol=0, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_product_of_complex_numbers_is_the_formula_with_its_gradients(dtype):
+    x, weight = torch.randn(2, B, T, H, K, dtype=dtype).transpose(2, 3)  # heads as they are split
+    wide = torch.promote_types(dtype, torch.float32)
+    phases = angles(torch.arange(T), K, dtype=wide)
+    found, wanted = x.clone().requires_grad_(), x.clone().requires_grad_()
+    one, two = rotate_pairs(found, phases), apply_rotary(wanted, torch.arange(T))
+    assert one.dtype == dtype
+    torch.testing.assert_close(one, two)
+    (one * weight).sum().backward()
+    (two * weight).sum().backward()
+    torch.testing.assert_close(found.grad, wanted.grad, rtol=2e-2, atol=2e-2)
+    if dtype == torch.float64:
+        torch.testing.assert_close(found.grad, wanted.grad)

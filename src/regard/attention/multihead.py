@@ -288,7 +288,7 @@ class UnpaddedAttention(PackedAttention):
         )  # (B, H, T, K)
         if attention.rotary:
             positions = torch.arange(shape[1], device=x.device)
-            queries, keys = (apply_rotary(y, positions) for y in (queries, keys))
+            queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
         kv, p, causal = KeyValues(keys, values), attention.dropout_p, self.part == "decoder"
         mixed = unmasked_attention(queries, kv, scale=attention.scale, dropout=p, causal=causal)
         return merge_heads(mixed).flatten(0, 1)  # (N, D)

@@ -1,7 +1,7 @@
 """Position encodings: added to token vectors (sinusoids, learned), or used by self-attention."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +119,37 @@ def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
     """
     wide = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot tell far positions apart
     phases = angles(positions, x.shape[-1], dtype=wide)  # (T, K / 2)
+    if x.is_cuda and not torch.compiler.is_compiling():
+        return rotate_pairs(x, phases)
     cos, sin = phases.cos(), phases.sin()
     even, odd = torch.unflatten(x.to(wide), -1, (-1, 2)).unbind(-1)  # (..., T, K / 2) each
     rotated = torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1)  # (..., K / 2, 2)
     return rotated.flatten(-2).to(x.dtype)  # (..., T, K)
+
+
+def rotate_pairs(x: Tensor, phases: Tensor) -> Tensor:
+    """The formula of `apply_rotary` as a product of complex numbers, in three passes over memory
+    instead of eight: `x` (..., T, K) by `phases` (..., T, K / 2).
+    """
+    rotated: Tensor = _RotatePairs.apply(x, torch.polar(torch.ones_like(phases), phases))  # type: ignore[no-untyped-call]
+    return rotated
+
+
+class _RotatePairs(torch.autograd.Function):
+    """`x` (..., T, K) times complex `factors` (..., T, K / 2) of length 1."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factors: Tensor) -> Tensor:
+        ctx.save_for_backward(factors)
+        return _multiply_pairs(x, factors)
+
+    @staticmethod
+    def backward(ctx: Any, grads: Tensor) -> tuple[Tensor, None]:
+        (factors,) = ctx.saved_tensors
+        return _multiply_pairs(grads, factors.conj()), None
+
+
+def _multiply_pairs(x: Tensor, factors: Tensor) -> Tensor:
+    wide = x.to(factors.real.dtype, copy=True)
+    pairs = torch.view_as_complex(torch.unflatten(wide, -1, (-1, 2)))  # (..., T, K / 2)
+    return torch.view_as_real(pairs.mul_(factors)).flatten(-2).to(x.dtype)
