@@ -4,7 +4,13 @@ import torch
 from torch import nn
 
 from loud import draw, loud
-from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentLayer
+from regard.layers.recurrent import (
+    RecurrentDecoder,
+    RecurrentEncoder,
+    RecurrentLayer,
+    from_half,
+    to_half,
+)
 
 B, T, K, E, D, L = 3, 5, 2, 7, 8, 2
 CELLS = ["lstm", "gru"]
@@ -223,3 +229,25 @@ def test_a_projected_lstm_reads_no_padding(backward):
 def test_a_gru_is_not_projected():
     with pytest.raises(ValueError, match="only an LSTM has units beside its width, got cell='gru'"):
         RecurrentLayer("gru", 4, 3, units=7)
+
+
+def test_gradients_too_small_for_float16_come_through_it():
+    x = torch.ones(4, requires_grad=True)
+    (y,) = from_half(*to_half(x))
+    y.backward(torch.full((4,), 1e-8))
+    assert torch.tensor(1e-8).half() == 0
+    torch.testing.assert_close(x.grad, torch.full((4,), 1e-8), rtol=1e-3, atol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_an_lstm_in_float16_is_nearly_that_in_float32():
+    plain, half = (RecurrentLayer("lstm", 64, 64, float16=fast).cuda() for fast in (False, True))
+    half.load_state_dict(plain.state_dict())
+    x = torch.randn(8, 30, 64, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        for layer in (plain, half):
+            layer(x).outputs.mean().backward()
+        torch.testing.assert_close(half(x).outputs, plain(x).outputs, rtol=0, atol=2e-3)
+    for ours, theirs in zip(half.parameters(), plain.parameters(), strict=True):
+        assert ours.grad.dtype == torch.float32
+        assert (ours.grad - theirs.grad).norm() < 0.01 * theirs.grad.norm()

@@ -108,8 +108,8 @@ class RecurrentLayer(nn.Module):
             weight_hh = apply_dropout(self.weight_hh, drop)
             weights = [weight, weight_hh, self.bias, torch.zeros_like(self.bias)]
             if in_half:
-                x, *weights = _to_half(x, *weights)
-                first = list(_to_half(*first))
+                x, *weights = to_half(x, *weights)
+                first = list(to_half(*first))
             if x.is_cuda:
                 weights = _flatten_weights(weights)
             # has_biases, num_layers, dropout, train (cuDNN: keep what gradients need),
@@ -120,7 +120,7 @@ class RecurrentLayer(nn.Module):
             else:
                 outputs, *last = torch.gru(x, first[0], weights, *options)
         if in_half:
-            outputs, *last = _from_half(outputs, *last)
+            outputs, *last = from_half(outputs, *last)
         return RecurrentOutput(outputs, tuple(h[0] for h in last))
 
     def read(self, x: Tensor, mask: Tensor, *, backward: bool = False) -> RecurrentOutput:
@@ -205,14 +205,14 @@ class _Cast(torch.autograd.Function):
         return None, None, *scaled
 
 
-def _to_half(*tensors: Tensor) -> tuple[Tensor, ...]:
+def to_half(*tensors: Tensor) -> tuple[Tensor, ...]:
     """`tensors` in float16, where gradients are `GRADIENT_SCALE` times as large."""
     cast: tuple[Tensor, ...] = _Cast.apply(torch.float16, 1 / GRADIENT_SCALE, *tensors)  # type: ignore[no-untyped-call]
     return cast
 
 
-def _from_half(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The way back of `_to_half`."""
+def from_half(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The way back of `to_half`."""
     cast: tuple[Tensor, ...] = _Cast.apply(torch.float32, GRADIENT_SCALE, *tensors)  # type: ignore[no-untyped-call]
     return cast
 
