@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from caption_runs import train_captioner
 from chats import train_chat
+from picture_runs import picture_folders, train_picture_classifier
 from regard.pipelines.translator import load
 from tiny import train_tiny
 
@@ -57,6 +58,22 @@ def caption_run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         return train_captioner(folder / "run")
+
+
+@pytest.fixture(scope="session")
+def shape_folder(tmp_path_factory):
+    """A folder of pictures of shapes, a folder for each colour."""
+    return picture_folders(tmp_path_factory.mktemp("pictures") / "shapes")
+
+
+@pytest.fixture(scope="session")
+def vit_run(shape_folder, tmp_path_factory):
+    """The folder of a classifier's run that knows the colours of shapes."""
+    folder = tmp_path_factory.mktemp("vit")
+    learned = ("training.steps=60", "training.augmentation={flip: true}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(folder / "cache"))
+        return train_picture_classifier(folder / "run", shape_folder, *learned)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from caption_runs import TRANSFORMER, save_picture, train_captioner
 from regard.decoding.settings import search_settings
 from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import crop_square
-from regard.pipelines.captioner import picture_document
+from regard.pipelines.pictures import PictureLook, picture_document
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,8 @@ def test_a_transformer_has_weights_of_every_layer_and_head(tmp_path, monkeypatch
 
 def test_the_page_holds_the_picture_and_the_weights(captioner, picture):
     answer = captioner.look(picture)
-    document = picture_document(answer, model="run")
+    look = PictureLook("shapes.png", answer.text, [], answer.notes)
+    document = picture_document(look, answer.attention, model="run")
     kind, _, content = document["picture"].partition(",")
     assert kind == "data:image/jpeg;base64"
     with Image.open(io.BytesIO(base64.b64decode(content))) as image:

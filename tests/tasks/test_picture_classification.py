@@ -52,10 +52,8 @@ def test_it_trains_and_is_evaluated(tmp_path, folder, overrides):
     assert 0 <= scores["accuracy"] <= 100
 
 
-def test_it_learns_colours(tmp_path, folder):
-    settings = ("training.steps=60", "training.augmentation={flip: true}")
-    run = train_picture_classifier(tmp_path / "run", folder, *settings)
-    assert json.loads((run / "scores.json").read_text())["accuracy"] == 100
+def test_it_learns_colours(vit_run):
+    assert json.loads((vit_run / "scores.json").read_text())["accuracy"] == 100
 
 
 @pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])

@@ -23,6 +23,7 @@ MAX_FILE_BYTES = 256 << 20
 MAX_PIXELS = 64_000_000
 """A few kilobytes can spell a picture that fills the memory: larger ones are not decoded."""
 SMALL_SIDE = 32  # pixels of a shorter side below which a picture hardly shows anything
+ENLARGED = ", enlarged"  # how the note on such a picture ends
 EXIF_ORIENTATION = 0x0112
 WHITE = (255, 255, 255)
 MODES_WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
@@ -106,7 +107,7 @@ def _decoded(image: Image.Image) -> Picture:
         notes.append(f"the first of its {getattr(image, 'n_frames', 1)} frames")
     image.load()
     if min(image.size) < SMALL_SIDE:
-        notes.append(f"of only {image.width} × {image.height} pixels, enlarged")
+        notes.append(f"of only {image.width} × {image.height} pixels{ENLARGED}")
     upright = _upright(image)
     if upright is not image:
         notes.append("turned as its EXIF data say")

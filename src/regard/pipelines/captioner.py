@@ -1,7 +1,5 @@
 """A saved run as a function of pictures: what is to be seen on them."""
 
-import base64
-import io
 import os
 from collections.abc import Iterator, Sequence
 from copy import copy
@@ -11,14 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
-from PIL import Image
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from regard.decoding.settings import DecodingSettings
 from regard.errors import PictureError, SettingsError
-from regard.images.picture_files import Picture, crop_square, read_picture
+from regard.images.picture_files import Picture
 from regard.inspection.interventions import HeadIntervention, require_heads
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.picture_words import plot_picture_words
@@ -31,6 +28,13 @@ from regard.inspection.recording.recorder import AttentionRecorder, compose_hook
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.iterate import chunked
 from regard.models.contracts import AnyCaptionModel
+from regard.pipelines.pictures import (
+    PictureLook,
+    PictureName,
+    picture_document,
+    shown_pixels,
+    try_to_read,
+)
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.caption_search import caption_inputs
@@ -38,16 +42,9 @@ from regard.tasks.captions import CaptionTask
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Hypothesis, Padded
 
-SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
 PICTURES_AT_ONCE = 32
-JPEG_QUALITY = 90
-DOCUMENT_VERSION = 1  # of what the viewer reads
-WEIGHT_SCALE = 255  # the byte of a caption's largest weight
-DECIMALS = 4
 
 CROSS: tuple[Part, ...] = ("cross",)
-
-PictureName = str | os.PathLike[str]
 
 
 class CaptionCandidate(NamedTuple):
@@ -99,7 +96,9 @@ class CaptionAnswer:
 
     def page(self, model: str) -> str:
         """One offline page with the picture inside, which answers the pointer."""
-        return render_picture_page(picture_document(self, model=model))
+        candidates = [(one.text, one.score) for one in self.candidates]
+        given = PictureLook(Path(self.picture).name, self.text, candidates, self.notes)
+        return render_picture_page(picture_document(given, self.required_attention(), model=model))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -203,7 +202,7 @@ class Captioner:
         """The same, a few pictures at a time: as many as needed are in memory."""
         first = 0
         for names in chunked(pictures, PICTURES_AT_ONCE):
-            read = [_try_to_read(name) for name in names]
+            read = [try_to_read(name) for name in names]
             good = [(number, one) for number, one in enumerate(read) if isinstance(one, Picture)]
             found = self._search([one for _, one in good], settings or self.settings, first, look)
             answers = dict(zip((number for number, _ in good), found, strict=True))
@@ -242,8 +241,7 @@ class Captioner:
         hook = compose_hooks(*self._changes, recorder)
         memory = self.model.encode(inputs, hook=hook)
         self.model.decode(Padded(ids, torch.ones_like(ids).bool()), memory, hook=hook)
-        size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
-        pixels = crop_square(picture.pixels, max(size, self.task.recipe.model.encoder.picture_size))
+        pixels = shown_pixels(picture, self.task.recipe.model.encoder.picture_size)
         tokenizer, grid = self.task.tokenizer, self.model.grid
         return build_picture_attention(recorder.weights(), (*tokens, EOS), tokenizer, grid, pixels)
 
@@ -263,37 +261,3 @@ class _Found(NamedTuple):
 
     hypotheses: list[Hypothesis]
     attention: PictureAttention | None = None
-
-
-def _try_to_read(name: PictureName) -> Picture | PictureError:
-    try:
-        return read_picture(name)
-    except PictureError as error:
-        return error
-
-
-def picture_document(answer: CaptionAnswer, *, model: str) -> dict[str, Any]:
-    """An answer with its attention as plain data, which the viewer draws: picture inside."""
-    attention = answer.required_attention()
-    weights = attention.maps.weights  # (L, H, T, S)
-    peak = float(weights.max()) or 1.0
-    scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
-    content = io.BytesIO()
-    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
-    encoded = base64.b64encode(content.getvalue()).decode()
-    return {
-        "version": DOCUMENT_VERSION,
-        "model": model,
-        "name": Path(answer.picture).name,
-        "text": answer.text,
-        "picture": f"data:image/jpeg;base64,{encoded}",
-        "words": list(attention.words),
-        "grid": list(attention.grid),
-        "shape": list(weights.shape),
-        "peak": round(peak, DECIMALS),
-        "weights": base64.b64encode(scaled.tobytes()).decode(),
-        "candidates": [
-            {"text": one.text, "score": round(one.score, DECIMALS)} for one in answer.candidates
-        ],
-        "notes": list(answer.notes),
-    }

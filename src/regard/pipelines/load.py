@@ -24,6 +24,7 @@ PIPELINES = {
     "forecast": "regard.pipelines.forecaster",
     "language-model": "regard.pipelines.language.completer",
     "masked-language-model": "regard.pipelines.language.filler",
+    "picture-classification": "regard.pipelines.classification.picture_labels",
     "text-classification": "regard.pipelines.classification.text_labels",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is

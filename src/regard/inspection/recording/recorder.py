@@ -20,7 +20,7 @@ from regard.inspection.recording.attention_map import (
 from regard.models.contracts import AnyGenerator
 from regard.text.special_tokens import BOS, EOS
 from regard.text.tokenizer import Tokenizer
-from regard.types import AttentionHook, Padded, ScoreInputs, Site
+from regard.types import AttentionHook, Padded, PictureWindows, ScoreInputs, Site
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,8 @@ class AttentionRecorder:
         self._scores: dict[tuple[Part, int], list[ScoreInputs]] = {}
         self.signed: set[tuple[Part, int]] = set()
         """Parts and layers whose weights are no distribution: some may be negative."""
+        self.windows: dict[tuple[Part, int], PictureWindows] = {}
+        """Parts and layers whose rows are the windows of pictures."""
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if site.part in self._parts:
@@ -77,6 +79,8 @@ class AttentionRecorder:
             self._weights.setdefault((site.part, site.layer), []).append(copied)
             if not site.normalized:
                 self.signed.add((site.part, site.layer))
+            if site.windows is not None:
+                self.windows[site.part, site.layer] = site.windows
         return weights
 
     def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None:

@@ -1,0 +1,221 @@
+"""A saved classifier as a function of pictures."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from regard.errors import PictureError, SettingsError
+from regard.evaluation.classification import Logits
+from regard.images.picture_files import ENLARGED, Picture, find_pictures
+from regard.inspection.interventions import HeadIntervention, require_heads
+from regard.inspection.plots.figure import ThemeName, notebook_html
+from regard.inspection.plots.picture_words import plot_picture_words
+from regard.inspection.recording.attention_map import Part
+from regard.inspection.recording.patch_attention import (
+    build_patch_attention,
+    head_counts,
+    patch_layers,
+)
+from regard.inspection.recording.picture_attention import PictureAttention
+from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
+from regard.inspection.viewer.html_page import render_picture_page
+from regard.iterate import chunked
+from regard.models.contracts import PicturePredictor
+from regard.pipelines.classification.label_pipeline import (
+    Classification,
+    LabelPipeline,
+    LikelyLabel,
+    label_table,
+)
+from regard.pipelines.pictures import (
+    PictureLook,
+    PictureName,
+    picture_document,
+    shown_pixels,
+    try_to_read,
+)
+from regard.recipes.run_folder import pick_device
+from regard.recipes.task_run import load_task_run
+from regard.tasks.picture_classification import PictureClassification
+from regard.types import AttentionHook
+
+PICTURES_AT_ONCE = 64
+SHOWN_LABELS = 10  # in the terminal, and on a page
+
+
+def load(
+    path: Path | str, *, device: str = "auto", weights: str = "model"
+) -> "PictureLabelPipeline":
+    """The classifier of a run."""
+    run = load_task_run(path, "picture-classification", device=pick_device(device), weights=weights)
+    return PictureLabelPipeline(run.task, run.model)
+
+
+class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor]):
+    """A classifier as a function of pictures, one or many."""
+
+    names_examples: ClassVar[bool] = True
+    look_options: ClassVar[str] = "layer head"
+
+    @property
+    def look_part(self) -> Part:
+        """Where its attention is."""
+        return "encoder"
+
+    def __call__(self, picture: PictureName) -> Classification:
+        """The labels of a picture; a `PictureError` if it cannot be read."""
+        [answer] = self.classify([os.fspath(picture)])
+        if answer.error is not None:
+            raise PictureError(answer.error)
+        return answer
+
+    def find(self, arguments: Sequence[str]) -> list[str]:
+        """The files named, and all pictures of folders."""
+        return [os.fspath(path) for path in find_pictures([one for one in arguments if one])]
+
+    def stream(self, given: Sequence[str]) -> Iterator[Classification]:
+        """An answer for each picture, in order; one that cannot be read has an `error`."""
+        for names in chunked(given, PICTURES_AT_ONCE):
+            read = [try_to_read(name) for name in names]
+            good = [one for one in read if isinstance(one, Picture)]
+            found = iter(self.likely_labels(self._logits(good)) if good else ())
+            for name, one in zip(names, read, strict=True):
+                if isinstance(one, Picture):
+                    yield Classification(name, next(found), self._notes(one))
+                else:
+                    yield Classification(name, (), error=str(one))
+
+    @torch.inference_mode()
+    def _logits(self, pictures: Sequence[Picture], hook: AttentionHook | None = None) -> Logits:
+        """(N, V)"""
+        features, device = self.task.features, next(self.model.parameters()).device
+        inputs = features.to_inputs(features.compute(pictures)).to(device)
+        return np.asarray(self.model(inputs, hook=hook).double().cpu().numpy())
+
+    def _notes(self, picture: Picture) -> tuple[str, ...]:
+        size, (height, width) = self.task.features.size, picture.pixels.shape[:2]
+        if height == width == size:
+            return tuple(note for note in picture.notes if not note.endswith(ENLARGED))
+        scaled = f"{width} × {height} pixels: the square in the middle, scaled to {size} × {size}"
+        return (*picture.notes, scaled) if height != width else picture.notes
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def look(
+        self,
+        pictures: PictureName | Sequence[str],
+        *,
+        changes: Sequence[HeadIntervention] = (),
+    ) -> "PictureClassificationLook":
+        """The labels of a picture with what each head looked at, under `changes`; a list has one
+        picture.
+        """
+        names = [pictures] if isinstance(pictures, str | os.PathLike) else list(pictures)
+        if len(names) != 1:
+            raise SettingsError(f"give one PICTURE to classify and look into, got {len(names)}")
+        name, read = os.fspath(names[0]), try_to_read(names[0])
+        if isinstance(read, PictureError):
+            raise read
+        plain = self._look(name, read, ())
+        if not changes:
+            return plain
+        layers, heads = plain.attention.maps.weights.shape[:2]
+        require_heads(changes, layers, heads, self.look_part)
+        return replace(self._look(name, read, changes), before=plain)
+
+    def _look(
+        self, name: str, picture: Picture, changes: Sequence[HeadIntervention]
+    ) -> "PictureClassificationLook":
+        recorder = AttentionRecorder()
+        logits = self._logits([picture], compose_hooks(*changes, recorder))
+        before = self._logits([picture]) if changes else None
+        [labels] = self.likely_labels(logits, before)
+        layers = patch_layers(
+            recorder.weights(),
+            recorder.windows,
+            self.model.grid,
+            class_token=self.model.class_token,
+        )
+        counts = head_counts(layers)
+        notes = (*self._notes(picture), *([counts] if counts else []))
+        pixels = shown_pixels(picture, self.task.features.size)
+        return PictureClassificationLook(name, labels, notes, build_patch_attention(layers, pixels))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PictureClassificationLook:
+    """The labels of a picture, with what each head looked at, which a notebook displays."""
+
+    picture: str  # its file
+    labels: tuple[LikelyLabel, ...]
+    notes: tuple[str, ...]
+    attention: PictureAttention  # see `build_patch_attention`
+    before: "PictureClassificationLook | None" = None  # without interventions
+
+    @property
+    def title(self) -> str:
+        """What is shown first."""
+        return "the likeliest labels"
+
+    def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
+        """For the terminal: the labels, and the patches that are looked at most."""
+        rows, columns = self.attention.grid
+        where = " and ".join(
+            f"the mean of all {name}s" if number is None else f"{name} {number}"
+            for name, number in (("layer", layer), ("head", head))
+        )
+        table = Table(box=None, pad_edge=False)
+        for column in ("looks", "most at row, column", "weight"):
+            table.add_column(column, style="" if column == "looks" else "dim")
+        weights = self.attention.weights(layer, head)
+        for name, seen in zip(self.attention.words, weights, strict=True):
+            row, place = divmod(int(seen.argmax()), columns)
+            table.add_row(Text(name), f"{row + 1}, {place + 1}", f"{float(seen.max()):.1%}")
+        said = Text(f"\nof {rows} × {columns} patches, in {where}", "dim")
+        return Group(label_table(self.labels[:SHOWN_LABELS]), said, table)
+
+    def plot(
+        self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"
+    ) -> Figure:
+        """A figure of the picture, as a head and all layers together looked at it."""
+        return plot_picture_words(self.attention, layer=layer, head=head, theme=theme)
+
+    def page(self, model: str) -> str:
+        """One offline page with the picture inside; every layer and head in it."""
+        candidates = [(str(one.label), one.probability) for one in self.labels[:SHOWN_LABELS]]
+        given = PictureLook(Path(self.picture).name, str(self), candidates, self.notes)
+        return render_picture_page(picture_document(given, self.attention, model=model))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "given": self.picture,
+            "labels": {one.label: one.probability for one in self.labels},
+            "notes": list(self.notes),
+            "before": None if self.before is None else str(self.before),
+            "attention": {
+                "rows": list(self.attention.words),
+                "grid": list(self.attention.grid),
+                "weights": self.attention.maps.weights.tolist(),  # (L, H, T, S)
+            },
+        }
+
+    def __repr__(self) -> str:
+        return f"<PictureClassificationLook {self.picture}: {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.labels[0].label} {self.labels[0].probability:.1%}"
+
+    def _repr_html_(self) -> str:
+        figure = notebook_html(lambda theme: self.plot(theme=theme), alt=str(self))
+        return f"<p>{escape(self.picture)} → <b>{escape(str(self))}</b></p>{figure}"

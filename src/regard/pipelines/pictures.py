@@ -1,0 +1,72 @@
+"""Pictures as pipelines read them, and as the viewer shows what a model looked at on them."""
+
+import base64
+import io
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from regard.errors import PictureError
+from regard.images.picture_files import Bytes, Picture, crop_square, read_picture
+from regard.inspection.recording.picture_attention import PictureAttention
+
+SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
+JPEG_QUALITY = 90
+DOCUMENT_VERSION = 1  # of what the viewer reads
+WEIGHT_SCALE = 255  # the byte of the largest weight
+DECIMALS = 4
+
+PictureName = str | os.PathLike[str]
+
+
+class PictureLook(NamedTuple):
+    """What the viewer says beside a picture."""
+
+    name: str  # its file
+    text: str  # the answer
+    candidates: Sequence[tuple[str, float]]  # answers and their scores, the best first
+    notes: Sequence[str]
+
+
+def try_to_read(name: PictureName) -> Picture | PictureError:
+    """The picture in a file, or the error that says why there is none."""
+    try:
+        return read_picture(name)
+    except PictureError as error:
+        return error
+
+
+def shown_pixels(picture: Picture, model_size: int) -> Bytes:
+    """The square in the middle of a picture, at least as large as the model sees it."""
+    size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
+    return crop_square(picture.pixels, max(size, model_size))
+
+
+def picture_document(
+    look: PictureLook, attention: PictureAttention, *, model: str
+) -> dict[str, Any]:
+    """An answer with its attention as plain data, which the viewer draws: picture inside."""
+    weights = attention.maps.weights  # (L, H, T, S)
+    peak = float(weights.max()) or 1.0
+    scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
+    content = io.BytesIO()
+    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    encoded = base64.b64encode(content.getvalue()).decode()
+    return {
+        "version": DOCUMENT_VERSION,
+        "model": model,
+        "name": look.name,
+        "text": look.text,
+        "picture": f"data:image/jpeg;base64,{encoded}",
+        "words": list(attention.words),
+        "grid": list(attention.grid),
+        "shape": list(weights.shape),
+        "peak": round(peak, DECIMALS),
+        "weights": base64.b64encode(scaled.tobytes()).decode(),
+        "candidates": [
+            {"text": text, "score": round(score, DECIMALS)} for text, score in look.candidates
+        ],
+        "notes": list(look.notes),
+    }
