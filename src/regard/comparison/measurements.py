@@ -40,6 +40,7 @@ from regard.recipes.trial.dry_run import describe_device
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 
+BLEU = "BLEU"
 SCORE_SETTINGS = ScoreSettings(metrics=("bleu", "chrf"))
 WARMUP_SENTENCES = 64  # translated before the clock starts
 
@@ -130,6 +131,38 @@ class MeasuredRow(UntimedMeasurements):
     def value(self, name: str) -> float:
         return next(score.value for score in self.scores if score.name == name)
 
+    def headline(self) -> str:
+        """What it came to, in a few words."""
+        bleu, steps = self.value(BLEU), f"{self.steps:,} steps in {self.seconds:,.0f} s"
+        return f"{BLEU} {bleu:.2f} after {steps}"
+
+
+class TaskRow(SavedRecord):
+    """One system with one seed, of a task other than translation, measured."""
+
+    label: str
+    seed: int
+    corpus: str  # what rows are compared on: those of one corpus with each other
+    family: str
+    parameters: int
+    steps: int
+    seconds: float  # of the training steps, on a machine that may have been shared
+    start_seconds: float  # of those of the runs that it began with
+    split: str
+    examples: int
+    digest: str  # of the examples
+    score: RowScore
+    lower_is_better: bool
+    drawn: tuple[float, ...]  # the score of resamples of the examples, alike for all rows
+    numbers: dict[str, float]  # all that was measured of it
+    machine: Machine
+    date: str
+
+    def headline(self) -> str:
+        """What it came to, in a few words."""
+        steps = f"{self.steps:,} steps in {self.seconds:,.0f} s"
+        return f"{self.score.name} {self.score.value:.2f} after {steps}"
+
 
 class Failure(SavedRecord):
     """Why a row was not measured."""
@@ -139,10 +172,11 @@ class Failure(SavedRecord):
     reason: str
 
 
-ROW_ADAPTER: TypeAdapter[MeasuredRow | Failure] = TypeAdapter(MeasuredRow | Failure)
+AnyRow = MeasuredRow | TaskRow
+ROW_ADAPTER: TypeAdapter[AnyRow | Failure] = TypeAdapter(AnyRow | Failure)
 
 
-def load_row(path: Path) -> MeasuredRow | Failure | None:
+def load_row(path: Path) -> AnyRow | Failure | None:
     """The measurements or the failure of a row; None if there are none or they are damaged."""
     if not is_intact(path):
         return None

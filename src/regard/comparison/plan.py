@@ -2,12 +2,19 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PositiveFloat,
+    PositiveInt,
+    SerializeAsAny,
+)
 
 from regard.atomic_io import write_atomic
 from regard.corpora.token_store import fingerprint
@@ -17,17 +24,28 @@ from regard.json_files import load_json
 from regard.manifest import MANIFEST, list_files
 from regard.nested_values import UNSET
 from regard.recipes.auto_settings import AUTO_CLEANING
+from regard.recipes.paths import TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
+from regard.recipes.task_table import TASKS, recipe_class
+from regard.tasks.contracts import TaskRecipe
 from regard.training.checkpoints import last_progress
+
+LoadRecipe = Callable[[str], TaskRecipe]
 
 LABEL_PATTERN = re.compile(r"[\w+.,() -]+")  # names of systems, which are also parts of file names
 
 
-def _rename_settings(recipe: Any) -> Any:
-    """The recipe, if it comes from a saved plan with the present names of its settings."""
-    return rename_old_settings(recipe) if isinstance(recipe, dict) else recipe
+def _read_recipe(given: Any) -> Any:
+    """The recipe of plain values in a saved plan, of the class of its task."""
+    if not isinstance(given, dict):
+        return given
+    try:
+        kind = recipe_class(given.get("task", TRANSLATION), "plan")
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    return kind.model_validate(rename_old_settings(given))
 
 
 class SavedRecord(BaseModel):
@@ -56,8 +74,26 @@ class PlanEntry(SavedRecord):
     """A row of a comparison: one system with one seed."""
 
     label: str  # the name of the system, the same for all seeds
-    recipe: Annotated[Recipe, BeforeValidator(_rename_settings)]
+    recipe: Annotated[SerializeAsAny[TaskRecipe], BeforeValidator(_read_recipe)]
     run: Path | None = None  # a finished run, which is not trained
+    start_name: str | None = None
+    """What recipes call it that begin with it; None: it is a row."""
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it is no row, but a run that rows begin with."""
+        return self.start_name is not None
+
+    @property
+    def translator(self) -> Recipe:
+        """The recipe of a row of translators."""
+        return require_translation(self.recipe, self.name)
+
+    @property
+    def start(self) -> str | None:
+        """The recipe that its run begins with a run of, which the comparison trains; if any."""
+        start = self.recipe.start
+        return start.recipe if start is not None and start.run is None else None
 
     @property
     def seed(self) -> int:
@@ -65,8 +101,8 @@ class PlanEntry(SavedRecord):
 
     @property
     def name(self) -> str:
-        """The unique name of the row."""
-        return f"{self.label}-seed{self.seed}"
+        """The unique name of the row, or of a start."""
+        return f"start-{self.label}" if self.is_start else f"{self.label}-seed{self.seed}"
 
 
 class ComparisonPlan(SavedRecord):
@@ -79,6 +115,15 @@ class ComparisonPlan(SavedRecord):
     command: tuple[str, ...] = ()
     data: str = ""  # SHA-256 of the cleaned texts of all rows, once they have been read
     at_once: PositiveInt = 1  # the most rows that were trained at a time
+    starts: tuple[PlanEntry, ...] = ()
+    """Runs that rows begin with, and these with each other: each behind that which it begins
+    with."""
+    against: tuple[str, ...] = ()  # systems that others are tested against; else the best ones
+
+    @property
+    def of_translators(self) -> bool:
+        """Whether translators are compared, rather than runs of other tasks."""
+        return self.entries[0].recipe.task == TRANSLATION
 
     @property
     def budget_text(self) -> str:
@@ -90,7 +135,12 @@ class ComparisonPlan(SavedRecord):
         return self.budget.describe("each row")
 
     def entry(self, name: str) -> PlanEntry:
-        return next(entry for entry in self.entries if entry.name == name)
+        return next(entry for entry in (*self.entries, *self.starts) if entry.name == name)
+
+    def start_of(self, entry: PlanEntry) -> PlanEntry | None:
+        """The run that a row begins with, if the comparison trains it."""
+        wanted = entry.start
+        return next((one for one in self.starts if wanted and one.start_name == wanted), None)
 
     def with_data(self, digest: str, folder: Path) -> "ComparisonPlan":
         """The plan on texts of this digest; an error if it was begun on others."""
@@ -102,7 +152,9 @@ class ComparisonPlan(SavedRecord):
         return self.model_copy(update={"data": digest})
 
 
-def entries_of(recipe: Recipe, label: str, seeds: Sequence[int], budget: Budget) -> list[PlanEntry]:
+def entries_of(
+    recipe: TaskRecipe, label: str, seeds: Sequence[int], budget: Budget
+) -> list[PlanEntry]:
     """An entry for each seed; without seeds, one with the recipe's seed."""
     steps = {} if budget.steps is None else {"training.steps": budget.steps}
     return [
@@ -129,13 +181,43 @@ def check_finished(run: RunFolder) -> None:
 def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
-    recipe = require_translation(folder.load_recipe(), str(path))
+    recipe = check_comparable(folder.load_any_recipe(), str(path))
     check_finished(folder)
     label = label or _label_in_comparison(path, recipe) or recipe.name
     return PlanEntry(label=label, recipe=recipe, run=path.resolve())
 
 
-def _label_in_comparison(path: Path, recipe: Recipe) -> str | None:
+def check_comparable(recipe: TaskRecipe, where: str) -> TaskRecipe:
+    """The recipe, if runs of its task can be compared; chats cannot."""
+    return recipe if recipe.task in TASKS else require_translation(recipe, where)
+
+
+def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEntry]:
+    """The runs that rows begin with, by the recipes they name, and so on: first those that begin
+    with none.
+    """
+    found: dict[str, PlanEntry] = {}
+
+    def add(name: str, waiting: tuple[str, ...]) -> None:
+        if name in waiting:
+            raise SettingsError(f"start.recipe: {' begins with '.join((*waiting, name))}")
+        if name in found:
+            return
+        recipe = load(name)
+        entry = PlanEntry(label=recipe.name, recipe=recipe, start_name=name)
+        if entry.start is not None:
+            add(entry.start, (*waiting, name))
+        if entry.label in {one.label for one in found.values()}:
+            raise SettingsError(f"start.recipe: two recipes are called {entry.label}: rename one")
+        found[name] = entry
+
+    for entry in entries:
+        if entry.start is not None and entry.run is None:
+            add(entry.start, ())
+    return list(found.values())
+
+
+def _label_in_comparison(path: Path, recipe: TaskRecipe) -> str | None:
     """The name of a run's system in the comparison that trained it, if one did."""
     run = path.resolve()
     label, _, seed = run.name.rpartition("-seed")
@@ -150,10 +232,17 @@ def make_plan(
     command: Sequence[str] = (),
     *,
     tokenize: TokenizerChoice = "auto",
+    against: Sequence[str] = (),
+    starts: Sequence[PlanEntry] = (),
 ) -> ComparisonPlan:
     """The plan of these entries, whose names must be unique."""
     if not entries:
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
+    tasks = list(dict.fromkeys(entry.recipe.task for entry in entries))
+    if len(tasks) > 1:
+        raise SettingsError(f"runs of {' and '.join(tasks)} do not compare; compare one task")
+    if unknown := [one for one in against if one not in {entry.label for entry in entries}]:
+        raise SettingsError(f"--against {unknown[0]}: no system of that name is compared")
     first: dict[str, PlanEntry] = {}  # of each system
     names: set[str] = set()
     rename = "give one of them another name"
@@ -172,7 +261,13 @@ def make_plan(
             continue
         raise SettingsError(f"{problem} by NAME=RECIPE")
     return ComparisonPlan(
-        entries=tuple(entries), budget=budget, beam=beam, tokenize=tokenize, command=tuple(command)
+        entries=tuple(entries),
+        budget=budget,
+        beam=beam,
+        tokenize=tokenize,
+        command=tuple(command),
+        starts=tuple(starts),
+        against=tuple(against),
     )
 
 
@@ -199,8 +294,10 @@ def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, folder: Path)
 def _comparable(plan: ComparisonPlan) -> dict[str, Any]:
     """The parts of a plan that decide its numbers, with entries by their names."""
     plain = plan.model_dump(mode="json", exclude={"command", "data", "at_once"})
-    names = [entry.name for entry in plan.entries]
-    return plain | {"entries": dict(zip(names, plain["entries"], strict=True))}
+    return plain | {
+        kind: {entry.name: one for entry, one in zip(getattr(plan, kind), plain[kind], strict=True)}
+        for kind in ("entries", "starts")
+    }
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
@@ -233,6 +330,8 @@ class ComparisonFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.plan = path / COMPARISON_PLAN_FILE
+        self.starts = path / "starts"
+        """Runs that rows begin with."""
         self.corpora = path / "corpus"
         """The cleaned corpora, of which all rows share one."""
 
@@ -243,7 +342,8 @@ class ComparisonFolder:
         return RunFolder(self.corpora / name)
 
     def run(self, entry: PlanEntry) -> RunFolder:
-        return RunFolder(entry.run or self.path / "runs" / entry.name)
+        made = self.starts / entry.label if entry.is_start else self.path / "runs" / entry.name
+        return RunFolder(entry.run or made)
 
     def row(self, entry: PlanEntry) -> Path:
         """The measurements of a row, or its failure."""

@@ -5,7 +5,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from regard.comparison.measurements import SCORE_SETTINGS, Failure, MeasuredRow, load_row
+from regard.comparison.measurements import (
+    BLEU,
+    SCORE_SETTINGS,
+    AnyRow,
+    Failure,
+    MeasuredRow,
+    load_row,
+)
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, SavedRecord
 from regard.errors import RunError
 from regard.evaluation import scores
@@ -14,7 +21,7 @@ from regard.recipes.auto_settings import WARMUP_SETTING
 from regard.recipes.prepared_data import PreparedData
 from regard.text.word_units import count_units
 
-BLEU, CHRF = "BLEU", "chrF2"
+CHRF = "chrF2"
 BLEU_ONLY = scores.ScoreSettings(metrics=("bleu",), resamples=0)
 
 
@@ -143,7 +150,7 @@ def aggregate_results(
     pairs = list(data.read(split))
     settings = BLEU_ONLY.model_copy(update={"tokenize": plan.tokenize})
     test = _TestSet([pair.source for pair in pairs], [pair.target for pair in pairs], settings)
-    outcomes: dict[str, list[MeasuredRow | Failure | None]] = {}
+    outcomes: dict[str, list[AnyRow | Failure | None]] = {}
     texts: dict[str, list[list[str]]] = {}
     for entry in plan.entries:
         row = load_row(folder.row(entry))
@@ -192,7 +199,7 @@ def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tupl
     warmups = {
         entry.label: entry.recipe.training.schedule.warmup_steps
         for entry in plan.entries
-        if WARMUP_SETTING not in entry.recipe.auto
+        if WARMUP_SETTING not in entry.translator.auto
     }
     return tuple(
         system.label
@@ -216,7 +223,7 @@ def _load_translations(entry: PlanEntry, folder: ComparisonFolder, sentences: in
 
 def _system(
     label: str,
-    outcomes: Sequence[MeasuredRow | Failure | None],
+    outcomes: Sequence[AnyRow | Failure | None],
     texts: Sequence[list[str]],
     bleu: scores.BootstrapScores | None,
     test: _TestSet,

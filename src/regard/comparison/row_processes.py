@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from regard.atomic_io import append_file, remove_file
-from regard.comparison.measurements import Failure, MeasuredRow, load_row
+from regard.comparison.measurements import AnyRow, Failure, load_row
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry
 from regard.comparison.row_training import is_trained
 from regard.training.loop import StopRequested
@@ -43,13 +43,13 @@ class PoolObserver(Protocol):
 
     def started(self, job: RowJob) -> None: ...
     def polled(self, running: Sequence[RowJob]) -> None: ...
-    def ended(self, job: RowJob, outcome: MeasuredRow | Failure | None) -> None: ...
+    def ended(self, job: RowJob, outcome: AnyRow | Failure | None) -> None: ...
 
 
 def unmeasured_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
     """The rows that were not measured; those that failed are tried again."""
     return [
-        entry for entry in plan.entries if not isinstance(load_row(folder.row(entry)), MeasuredRow)
+        entry for entry in plan.entries if isinstance(load_row(folder.row(entry)), Failure | None)
     ]
 
 
@@ -67,10 +67,18 @@ class RowProcesses(NamedTuple):
     stop_requested: StopRequested
 
     def run_plan(self, plan: ComparisonPlan, num_processes: int) -> None:
-        """Train and measure every unmeasured row; steps and translations are timed alone."""
+        """Train and measure every unmeasured row; steps and translations are timed alone.
+
+        Runs that rows begin with are trained first.
+        """
         unmeasured = unmeasured_entries(plan, self.folder)
-        for entry in unmeasured:
+        for entry in (*unmeasured, *plan.starts):
             remove_file(self.folder.row(entry))  # a failure, which is tried again
+        for level in start_levels(plan):
+            self._run([x for x in level if not is_trained(x, self.folder)], "train", num_processes)
+        if not plan.of_translators:
+            self._run(unmeasured, "train", num_processes)  # each is measured, too
+            return
         if num_processes > 1:
             untrained = untrained_entries(plan, self.folder)
             if plan.budget.minutes is not None:
@@ -111,13 +119,25 @@ class RowProcesses(NamedTuple):
             if running:
                 time.sleep(POLL_SECONDS)
 
-    def _outcome(self, entry: PlanEntry, code: int, offset: int) -> MeasuredRow | Failure | None:
+    def _outcome(self, entry: PlanEntry, code: int, offset: int) -> AnyRow | Failure | None:
         """The measurements of a row whose process has ended; its failure is saved."""
         if code != 0:
             reason = failure_reason(self.folder.log(entry), offset, code)
             failure = Failure(label=entry.label, seed=entry.seed, reason=reason)
             failure.save(self.folder.row(entry))
         return load_row(self.folder.row(entry))
+
+
+def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:
+    """The runs that rows begin with, in groups: each group begins with runs of those before it."""
+    depths: dict[str, int] = {}
+    levels: list[list[PlanEntry]] = []
+    for entry in plan.starts:  # each behind that which it begins with
+        depth = 1 + depths[entry.start] if entry.start else 0
+        depths[entry.start_name or ""] = depth
+        levels += [[]] * (depth == len(levels))
+        levels[depth] = [*levels[depth], entry]
+    return levels
 
 
 def failure_reason(log: Path, offset: int, code: int) -> str:

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from pydantic import PositiveInt, TypeAdapter
@@ -18,9 +18,15 @@ from regard.pipelines.run_evaluation import finish_run
 from regard.recipes import prepared_data
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
+from regard.recipes.task_run import TaskReporter
 from regard.recipes.train_run import TrainingReporter, train
 from regard.recipes.trial.dry_run import TimedSteps, time_steps
 from regard.training.loop import StopRequested
+
+
+class RowReporter(TrainingReporter, TaskReporter, Protocol):
+    """Shows how a row of any task is trained."""
+
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
@@ -32,7 +38,7 @@ class RowContext(NamedTuple):
     plan: ComparisonPlan
     folder: ComparisonFolder
     device: torch.device
-    reporter: TrainingReporter
+    reporter: RowReporter
 
     @property
     def run(self) -> RunFolder:
@@ -67,7 +73,7 @@ def train_row(row: RowContext, stop_requested: StopRequested) -> None:
 def apply_budget(row: RowContext) -> Recipe:
     """The row's recipe with the number of steps that the budget allows."""
     # Minutes are converted once per system and saved, so that a resumed run keeps its steps.
-    recipe, budget, saved = row.entry.recipe, row.plan.budget, row.folder.steps(row.entry)
+    recipe, budget, saved = row.entry.translator, row.plan.budget, row.folder.steps(row.entry)
     if budget.tokens is None and budget.minutes is None:
         return recipe
     if budget.minutes is not None and is_intact(saved):
@@ -96,7 +102,7 @@ def prepare_shared_corpus(
     def data_of(entry: PlanEntry) -> prepared_data.PreparedData:
         if entry.run is not None:
             return prepared_data.load_data(folder.run(entry))
-        return prepared_data.prepare_data(entry.recipe, folder.corpus(entry.recipe), note)
+        return prepared_data.prepare_data(entry.translator, folder.corpus(entry.translator), note)
 
     first, *others = plan.entries
     shared = data_of(first)
@@ -120,7 +126,7 @@ def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
     if (run.data / PREPARED_FILE).exists():
         return
     run.create()
-    shared = folder.corpus(entry.recipe).data
+    shared = folder.corpus(entry.translator).data
     # prepared.json comes last: it marks the copy as complete
     for file in sorted(shared.iterdir(), key=lambda file: file.name == PREPARED_FILE):
         check_file(file)

@@ -76,6 +76,25 @@ def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSecti
     )
 
 
+class Sheet(NamedTuple):
+    """A table of text, whose first column names the system."""
+
+    title: str
+    columns: tuple[str, ...]  # titles of all but the first
+    lines: tuple[Sequence[str], ...]
+    best: int | None  # the number of the line of the best system
+
+
+def sheets(results: ComparisonResults) -> Iterator[Sheet]:
+    """The tables, filled."""
+    labels = [system.label for system in results.standings]
+    best = labels.index(results.best) if results.best is not None else None
+    for section in table_sections(results):
+        titles = tuple(column.title for column in section.columns)
+        lines = tuple(cells for _, cells in section.lines(results))
+        yield Sheet(section.title, titles, lines, best)
+
+
 def table_notes(results: ComparisonResults) -> Iterator[str]:
     """What a reader of the table must know."""
     if results.best is not None:
@@ -161,6 +180,17 @@ def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Ite
         yield f"| {' | '.join(cell.strip().replace('|', chr(92) + '|') for cell in line)} |"
 
 
+def markdown_sheet(sheet: Sheet) -> Iterator[str]:
+    """A table with its title; the best system is bold."""
+    yield f"**{sheet.title}**\n"
+    lines = [
+        [f"**{cells[0]}**" if number == sheet.best else cells[0], *cells[1:]]
+        for number, cells in enumerate(sheet.lines)
+    ]
+    yield from markdown_table(["system", *sheet.columns], lines)
+    yield ""
+
+
 def format_report(results: ComparisonResults, plan: ComparisonPlan) -> str:
     """The results as a page of Markdown; its images are in the same folder."""
     return "\n".join(_report(results, plan)) + "\n"
@@ -169,15 +199,8 @@ def format_report(results: ComparisonResults, plan: ComparisonPlan) -> str:
 def _report(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[str]:
     yield "# The ladder\n"
     yield f"{results.origin}\n" if results.origin else ""
-    for section in table_sections(results):
-        yield f"**{section.title}**\n"
-        header = ["system", *(column.title for column in section.columns)]
-        lines = []
-        for system, cells in section.lines(results):
-            best = system.label == results.best
-            lines.append([f"**{cells[0]}**" if best else cells[0], *cells[1:]])
-        yield from markdown_table(header, lines)
-        yield ""
+    for sheet in sheets(results):
+        yield from markdown_sheet(sheet)
     for remark in table_notes(results):
         yield f"{remark}\n"
     for trouble in failure_notes(results):

@@ -29,7 +29,10 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         "undo what was changed, or restore it from a copy; if you have edited it and it is right: "
         "regard verify {run} --accept",
     ),
-    (r"(rows|found|steps|ladder|by-length|quality-cost)\b.*", "regard compare --out {run}"),
+    (
+        r"(rows|found|steps|ladder|by-length|quality-cost)\b.*|scores\.(png|svg)",
+        "regard compare --out {run}",
+    ),
     (r"manifest\.json", "restore it from a copy; or, if you trust all files: --accept"),
     (
         r"(refined/|corpus/\w+/)?(data|weights)/.*|(refined/)?model\.safetensors|plan\.json"

@@ -23,14 +23,16 @@ from regard.corpora.corpus import SplitName
 from regard.corpora.download import cache_folder
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import METRICS, MetricName
 from regard.evaluation.perplexity import perplexity
-from regard.evaluation.scores import Comparison, ScoreSettings, compare, score
+from regard.evaluation.scores import Comparison, ScoreSettings, build_metrics, compare, score
+from regard.json_files import dump_json
+from regard.manifest import sha256
 from regard.models.contracts import AnyCaptionModel
 from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
-from regard.tasks.contracts import Evaluation, Notify, Task, TaskRecipe
+from regard.tasks.contracts import Evaluation, ExampleStatistics, Notify, Task, TaskRecipe
 from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.picture_features import (
     PictureFeatures,
@@ -312,6 +314,17 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             f"perplexity per token, {measured.num_tokens:,} tokens",
         )
         return Evaluation(split, {**numbers, "perplexity": measured.value}, notes)
+
+    def statistics(self, model: AnyCaptionModel, split: SplitName) -> ExampleStatistics:
+        """The score that decides in validation, or CIDEr-D."""
+        by = self.recipe.training.validation.by
+        texts, references = self.answers(model, split, self.recipe.decoding)
+        name: MetricName = "cider" if by == "loss" else by
+        settings = _score_settings().model_copy(update={"metrics": (name,)})
+        [metric] = build_metrics(settings, references)
+        return ExampleStatistics(
+            metric, metric.count(texts, references), sha256(dump_json(references).encode())
+        )
 
     def compare(
         self, model: AnyCaptionModel, other: Self, its_model: AnyCaptionModel, split: SplitName

@@ -34,9 +34,10 @@ from regard.evaluation.classification import (
 )
 from regard.evaluation.scores import Comparison, ScoreSettings
 from regard.json_files import dump_json, load_json
+from regard.manifest import sha256
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings
-from regard.tasks.contracts import Evaluation, SplitName, Task, TaskRecipe
+from regard.tasks.contracts import Evaluation, ExampleStatistics, SplitName, Task, TaskRecipe
 from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
 from regard.training.loss import batch_loss
 from regard.training.step import LossFn
@@ -224,6 +225,12 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         confusion = Confusion(self.labels, confusion_matrix(found))
         intervals = {"accuracy": wilson_interval(right, total)}
         return Evaluation(split, numbers, notes, intervals, confusion)
+
+    def statistics(self, model: AnyPredictor, split: SplitName) -> ExampleStatistics:
+        """Accuracy."""
+        metric, found = Accuracy(), self.classify_split(model, split)
+        examples = dump_json([self.labels, found.labels.tolist()])
+        return ExampleStatistics(metric, metric.count(found), sha256(examples.encode()))
 
     def compare(
         self, model: AnyPredictor, other: Self, its_model: AnyPredictor, split: SplitName

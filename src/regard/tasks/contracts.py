@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
+from regard.evaluation.metrics import Counts, SummedMetric
 from regard.evaluation.scores import Comparison, Interval
 from regard.models.contracts import AnyModel
 from regard.nested_values import set_values
@@ -119,6 +120,14 @@ class Evaluation(NamedTuple):
         return document
 
 
+class ExampleStatistics(NamedTuple):
+    """A score, and what it is summed from: statistics of each of N examples."""
+
+    metric: SummedMetric
+    counts: Counts  # (N, C)
+    digest: str  # of the examples and their right answers, which are alike for runs that compare
+
+
 class Task(ABC, Generic[RecipeT, ModelT]):
     """Data and vocabularies of a run, and what its model learns from them.
 
@@ -171,6 +180,12 @@ class Task(ABC, Generic[RecipeT, ModelT]):
         one; a `SettingsError` where a task has none.
         """
         raise SettingsError(f"--against: there is no test of two runs of {self.recipe.task}")
+
+    def statistics(self, model: ModelT, split: SplitName) -> ExampleStatistics:
+        """By what runs of the task are ranked in a comparison; a `SettingsError` where a task has
+        no such score.
+        """
+        raise SettingsError(f"runs of {self.recipe.task} have no score that is compared")
 
     @abstractmethod
     def summary(self) -> dict[str, str]:

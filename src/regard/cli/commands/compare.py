@@ -8,40 +8,40 @@ from typing import Any, NamedTuple
 from typer import Argument
 
 from regard.atomic_io import write_atomic
-from regard.cli.display.compare_view import ComparisonProgress, print_comparison
+from regard.cli.display.compare_view import ComparisonProgress, print_ladder
 from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, eval_options, shared_options
 from regard.cli.options.shared_options import option
-from regard.comparison import measurements, row_processes, row_training
+from regard.comparison import measurements, row_processes, row_training, task_rows
+from regard.comparison.ladder import Ladder, task_ladder, translators_ladder
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
     ComparisonPlan,
     PlanEntry,
+    check_comparable,
     check_same_plan,
     entries_of,
     entry_of_run,
     make_plan,
+    start_entries,
 )
-from regard.comparison.plots import plot_by_length, plot_quality_cost
-from regard.comparison.results import ComparisonResults, aggregate_results
-from regard.comparison.table import format_report
+from regard.comparison.results import aggregate_results
+from regard.comparison.task_results import aggregate_task_results
 from regard.decoding.settings import MAX_BEAM
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
 from regard.recipes.prepared_data import PreparedData
-from regard.recipes.recipe_files import require_translation, shelf_recipes
+from regard.recipes.recipe_files import load_any_recipe, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.training.signals import StopRequests
 
 DEFAULT_BEAM = 5  # default beam of every row's search
 MAX_MINUTES = 1e6  # upper limit; rejects infinity
 MAX_SEED = 2**63 - 1  # the largest seed of torch
-FIGURES = {"by-length": plot_by_length, "quality-cost": plot_quality_cost}
-"""Files -> what is drawn into them."""
 
 
 def command(
@@ -78,6 +78,11 @@ def command(
     beam: int | None = option(
         f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}.", min=1, max=MAX_BEAM
     ),
+    against: list[str] | None = option(
+        "Test the others of a task against this system, else against the best; may be repeated, "
+        "once for each corpus.",
+        metavar="NAME",
+    ),
     tokenize: TokenizerChoice = option(
         "How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
         "the target language.",
@@ -95,10 +100,14 @@ def command(
     run. Stopped or killed, the same command goes on where it was; so does `regard compare --out
     DIR`, which draws a finished comparison again.
 
+    Runs of other tasks than translation may learn from several corpora, each with a table of its
+    own. What a recipe begins with (start.recipe) is trained first, once for all seeds.
+
     Examples:
 
         regard compare travel-rnn travel-rnnsearch travel --steps 1000 --out ladders/travel
         regard compare multi30k big.yaml runs/older --seeds 1,2,3 --jobs 4 --out ladders/mine
+        regard compare trec6 trec6-gpt trec6-bert --seeds 1,2,3 --against trec6 --out ladders/trec6
         regard compare --out ladders/mine
     """
     folder = ComparisonFolder(out_folder)
@@ -120,20 +129,21 @@ def command(
         settings=settings or [],
     )
     if systems:
-        plan = _plan(systems, options, beam or DEFAULT_BEAM, tokenize)
-    elif options.any_given() or beam is not None or tokenize != "auto":
+        plan = _plan(systems, options, beam, tokenize, against or [])
+    elif options.any_given() or beam is not None or tokenize != "auto" or against:
         raise SettingsError("name the recipes or runs too: options alone say too little")
     else:
         plan = folder.load_plan()
     pick_device(device)  # raises an error early
     ladder = _compare(plan, folder, device=device, jobs=jobs)
     if json:
-        print_json(ladder.model_dump(mode="json"))
+        print_json(ladder.results.model_dump(mode="json"))
     else:
-        print_comparison(ladder)
-        figures = "by-length.png, quality-cost.png (and .svg), " if ladder.rows else ""
+        print_ladder(ladder)
+        drawn = ", ".join(f"{name}.png" for name in ladder.figures)
+        figures = f"{drawn} (and .svg), " if drawn else ""
         note(f"all of it is in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
-    if any(one.failures for one in ladder.standings):
+    if ladder.failed:
         sys.exit(1)
 
 
@@ -149,7 +159,11 @@ class _TrainingOptions(NamedTuple):
 
 
 def _plan(
-    systems: Sequence[str], options: _TrainingOptions, beam: int, tokenize: TokenizerChoice
+    systems: Sequence[str],
+    options: _TrainingOptions,
+    beam: int | None,
+    tokenize: TokenizerChoice,
+    against: Sequence[str],
 ) -> ComparisonPlan:
     """The plan of the options; an error if one of them has no effect."""
     entries = [entry for system in systems for entry in _entries(system, options)]
@@ -169,7 +183,25 @@ def _plan(
                 f"--seeds-for {label}: no recipe of that name is compared; there are "
                 f"{', '.join(sorted(trained))}"
             )
-    return make_plan(entries, options.budget, beam, ["regard", *sys.argv[1:]], tokenize=tokenize)
+    plan = make_plan(
+        entries,
+        options.budget,
+        beam or DEFAULT_BEAM,
+        ["regard", *sys.argv[1:]],
+        tokenize=tokenize,
+        against=against,
+        starts=start_entries(entries, load_any_recipe),
+    )
+    given = {
+        "--against": bool(against) and plan.of_translators,
+        "--tokens": options.budget.tokens is not None and not plan.of_translators,
+        "--minutes": options.budget.minutes is not None and not plan.of_translators,
+        "--beam": beam is not None and not plan.of_translators,
+        "--tokenize": tokenize != "auto" and not plan.of_translators,
+    }
+    for name in (name for name, unused in given.items() if unused):
+        raise SettingsError(f"{name} has no effect on runs of {entries[0].recipe.task}: drop it")
+    return plan
 
 
 def _parse_seeds_for(given: Sequence[str]) -> dict[str, list[int]]:
@@ -219,29 +251,24 @@ def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
     if RunFolder(path).recipe.is_file() or (path.is_dir() and name not in shelf_recipes()):
         return [entry_of_run(path, label or None)]
     given = corpus_options.recipe_with_corpus(name, options.corpus, options.settings)
-    recipe = require_translation(given, name)
+    recipe = check_comparable(given, name)
     label = label if equals else recipe.name
     return entries_of(recipe, label, options.seeds_for.get(label, options.seeds), options.budget)
 
 
 def _compare(
     new_plan: ComparisonPlan, folder: ComparisonFolder, *, device: str, jobs: int
-) -> ComparisonResults:
+) -> Ladder:
     """Train and measure the unfinished rows, and write the report."""
     folder.check_no_run()
     _resumed_plan(new_plan, folder)  # raises an error before the folder is made
     with RunFolder(folder.path).locked():
         plan = _resumed_plan(new_plan, folder)
-        try:
-            data = row_training.prepare_shared_corpus(plan, folder, note)
-        except RegardError:
-            folder.remove_if_empty()
-            raise
-        plan = plan.with_data(data.digest, folder.path)
-        references = [pair.target for pair in data.read(data.held_out())]
-        name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
+        data = None
+        if plan.of_translators:
+            plan, data = _prepare(plan, folder)
         at_once = max(plan.at_once, min(jobs, len(row_processes.untrained_entries(plan, folder))))
-        plan = plan.model_copy(update={"tokenize": name, "at_once": at_once})
+        plan = plan.model_copy(update={"at_once": at_once})
         plan.save(folder.plan)
         with StopRequests() as stop:
             with ComparisonProgress(folder) as observer:
@@ -250,7 +277,20 @@ def _compare(
             if stop.received is not None:
                 note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
-        return _write_report(plan, folder, data)
+        return _write_report(_ladder(plan, folder, data), folder)
+
+
+def _prepare(plan: ComparisonPlan, folder: ComparisonFolder) -> tuple[ComparisonPlan, PreparedData]:
+    """The data of all translators, and the plan with how they are scored."""
+    try:
+        data = row_training.prepare_shared_corpus(plan, folder, note)
+    except RegardError:
+        folder.remove_if_empty()
+        raise
+    plan = plan.with_data(data.digest, folder.path)
+    references = [pair.target for pair in data.read(data.held_out())]
+    name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
+    return plan.model_copy(update={"tokenize": name}), data
 
 
 def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
@@ -262,16 +302,20 @@ def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> Compari
     return plan
 
 
-def _write_report(
-    plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData
-) -> ComparisonResults:
+def _ladder(plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData | None) -> Ladder:
+    """The results of the finished rows."""
+    if data is not None:
+        return translators_ladder(aggregate_results(plan, folder, data), plan)
+    return task_ladder(aggregate_task_results(plan, folder), plan)
+
+
+def _write_report(ladder: Ladder, folder: ComparisonFolder) -> Ladder:
     """Write the tables and figures of the finished rows."""
-    ladder = aggregate_results(plan, folder, data)
-    ladder.save(folder.path / "ladder.json")
-    write_atomic(folder.path / "ladder.md", format_report(ladder, plan).encode())
-    for name, draw in FIGURES.items() if ladder.rows else ():
+    ladder.results.save(folder.path / "ladder.json")
+    write_atomic(folder.path / "ladder.md", ladder.report.encode())
+    for name, draw in ladder.figures.items():
         with missing_fonts_noted():
-            figure = draw(ladder)
+            figure = draw()
         for ending in ("png", "svg"):
             save_figure(figure, folder.path / f"{name}.{ending}")
     return ladder
@@ -286,11 +330,15 @@ def _run_row(folder: ComparisonFolder, name: str, goal: row_processes.Goal, devi
     if goal == "time":
         row_training.apply_budget(row)
         return
+    train_row = row_training.train_row if plan.of_translators else task_rows.train_task_row
     with StopRequests() as stop:
-        row_training.train_row(row, stop)
+        train_row(row, stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
-    if goal == "train":
+    if not plan.of_translators:
+        if not entry.is_start:
+            task_rows.measure_task_row(row)
+    elif goal == "train":
         measurements.measure_untimed(row)
     else:
         measurements.measure_row(row)

@@ -11,12 +11,11 @@ from rich.markup import escape
 from regard.cli.display.console import PipedConsole, err, note, out
 from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import plain_table
-from regard.comparison.measurements import Failure, MeasuredRow
+from regard.comparison.ladder import Ladder
+from regard.comparison.measurements import AnyRow, Failure
 from regard.comparison.plan import ComparisonFolder
-from regard.comparison.results import BLEU, ComparisonResults
 from regard.comparison.row_processes import Goal, RowJob
 from regard.comparison.row_training import is_trained
-from regard.comparison.table import failure_notes, table_notes, table_sections
 from regard.errors import RegardError
 from regard.json_files import parse_json
 
@@ -58,15 +57,12 @@ class ComparisonProgress(LiveProgress):
             if job.entry.name in self._task_of:
                 self._show(job)
 
-    def ended(self, job: RowJob, outcome: MeasuredRow | Failure | None) -> None:
-        if isinstance(outcome, MeasuredRow):
-            note(
-                f"{job.entry.name}: BLEU {outcome.value(BLEU):.2f} after {outcome.steps:,} steps "
-                f"in {outcome.seconds:,.0f} s"
-            )
-        elif isinstance(outcome, Failure):
+    def ended(self, job: RowJob, outcome: AnyRow | Failure | None) -> None:
+        if isinstance(outcome, Failure):
             reason = escape(outcome.reason)
             err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
+        elif outcome is not None:
+            note(f"{job.entry.name}: {outcome.headline()}")
         elif job.goal == "train":
             note(f"{job.entry.name}: trained")
 
@@ -75,7 +71,7 @@ class ComparisonProgress(LiveProgress):
         task, home = self._task_of[job.entry.name], self._folder.run(job.entry)
         if self.tasks[self.task_ids.index(task)].total is None:
             with suppress(RegardError):
-                self.update(task, total=home.load_recipe().training.steps)
+                self.update(task, total=home.load_any_recipe().training.steps)
         with suppress(OSError, ValueError, LookupError, TypeError):
             last = parse_json(_last_line(home.path / "metrics.jsonl"))
             self.update(task, completed=last["step"], numbers=f"loss {last['loss']:.3f}")
@@ -88,20 +84,18 @@ def _last_line(path: Path) -> bytes:
         return file.read().splitlines()[-1]
 
 
-def print_comparison(ladder: ComparisonResults) -> None:
+def print_ladder(ladder: Ladder) -> None:
     """Print the tables, their notes, and the failures."""
     wide = out
     if not out.is_terminal:
         wide = PipedConsole(file=out.file, width=max(out.width, MIN_TABLE_WIDTH))
-    for sheet in table_sections(ladder):
-        titles = [column.title for column in sheet.columns]
-        table = plain_table("", *titles, title=sheet.title, right=tuple(titles), gap=1)
-        for standing, cells in sheet.lines(ladder):
-            style = "bold" if standing.label == ladder.best else None
-            table.add_row(*map(escape, cells), style=style)
+    for sheet in ladder.sheets:
+        table = plain_table("", *sheet.columns, title=sheet.title, right=sheet.columns, gap=1)
+        for number, cells in enumerate(sheet.lines):
+            table.add_row(*map(escape, cells), style="bold" if number == sheet.best else None)
         wide.print(table)
         wide.print()
-    for remark in table_notes(ladder):
+    for remark in ladder.notes:
         note(remark)
-    for trouble in failure_notes(ladder):
+    for trouble in ladder.troubles:
         err.print(f"[red]{escape(trouble)}[/red]", soft_wrap=True)

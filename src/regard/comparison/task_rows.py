@@ -1,0 +1,104 @@
+"""Rows of a comparison of tasks other than translation: trained, and measured by their task."""
+
+from collections.abc import Iterator
+
+from regard.comparison.measurements import RowScore, TaskRow, this_machine, today
+from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, check_finished
+from regard.comparison.row_training import RowContext, is_trained
+from regard.errors import SettingsError
+from regard.evaluation.scores import ScoreSettings, bootstrap, confidence_interval
+from regard.json_files import dump_json, parse_json
+from regard.manifest import check_file
+from regard.nested_values import Raw
+from regard.recipes.run_folder import RunFolder, count_parameters
+from regard.recipes.task_run import finish_task_run, load_task_run, train_task
+from regard.tasks.contracts import TaskRecipe
+from regard.training.checkpoints import last_progress
+from regard.training.loop import StopRequested
+
+RESAMPLING = ScoreSettings()  # how many times, and with which seed
+
+
+def corpus_name(recipe: TaskRecipe) -> str:
+    """What tables call the corpus of a recipe: its name, or its files."""
+    raw: Raw = recipe.model_dump(mode="json")["corpus"]
+    return raw.get("name") or dump_json({key: value for key, value in raw.items() if value})
+
+
+def train_task_row(row: RowContext, stop_requested: StopRequested) -> None:
+    """Train or resume the run of a row, or one that rows begin with, until a stop is requested."""
+    if row.entry.run is not None:
+        check_finished(row.run)
+    if is_trained(row.entry, row.folder):
+        return
+    progress = train_task(
+        _with_start(row.entry, row.plan, row.folder),
+        row.run,
+        device=row.device,
+        reporter=row.reporter,
+        stop_requested=stop_requested,
+    )
+    if not stop_requested():
+        finish_task_run(row.run, progress, row.device)
+
+
+def _with_start(entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder) -> TaskRecipe:
+    """The recipe of a row, which begins with the run that the comparison trained for it."""
+    start = plan.start_of(entry)
+    if start is None:
+        return entry.recipe
+    run = folder.run(start)
+    if not run.finished():
+        raise SettingsError(f"its start, {start.label}, was not trained: see {folder.log(start)}")
+    return entry.recipe.with_values({"start.run": str(run.path)})
+
+
+def measure_task_row(row: RowContext) -> TaskRow:
+    """Measure the trained run of a row, and save the numbers."""
+    run = load_task_run(row.run.path, row.entry.recipe.task, device=row.device)
+    split = run.task.held_out()
+    row.reporter.noted(f"measuring on {split}")
+    metric, counts, digest = run.task.statistics(run.model, split)
+    value, drawn = bootstrap(metric, counts, RESAMPLING)
+    low, high = confidence_interval(drawn)
+    signature = metric.signature(RESAMPLING.resamples, RESAMPLING.seed)
+    progress = last_progress(row.run.path)
+    assert progress is not None  # a trained run has a checkpoint
+    measured = TaskRow(
+        label=row.entry.label,
+        seed=row.entry.seed,
+        corpus=corpus_name(row.entry.recipe),
+        family=run.recipe.inner_model().family,
+        parameters=count_parameters(run.model),
+        steps=progress.step,
+        seconds=progress.seconds,
+        start_seconds=sum(_start_seconds(row.entry, row.plan, row.folder)),
+        split=split,
+        examples=len(counts),
+        digest=digest,
+        score=RowScore(name=metric.name, value=value, low=low, high=high, signature=signature),
+        lower_is_better=metric.lower_is_better,
+        drawn=tuple(drawn.tolist()),
+        numbers=_saved_numbers(row.run),
+        machine=this_machine(row.device),
+        date=today(),
+    )
+    measured.save(row.folder.row(row.entry))
+    return measured
+
+
+def _start_seconds(
+    entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder
+) -> Iterator[float]:
+    """The seconds of training of the runs that a row began with, as far as they are here."""
+    while (start := plan.start_of(entry)) is not None:
+        progress = last_progress(folder.run(start).path)
+        yield progress.seconds if progress is not None else 0.0
+        entry = start
+
+
+def _saved_numbers(run: RunFolder) -> dict[str, float]:
+    """The numbers that training has measured in the end."""
+    check_file(run.scores)
+    saved = parse_json(run.scores.read_bytes())
+    return {name: float(x) for name, x in saved.items() if isinstance(x, int | float)}

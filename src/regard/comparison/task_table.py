@@ -1,0 +1,107 @@
+"""The results of a comparison of a task as tables, and as a page of Markdown."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from regard.comparison.plan import ComparisonPlan
+from regard.comparison.table import EMPTY_CELL, Sheet, format_si, markdown_sheet
+from regard.comparison.task_results import CorpusResults, TaskResults, TaskSystem
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL
+
+MAX_NUMBERS = 4  # columns of other numbers than the score
+
+
+def task_sheets(results: TaskResults) -> Iterator[Sheet]:
+    """A table for each corpus."""
+    for corpus in results.corpora:
+        names = corpus.numbers[:MAX_NUMBERS]
+        tested = f"p ({corpus.against})" if corpus.against != corpus.best else "p"
+        columns = (corpus.score or "score", "95%", tested, "lowest…highest", *names)
+        costs = ("param.", "steps", "seconds", "before", "seeds")
+        lines = [_cells(corpus, system, names) for system in corpus.systems]
+        labels = [system.label for system in corpus.systems]
+        best = labels.index(corpus.best) if corpus.best is not None else None
+        title = f"{corpus.corpus}: {corpus.examples:,} examples of {corpus.split}"
+        if not corpus.score:
+            title = f"{corpus.corpus}: nothing measured yet"
+        yield Sheet(title, (*columns, *costs), tuple(lines), best)
+
+
+def _cells(corpus: CorpusResults, system: TaskSystem, names: Sequence[str]) -> tuple[str, ...]:
+    if system.score is None or system.interval is None:
+        return (system.label, *[EMPTY_CELL] * (9 + len(names)))
+    score, interval = system.score, system.interval
+    spread = f"{score.low:.2f}…{score.high:.2f}" if len(system.rows) > 1 else EMPTY_CELL
+    means = (system.mean(name) for name in names)
+    return (
+        system.label,
+        f"{score.mean:.2f}",
+        f"{interval.low:.1f}…{interval.high:.1f}",
+        _p_value(corpus, system),
+        spread,
+        *(EMPTY_CELL if mean is None else f"{mean:.4g}" for mean in means),
+        format_si(system.median("parameters")),
+        f"{system.median('steps'):,.0f}",
+        f"{system.median('seconds'):,.0f}",
+        f"{system.median('start_seconds'):,.0f}",
+        str(len(system.rows)),
+    )
+
+
+def _p_value(corpus: CorpusResults, system: TaskSystem) -> str:
+    if system.significance is None:
+        return "best" if corpus.against == corpus.best else EMPTY_CELL
+    found = system.significance
+    return f"{found.p_value:.3f}{'*' if found.p_value < SIGNIFICANCE_LEVEL else ' '}"
+
+
+def task_notes(results: TaskResults) -> Iterator[str]:
+    """What a reader of the tables must know."""
+    if not results.rows:
+        return
+    yield (
+        "Scores are means over seeds, 95% is the interval of that mean by resampling the examples; "
+        f"p: of a paired bootstrap of it against another system, *: below {SIGNIFICANCE_LEVEL}."
+    )
+    yield (
+        "seconds: of training, the median of the seeds; before: of the runs that it began with, "
+        "which all seeds share."
+    )
+    if results.at_once > 1:
+        yield f"Trained up to {results.at_once} at a time, so that seconds are of a shared machine."
+
+
+def task_failures(results: TaskResults) -> Iterator[str]:
+    """Rows that failed, and why; rows that are still to be run."""
+    for failure in results.failures:
+        yield f"{failure.label}, seed {failure.seed}, failed: {failure.reason}"
+    for system in results.systems:
+        if system.waiting:
+            yield f"{system.label}: {system.waiting} of its rows not finished yet"
+
+
+def format_task_report(results: TaskResults, plan: ComparisonPlan) -> str:
+    """The results as a page of Markdown; its image is in the same folder."""
+    return "\n".join(_report(results, plan)) + "\n"
+
+
+def _report(results: TaskResults, plan: ComparisonPlan) -> Iterator[str]:
+    yield "# The ladder\n"
+    for sheet in task_sheets(results):
+        yield from markdown_sheet(sheet)
+    yield from (f"{remark}\n" for remark in task_notes(results))
+    yield from (f"- {' '.join(trouble.split())}\n" for trouble in task_failures(results))
+    if results.rows:
+        yield "![Scores of all systems, with their seeds and 95% intervals](scores.png)\n"
+    yield "## Receipt\n"
+    yield f"- command: `{shlex.join(plan.command)}`"
+    yield f"- budget: {results.budget}"
+    for start in plan.starts:
+        begun = f", which began with a run of {start.start}" if start.start else ""
+        yield f"- {start.label}: trained once, seed {start.seed}{begun}"
+    for corpus in results.corpora:
+        yield f"- {corpus.corpus}: {corpus.score}: `{corpus.signature}`"
+    for machine in dict.fromkeys(str(row.machine) for row in results.rows):
+        yield f"- measured on {machine}"
+    dates = sorted({row.date for row in results.rows})
+    yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
