@@ -11,7 +11,7 @@ from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
 from regard.inspection.recording.attention_map import Axis, Part
-from regard.inspection.viewer.map_encoding import ViewerMaps, encode_maps
+from regard.inspection.viewer.map_encoding import ViewerLayer, ViewerMaps, encode_maps
 from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 from regard.text.word_units import split_units
@@ -167,6 +167,28 @@ def viewer_document(
         if before is None
         else {"text": before.text, "words": _sentence(before.text, _axes(before)[1])["words"]},
         "without": list(without),
+    }
+
+
+def patch_document(
+    read: ViewerPicture,
+    layers: Sequence[ViewerLayer],
+    answer: Answer,
+    labels: Sequence[ViewerCandidate],
+    *,
+    model: str = "",
+    without: Sequence[HeadAblation] = (),
+) -> ViewerDocument:
+    """The document of a picture that was read in patches, each layer of which has a grid of them;
+    `answer` has the name of its file and its likeliest label.
+    """
+    document = viewer_document(answer, model=model, without=without)
+    document["source"]["picture"] = read
+    return {
+        **document,
+        "kind": "class",
+        "parts": {"encoder": {"layers": list(layers)}},
+        "candidates": list(labels),
     }
 
 

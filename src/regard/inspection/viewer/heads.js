@@ -88,7 +88,7 @@ export class HeadGrid {
   /** A canvas with the small map of a place, at once or when its turn comes. */
   #canvas(choice, place) {
     const { part, unit, segments } = choice;
-    const shows = [part, place.layer, place.head, unit, segments].join(".");
+    const shows = JSON.stringify([part, place.layer, place.head, unit, segments]);
     const canvas = make("canvas", { "aria-hidden": "true", "data-shows": shows });
     this.#waiting.push(() => {
       if (!this.#painted.has(shows)) {

@@ -29,7 +29,9 @@ class Page(NamedTuple):
 
 
 SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css"))
-PICTURE_PAGE = Page("file.html", "picture.js", ("theme.css", "picture.css", "file.css"))
+PICTURE_PAGE = Page(
+    "file.html", "picture.js", ("theme.css", "controls.css", "picture.css", "file.css")
+)
 SERIES_PAGE = Page("file.html", "series.js", ("theme.css", "series.css", "file.css"))
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
