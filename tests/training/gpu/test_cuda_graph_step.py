@@ -2,17 +2,22 @@ import random
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
 
 from recorders import Counted, EagerReplay
 from regard.batching.collate import collate
-from regard.batching.shape_buckets import ShapeBuckets
+from regard.batching.masked_windows import Masking, masked_windows
+from regard.batching.sampler import StreamPosition
+from regard.batching.shape_buckets import ExactShapes, ShapeBuckets
 from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.build import build_model
+from regard.models.language.bert import Bert, BertSettings
 from regard.models.translation.luong import LuongSettings
 from regard.models.translation.rnnsearch import RnnSearchSettings
 from regard.models.translation.transformer_settings import TransformerSettings
@@ -298,6 +303,27 @@ def test_a_captured_step_learns_what_a_plain_one_learns(name, where, budget):
         losses.append(torch.tensor(seen))
     torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
     assert losses[0][-1] < losses[0][0]
+
+
+def test_masked_windows_of_every_batch_are_one_graph():
+    text, masking = np.random.default_rng(0).integers(4, SIZE, 400), Masking(SIZE, 0.2, pairs=True)
+    stream = masked_windows(text, StreamPosition(0, 0), masking, rows=4, length=16, seed=1)
+    given = [one.batch for one in islice(stream, 8)]
+    capturer, ends = Counted(), []
+    for capture in (False, True):
+        torch.manual_seed(1)
+        sizes = {"layers": 1, "width": 16, "heads": 2, "context": 16, "dropout": 0.0}
+        model = Bert(BertSettings(**sizes, positions="sinusoid"), SIZE)
+        optimizer = build_optimizer(model, OptimizerSettings(kind="sgd"))
+        loss, totals = partial(batch_loss, smoothing=0.0), torch.zeros(2, dtype=torch.float64)
+        it = StepContext(model, loss, optimizer, None, totals, ExpertLoad(), CLIP, nullcontext)
+        step = CudaGraphStep(it, ExactShapes(), capturer, pytest.fail) if capture else EagerStep(it)
+        for number, batch in enumerate(given, start=1):
+            step([batch], lr=0.1, step=number)
+        ends.append([totals, *model.parameters()])
+    assert (capturer.captured, capturer.replayed) == (1, 7)
+    for found, wanted in zip(*ends, strict=True):
+        torch.testing.assert_close(found, wanted)
 
 
 LOSS = partial(batch_loss, smoothing=0.1)
