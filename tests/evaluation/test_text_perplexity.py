@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from regard.evaluation import text_perplexity
-from regard.evaluation.text_perplexity import carried_nats
+from regard.evaluation.text_perplexity import carried_losses, carried_nats
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.text.special_tokens import EOS
 
@@ -36,3 +36,18 @@ def test_rows_begin_in_the_text_before_their_own(monkeypatch):
         monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", overlap)
         errors.append(abs(carried_nats(model, ids) - whole))
     assert errors[0] > 1e-6 * whole > 10 * errors[1]
+
+
+@pytest.mark.parametrize("overlap", [0, 50])
+def test_the_losses_of_tokens_are_in_the_order_of_the_text(overlap, monkeypatch):
+    torch.manual_seed(1)
+    model = AwdLstm(AwdLstmSettings(width=6, units=8, layers=2), 13).double().eval()
+    ids = np.random.default_rng(0).integers(4, 13, 401).astype(np.uint16)
+    monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 1)
+    whole = carried_losses(model, ids)
+    assert whole.shape == ids.shape
+    assert whole.sum() == pytest.approx(carried_nats(model, ids))
+    monkeypatch.setattr(text_perplexity, "CARRIED_ROWS", 4)
+    monkeypatch.setattr(text_perplexity, "CARRIED_LENGTH", 32)
+    monkeypatch.setattr(text_perplexity, "CARRIED_OVERLAP", overlap)
+    assert np.corrcoef(carried_losses(model, ids), whole)[0, 1] > 0.9

@@ -110,3 +110,23 @@ def test_a_table_that_is_too_short_is_told_before_anything_is_written(tmp_path):
     with pytest.raises(CorpusError, match="too short: its 3 numbers"):
         train_forecaster(tmp_path / "run", f"corpus={{file: {table}, window: 6}}")
     assert not (tmp_path / "run" / "data" / "series.csv").exists()
+
+
+def test_two_runs_are_compared_on_the_same_windows(tmp_path):
+    paths = [
+        train_forecaster(tmp_path / name, *options)
+        for name, *options in (
+            ("long",),
+            ("short", "training.steps=5"),
+            ("other", "corpus.scaling=window-minmax"),
+        )
+    ]
+    long, short, other = (
+        load_task_run(path, "forecast", device=torch.device("cpu")) for path in paths
+    )
+    found = long.task.compare(long.model, short.task, short.model, "test")
+    assert [one.name for one in found] == ["mse", "mae"]
+    assert found[0].second == pytest.approx(long.task.evaluate(long.model, "test").numbers["mse"])
+    assert found[0].first == pytest.approx(short.task.evaluate(short.model, "test").numbers["mse"])
+    with pytest.raises(SettingsError, match="forecasts other test windows: a test needs the same"):
+        long.task.compare(long.model, other.task, other.model, "test")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from forecasts import train_recipe
 from languages import RECIPES, TRAINING, language_recipe
 from regard.batching.sampler import StreamPosition
 from regard.batching.shuffled_windows import shuffled_windows
@@ -16,6 +17,7 @@ from regard.recipes.task_run import load_task_run, train_task
 from regard.tasks.bidirectional_language import both_ways, one_way
 from regard.training.checkpoints import load_weights
 
+CPU = torch.device("cpu")
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 
 
@@ -107,3 +109,23 @@ def test_a_recurrent_language_model_continues_prompts_of_unlike_length(tmp_path)
     assert [line.startswith(prompt) for line, prompt in zip(lines, prompts, strict=True)] == [
         True
     ] * 3
+
+
+def test_two_language_models_are_compared_on_the_same_tokens(tmp_path):
+    paths = {}
+    for name, changed in (
+        ("long", {}),
+        ("short", {"training": TRAINING | {"steps": 1}}),
+        ("words", {"text": {"kind": "whitespace", "size": 0}}),
+    ):
+        recipe = language_recipe("gpt", tmp_path, **changed)
+        paths[name] = train_recipe(recipe, tmp_path / name)
+    runs = {name: load_task_run(path, "language-model", device=CPU) for name, path in paths.items()}
+    long, short, words = (runs[name] for name in paths)
+    [found] = long.task.compare(long.model, short.task, short.model, "test")
+    assert found.second == pytest.approx(
+        long.task.evaluate(long.model, "test").numbers["perplexity"], rel=0.02
+    )
+    assert found.second < found.first
+    with pytest.raises(SettingsError, match="reads other test tokens: a test needs the same text"):
+        long.task.compare(long.model, words.task, words.model, "test")

@@ -216,8 +216,9 @@ class Scale(NamedTuple):
         return (values - self.offset) / self.factor
 
     def invert(self, scaled: Numbers) -> Numbers:
-        """The numbers that were scaled."""
-        return scaled * self.factor + self.offset
+        """The numbers that were scaled; those that are too large are infinite."""
+        with np.errstate(over="ignore"):
+            return scaled * self.factor + self.offset
 
 
 def minmax_scale(values: Numbers, mask: NDArray[np.bool_] | None = None) -> Scale:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.batching.collate import collate
@@ -50,6 +51,16 @@ def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
 def _batch_nll(model: AnyModel, batch: AnyBatch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
     return float(token_losses(model, batch).cpu().double().sum())  # float64 is not everywhere
+
+
+@torch.inference_mode()
+def all_token_losses(model: AnyModel, batches: Iterable[AnyBatch]) -> NDArray[np.float64]:
+    """Negative log-likelihood, in nats, of each label of all batches, by a model in evaluation
+    mode: (N,).
+    """
+    device = next(model.parameters()).device
+    found = [token_losses(model, batch.to(device)).cpu().double() for batch in batches]
+    return torch.cat(found).numpy()
 
 
 def token_losses(model: AnyModel, batch: AnyBatch) -> Tensor:

@@ -1,11 +1,13 @@
 """How well a language model that carries its memory predicts a running text."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.batching.text_windows import whole_text_windows
 from regard.evaluation.perplexity import CHUNK_ROWS
@@ -17,22 +19,40 @@ CARRIED_ROWS, CARRIED_OVERLAP = 32, 256
 CARRIED_LENGTH = 512  # tokens of a window
 
 
-@torch.inference_mode()
 def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> float:
     """The negative log-likelihood of all tokens of a text, for a model that carries its memory.
 
     Each token is predicted from all tokens before it in its row and at least `CARRIED_OVERLAP`.
     """
+    return sum(float(losses.sum()) for losses, _ in _window_losses(model, ids))
+
+
+def carried_losses(
+    model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]
+) -> NDArray[np.float64]:
+    """The same of each token, in the order of the text: (N,)."""
+    windows = list(_window_losses(model, ids))
+    losses, counted = (torch.cat(parts, 1) for parts in zip(*windows, strict=True))  # (B, S)
+    return losses[counted].numpy()
+
+
+@torch.inference_mode()
+def _window_losses(
+    model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The losses of the tokens of each window, 0 for those that do not count, and which do: each
+    (B, T), on the CPU.
+    """
     device = next(model.parameters()).device
-    was_training = model.training
+    was_training, memory = model.training, None
     model.eval()
-    total, memory = 0.0, None
     windows = whole_text_windows(
         ids, rows=CARRIED_ROWS, length=CARRIED_LENGTH, overlap=CARRIED_OVERLAP
     )
     for batch in windows:
         moved = batch.to(device)
-        memory = model.blank_memory(len(moved.decoder_input.ids)) if memory is None else memory
+        shape = moved.decoder_input.ids.shape
+        memory = model.blank_memory(shape[0]) if memory is None else memory
         decoded, memory = model.read_on(moved.decoder_input, memory)
         features = decoded.features.flatten(0, 1)  # (M, D)
         chunks = zip(*(torch.split(x, CHUNK_ROWS) for x in (features, moved.labels)), strict=True)
@@ -42,6 +62,6 @@ def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> 
             )  # (R,)
             for rows, labels in chunks
         ]
-        total += float(torch.cat(losses).cpu().double().sum())  # float64 is not everywhere
+        counted = batch.labels.view(shape) != IGNORE_INDEX
+        yield torch.cat(losses).cpu().double().view(shape), counted  # float64 is not everywhere
     model.train(was_training)
-    return total

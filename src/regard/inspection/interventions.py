@@ -37,6 +37,11 @@ class HeadIntervention(ABC):
         Index | None, Field(description="The head, from 0; none: all heads of the layer.")
     ] = None
 
+    @property
+    def place(self) -> str:
+        """The head, or the layer, as messages name it."""
+        return f"{self.part}.{self.layer}" + ("" if self.head is None else f".{self.head}")
+
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         if (site.part, site.layer) != (self.part, self.layer):
             return weights
@@ -163,8 +168,8 @@ def require_heads(
         head = 0 if change.head is None else change.head
         if change.part != part or change.layer >= layers or head >= heads:
             raise SettingsError(
-                f"{change}: there is no such head; this model has {part} attention alone, layers 0 "
-                f"to {layers - 1} of heads 0 to {heads - 1}"
+                f"{change.place}: there is no such head; this model has {part} attention alone, "
+                f"layers 0 to {layers - 1} of heads 0 to {heads - 1}"
             )
 
 

@@ -233,7 +233,9 @@ class Forecaster:
         scaled = self.model(to_inputs(windows).to(device), hook=hook).double().cpu()  # (1, F)
         forecast = windows.scale.invert(scaled.numpy())
         if not np.isfinite(forecast).all():
-            raise CorpusError("the forecast is too large for a number; give smaller ones")
+            raise CorpusError(
+                "the forecast is too large for a number; give smaller ones, or ask for fewer steps"
+            )
         return forecast, scaled, windows.scale
 
     def _attention(

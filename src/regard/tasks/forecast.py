@@ -22,6 +22,9 @@ from regard.corpora.series import (
     split_targets,
     write_series,
 )
+from regard.errors import SettingsError
+from regard.evaluation.mean_losses import MeanLoss, compare_losses
+from regard.evaluation.scores import Comparison
 from regard.manifest import check_file
 from regard.models.contracts import Predictor
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
@@ -126,6 +129,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             self.validate,
             Selection("mse", lower_is_better=True),
             has_perplexity=False,
+            unit="windows",
         )
 
     def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
@@ -180,6 +184,29 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             {"mse": errors.mse(), "mae": float(gaps.mean()), "mse of the last number": naive},
             (f"{count:,} windows; errors of numbers that are scaled ({scaling})",),
         )
+
+    def compare(
+        self,
+        model: Predictor[Series],
+        other: Self,
+        its_model: Predictor[Series],
+        split: SplitName,
+    ) -> list[Comparison]:
+        """Paired tests of squared and absolute errors of the same forecasts."""
+        ours, theirs = self.forecast_split(model, split), other.forecast_split(its_model, split)
+        if not np.array_equal(ours.wanted, theirs.wanted):
+            raise SettingsError(
+                f"--against: {other.folder} forecasts other {split} windows: a test needs the same "
+                "series, windows and scaling"
+            )
+        gaps, their_gaps = (one.found - one.wanted for one in (ours, theirs))  # (N, F)
+        return [
+            compare_losses(measure(their_gaps).mean(1), measure(gaps).mean(1), metric)
+            for measure, metric in (
+                (np.square, MeanLoss("mse", "window")),
+                (np.abs, MeanLoss("mae", "window")),
+            )
+        ]
 
     def summary(self) -> dict[str, str]:
         series, counts = self.series, {name: len(rows) for name, rows in self.targets.items()}

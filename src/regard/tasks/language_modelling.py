@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.batching.collate import PositionedBatch
@@ -11,8 +12,11 @@ from regard.batching.sampler import StreamPosition
 from regard.batching.shuffled_windows import consecutive_windows, shuffled_windows
 from regard.batching.text_windows import continued_windows
 from regard.decoding.settings import DecodingSettings, SamplingSettings
-from regard.evaluation.perplexity import perplexity
-from regard.evaluation.text_perplexity import CARRIED_OVERLAP, carried_nats
+from regard.errors import SettingsError
+from regard.evaluation.mean_losses import BLOCK, Losses, MeanPerplexity, compare_losses
+from regard.evaluation.perplexity import all_token_losses, perplexity
+from regard.evaluation.scores import Comparison
+from regard.evaluation.text_perplexity import CARRIED_OVERLAP, carried_losses, carried_nats
 from regard.models.contracts import AnyGenerator
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.gpt import Gpt, GptSettings
@@ -27,6 +31,7 @@ from regard.tasks.running_text_task import (
 from regard.training.carried_memory import CarriedMemoryLoss
 from regard.training.loop import TrainingSettings, TrainingTask
 from regard.training.loss import batch_loss
+from regard.types import Batch, Padded
 
 VALIDATION_POSITIONS = 1 << 14  # of a batch of validation
 CARRIED_WINDOW = 70  # tokens of a window where the model has no context of its own
@@ -131,9 +136,33 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
 
     def _numbers(self, model: AnyGenerator, split: SplitName) -> dict[str, float]:
         """Loss, perplexities and bits per character of a whole split."""
-        stream, length = self.stream(split), self.recipe.window
+        stream = self.stream(split)
         if (stateful := model.as_stateful()) is not None:
             return text_numbers(carried_nats(stateful, stream.ids), stream.counts)
-        rows = max(1, VALIDATION_POSITIONS // length)
-        measured = perplexity(model, consecutive_windows(stream.ids, rows=rows, length=length))
+        measured = perplexity(model, self._windows(split))
         return text_numbers(measured.loss * measured.num_tokens, stream.counts)
+
+    def _windows(self, split: SplitName) -> Iterator[Batch[Padded]]:
+        """A split in windows that are read each for itself."""
+        length = self.recipe.window
+        rows = max(1, VALIDATION_POSITIONS // length)
+        return consecutive_windows(self.stream(split).ids, rows=rows, length=length)
+
+    def compare(
+        self, model: AnyGenerator, other: Self, its_model: AnyGenerator, split: SplitName
+    ) -> list[Comparison]:
+        """A paired test of the perplexity of the same tokens, drawn in stretches of text."""
+        if not np.array_equal(self.stream(split).ids, other.stream(split).ids):
+            raise SettingsError(
+                f"--against: {other.folder} reads other {split} tokens: a test needs the same text "
+                "and the same vocabulary"
+            )
+        theirs, ours = other.token_losses(its_model, split), self.token_losses(model, split)
+        metric = MeanPerplexity("perplexity", "token")
+        return [compare_losses(theirs, ours, metric, block=BLOCK)]
+
+    def token_losses(self, model: AnyGenerator, split: SplitName) -> Losses:
+        """The nats of each token of a split but the first: (N - 1,)."""
+        if (stateful := model.as_stateful()) is not None:
+            return carried_losses(stateful, self.stream(split).ids)[1:]
+        return all_token_losses(model, self._windows(split))

@@ -155,6 +155,7 @@ class TrainingTask(NamedTuple):
     selection: Selection = Selection("loss", lower_is_better=True)
     buckets: Buckets[Any] = ExactShapes()  # to which shapes batches are padded for CUDA graphs
     has_perplexity: bool = True  # whether `Loss.nll` is a likelihood, whose perplexity is logged
+    unit: str = "tokens"  # what the labels of a batch are, which the log counts
     carried: Mapping[str, Tensor] = MappingProxyType({})
     """What the loss keeps from one batch to the next, and changes in place: checkpoints hold it."""
 
@@ -365,7 +366,7 @@ class _Training:
             "loss": loss,
             **({"perplexity": math.exp(min(nll, 700))} if self.task.has_perplexity else {}),
             "learning_rate": self._learning_rate(self.progress.step),
-            "tokens_per_second": self.tokens / (self.progress.seconds - self.logged_at),
+            f"{self.task.unit}_per_second": self.tokens / (self.progress.seconds - self.logged_at),
             "epoch": self.progress.position.epoch,
             **self.expert_load.pop_metrics(),
         }

@@ -333,6 +333,7 @@ def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
         (("--force", "0=1"), "--force has no effect here"),
         (("--all", "--layer", "0"), "--all does not go with --layer"),
         (("--as", "arcs"), "--as arcs says what to draw"),
+        (("--as", "tree", "--png", "a.png"), "the hypotheses of a language model's search are"),
     ],
 )
 def test_mistakes_in_a_look_into_a_language_model(run, language_run, args, message):

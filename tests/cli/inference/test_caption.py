@@ -57,7 +57,7 @@ def test_the_n_best_with_scores(caption_run, folder):
     options = ("--beam", 3, "--n-best", 3, "--scores")
     found = run(caption, caption_run, folder / "a.png", *options)
     rows = [line.split("\t") for line in found.stdout.splitlines()]
-    assert [row[0] for row in rows] == ["0", "1", "2"]
+    assert [row[0] for row in rows] == ["1", "2", "3"]
     assert float(rows[0][1]) >= float(rows[1][1])
 
 

@@ -1,10 +1,12 @@
 """`regard complete` on a run that was trained for a few steps."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
+from regard.cli.inference import complete as complete_command
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 
@@ -33,12 +35,16 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-def complete(run, *args, given=None):
+def invoke(run, *args, given=None):
     result = CliRunner().invoke(
         command_app("complete"), [str(run), *args], input=given, catch_exceptions=False
     )
     assert result.exit_code == 0
-    return result.stdout
+    return result
+
+
+def complete(run, *args, given=None):
+    return invoke(run, *args, given=given).stdout
 
 
 def test_each_prompt_gives_its_text(run):
@@ -81,3 +87,16 @@ def test_a_folder_without_a_language_model_is_refused(tmp_path):
         CliRunner().invoke(
             command_app("complete"), [str(tmp_path / "none"), "the"], catch_exceptions=False
         )
+
+
+def test_prompts_in_parts_are_continued_as_all_at_once(run, monkeypatch):
+    given = "the\ncat\nsat\n"
+    whole = complete(run, "--max-tokens", "4", given=given)
+    monkeypatch.setattr(complete_command, "PROMPTS_AT_ONCE", 2)
+    assert complete(run, "--max-tokens", "4", given=given) == whole
+
+
+def test_a_text_that_fills_the_context_says_so(run):
+    shown = invoke(run, "the cat", "--max-tokens", "40", "--beam", "1")
+    assert re.search(r"ended after \d+ of 40 tokens: .* fills the 16 that the model", shown.stderr)
+    assert "ended" not in invoke(run, "the cat", "--max-tokens", "4").stderr

@@ -88,8 +88,17 @@ def test_commands_for_pairs_say_that_it_is_none(run, tmp_path):
     ):
         with pytest.raises(SettingsError, match="its task is forecast, and this needs translation"):
             call(name, *args, given="")
-    with pytest.raises(SettingsError, match="its task is forecast, which does not learn from pair"):
-        call("train", "fibonacci", "--data", "pairs.tsv", "--out", tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"fibonacci\.yaml: files of source and target go with"):
+        call("train", "fibonacci", "--source", "a", "--target", "b", "--out", tmp_path / "run")
+
+
+def test_a_table_of_ones_own_is_trained_on(tmp_path):
+    table = tmp_path / "own.csv"
+    table.write_text("day,shoes\n" + "".join(f"{n},{n * n}\n" for n in range(60)))
+    options = ("--set", "corpus.columns=[shoes]", "--set", "training.steps=50")
+    shown = call("train", "fibonacci", "--data", table, *options, "--out", tmp_path / "run")
+    assert "60 time steps of shoes" in shown.stderr
+    assert " windows/s" in shown.stderr
 
 
 def test_the_series_is_among_the_corpora():

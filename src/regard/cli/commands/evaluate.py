@@ -37,7 +37,7 @@ from regard.inspection.plots.figure import FORMATS
 from regard.json_files import dump_json
 from regard.pipelines.answer import Answer
 from regard.pipelines.chat.chatbot import load as load_chatbot
-from regard.pipelines.chat.evaluation import ChatScores
+from regard.pipelines.chat.evaluation import ChatScores, compare_answers
 from regard.pipelines.run_evaluation import (
     count_truncated_answers,
     score_chat,
@@ -122,8 +122,6 @@ def command(
     answers = translate(translator)
     texts = [one.text for one in answers]
     cut = count_truncated_answers(translator, answers, references)
-    if output is not None:
-        write_atomic(output, "".join(f"{text}\n" for text in texts).encode())
     scores = score(texts, references, settings)
     perplexity = None if ensemble else translator_perplexity(translator, sources, references)
     plain = settings.model_copy(update={"resamples": 0})
@@ -132,19 +130,37 @@ def command(
     if against is not None:
         others = [answer.text for answer in translate(open_translator(against))]
         comparisons = compare(others, texts, references, settings)
+    name = _column_name(model, ensemble or (), weights)
     if json:
         print_json(_to_json(cut, scores, perplexity, groups, comparisons))
-        return
-    name = _column_name(model, ensemble or (), weights)
-    out.print(tables.scores_table(scores, title=f"{escape(name)} on {len(texts):,} sentences"))
+    else:
+        _print_scores(model, name, cut, scores, perplexity)
+        _print_groups(groups)
+        _print_comparisons(comparisons, name, against or "")
+    _write_lines(output, texts)
+
+
+def _print_scores(
+    model: str,
+    name: str,
+    cut: TruncationReport,
+    scores: list[Score],
+    perplexity: Perplexity | None,
+) -> None:
+    """Print the scores of a translator, and how many answers reach its limits."""
+    out.print(tables.scores_table(scores, title=f"{escape(name)} on {cut.pairs:,} sentences"))
     if perplexity is not None:
         counted = f"[dim]per token, {perplexity.num_tokens:,} tokens[/]"
         out.print(f"perplexity  {perplexity.value:.3f}  {counted}")
     if truncation_note := str(cut):
         where = f"; they are set in {model}/recipe.yaml" if cut.references else ""
         note(f"{truncation_note}{where}")
-    _print_groups(groups)
-    _print_comparisons(comparisons, name, against or "")
+
+
+def _write_lines(file: Path | None, texts: Sequence[str]) -> None:
+    """Write answers, once their scores are shown: what a full disk cannot take is not lost."""
+    if file is not None:
+        write_atomic(file, "".join(f"{text}\n" for text in texts).encode())
 
 
 def _column_name(model: str, ensemble: Sequence[str], weights: str) -> str:
@@ -165,16 +181,24 @@ def _evaluate_chat(context: Context) -> None:
         settings=search_settings(chatbot.settings, beam=given["beam"]),
         tokenize=given["tokenize"],
     )
-    _show_chat(found, given["model"], given["output"], as_json=given["json"])
+    comparisons = list[Comparison]()
+    if (against := given["against"]) is not None:
+        other = load_chatbot(against, device=given["device"])
+        answers = other.translate(
+            [one.source for one in found.found], search_settings(other.settings, beam=given["beam"])
+        )
+        comparisons = compare_answers(answers, found, tokenize=given["tokenize"])
+    if given["json"]:
+        compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
+        print_json({**found.to_json(), **compared})
+    else:
+        _show_chat(found, given["model"])
+        _print_comparisons(comparisons, given["model"], against or "")
+    _write_lines(given["output"], [answer.text for answer in found.found])
 
 
-def _show_chat(found: ChatScores, model: str, output: Path | None, *, as_json: bool) -> None:
-    """Print the scores of a chatbot, and write its answers."""
-    if output is not None:
-        write_atomic(output, "".join(f"{answer.text}\n" for answer in found.found).encode())
-    if as_json:
-        print_json(found.to_json())
-        return
+def _show_chat(found: ChatScores, model: str) -> None:
+    """Print the scores of a chatbot."""
     columns = ("distinct-1", "distinct-2", "BLEU", "words")
     rows = [
         (
@@ -197,7 +221,6 @@ def _evaluate_task(context: Context, task: str) -> None:
     """Evaluate a run of another task on its own held-out data."""
     refuse_options(context, TRANSLATOR_OPTIONS, f"a run of the task {task}")
     if task == CHAT:
-        refuse_options(context, "against", f"a run of the task {task}")
         _evaluate_chat(context)
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
@@ -215,14 +238,14 @@ def _evaluate_task(context: Context, task: str) -> None:
     if against is not None:
         other = load_task_run(against, task, device=device)
         comparisons = run.task.compare(run.model, other.task, other.model, split)
-    if given["output"] is not None and found.confusion is not None:
-        _save_confusion(found.confusion, given["output"])
     if given["json"]:
         compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
         print_json({**found.to_json(), **compared})
     else:
         tables.print_evaluation(found, given["model"])
         _print_comparisons(comparisons, given["model"], against or "")
+    if given["output"] is not None and found.confusion is not None:
+        _save_confusion(found.confusion, given["output"])
 
 
 def _save_confusion(confusion: Confusion, file: Path) -> None:
@@ -253,16 +276,20 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
     rows = [
         (
             one.name,
-            f"{one.second:.2f}",
-            f"{one.first:.2f}",
-            f"{one.delta:+.2f}",
-            f"{one.interval.low:+.2f} … {one.interval.high:+.2f}",
+            *(f"{value:{_digits(one)}}" for value in (one.second, one.first)),
+            f"{one.delta:+{_digits(one)}}",
+            f"{one.interval.low:+{_digits(one)}} … {one.interval.high:+{_digits(one)}}",
             f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
         )
         for one in comparisons
     ]
     out.print(tables.plain_table(*columns, title="paired bootstrap", right=columns[1:4], rows=rows))
     out.print(tables.SIGNIFICANCE_NOTE)
+
+
+def _digits(one: Comparison) -> str:
+    """The format of the numbers of a comparison: two decimals, unless they are small."""
+    return ".2f" if max(abs(one.first), abs(one.second)) >= 1 else ".3g"
 
 
 def _to_json(

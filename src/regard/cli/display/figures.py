@@ -27,12 +27,22 @@ def check_suffix(option: str, file: Path | None, ending: str) -> None:
 
 def save_figures(files: Sequence[Path], draw: Callable[[], Figure]) -> None:
     """Draw one figure into each of the files, if there are any, and say so."""
-    if files:
-        with missing_fonts_noted():
-            figure = draw()
-        for file in files:
-            save_figure(figure, file)
-            note(f"drew {file}")
+    save_drawn(files, draw_figure(files, draw))
+
+
+def draw_figure(files: Sequence[Path], draw: Callable[[], Figure]) -> Figure | None:
+    """The figure, if there are files to save it to."""
+    if not files:
+        return None
+    with missing_fonts_noted():
+        return draw()
+
+
+def save_drawn(files: Sequence[Path], figure: Figure | None) -> None:
+    """Save a figure to each of the files, and say so."""
+    for file in files if figure is not None else ():
+        save_figure(figure, file)
+        note(f"drew {file}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.console import note, out, print_json
-from regard.cli.display.figures import save_figures
+from regard.cli.display.figures import draw_figure, save_drawn
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.options.intervention_options import render_word_diff
 from regard.pipelines.contracts import Look
@@ -30,7 +30,8 @@ def show_look(
     """Print an answer and its attention, and draw it, as `view` says, the options of `Look.show`;
     `changes` says what was changed, if any.
     """
-    shown = look.show(**view)  # first: it refuses a layer or head that is not there
+    shown = look.show(**view)  # first both: what is not there is refused before anything is shown
+    figure = draw_figure(figures.files, lambda: look.plot(**view, **figures.options))
     for message in look.notes:
         note(message)
     if as_json:
@@ -42,7 +43,7 @@ def show_look(
         if look.title:
             out.print(f"[dim]{escape(look.title)}[/dim]")
         out.print(shown)
-    save_figures(figures.files, lambda: look.plot(**view, **figures.options))
+    save_drawn(figures.files, figure)
 
 
 def _difference(before: str, after: str, changes: str) -> Text:

@@ -23,6 +23,7 @@ VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
     name: METRICS[name].digits for name in VALIDATION_METRICS
 }
 """Metrics of a validation line, and their decimals."""
+SPEED = "_per_second"  # how the name of a speed ends, behind what is counted
 NUM_LOG_LINES = 50  # lines of loss in a pipe, approximately
 
 
@@ -98,9 +99,14 @@ class TerminalReporter(LiveProgress):
         self._begin(steps)
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:
-        loss, speed = numbers["loss"], numbers["tokens_per_second"]
+        loss = numbers["loss"]
+        [(unit, speed)] = (
+            (name.removesuffix(SPEED), value)
+            for name, value in numbers.items()
+            if name.endswith(SPEED)
+        )
         shown = f"loss {loss:.{3 if loss >= 0.01 else 2}{'f' if loss >= 0.01 else 'g'}}"
-        shown = f"{shown}  {speed:,.0f} tokens/s"
+        shown = f"{shown}  {speed:,.0f} {unit}/s"
         self.update(self._task, completed=step, numbers=shown, visible=True)
         left = self._seconds_left(step)
         if left and not self._estimated:

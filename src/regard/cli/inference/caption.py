@@ -4,7 +4,7 @@ from typer import Argument, Context, Exit
 
 from regard.cli.display.console import note, print_error, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import search_settings
 from regard.images.picture_files import find_pictures
@@ -47,6 +47,7 @@ def command(
         ls *.png | regard caption runs/flickr8k --beam 3 --n-best 3 --scores
     """
     check_options(context, OPTION_RULES)
+    check_n_best(n_best, beam, sampled=sample)
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     captioner = load(model, device=device, weights=weights)
     settings = search_settings(
@@ -85,7 +86,7 @@ def _print(
     name = [answer.picture] if named else []
     if answer.error is not None:
         print(*name, "", sep="\t")
-    for rank, one in enumerate(answer.candidates):
+    for rank, one in enumerate(answer.candidates, 1):
         number = [str(rank)] if n_best is not None else []
         score = [f"{one.score:.4f}"] if scores else []
         print(*name, *number, *score, one.text, sep="\t")

@@ -10,8 +10,11 @@ from regard.cli.options.shared_options import check_n_best, flag, option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
+from regard.iterate import chunked
 from regard.pipelines.language.completer import DEFAULT_MAX_TOKENS, Completer, load
 from regard.pipelines.language.completion import Completion
+
+PROMPTS_AT_ONCE = 1024  # many, to fill batches; few, to print early
 
 
 def command(
@@ -59,12 +62,17 @@ def command(
             f"--beam searches and does not draw: drop --{next(iter(sampling)).replace('_', '-')}"
         )
     settings = _settings(completer, beam, n_best, sampling)
-    texts = prompts if prompts is not None and prompts else list(read_lines(STDIN))
+    texts = prompts or read_lines(STDIN)
     if stream:
-        _stream(completer, texts, settings, max_tokens, as_json=json)
+        _stream(completer, list(texts), settings, max_tokens, as_json=json)
         return
-    for completion in completer.complete(texts, settings, max_tokens=max_tokens):
-        _print(completion, as_json=json)
+    first = 0
+    for some in chunked(texts, PROMPTS_AT_ONCE):
+        found = completer.complete(some, settings, max_tokens=max_tokens, first=first)
+        for completion in found:
+            _print(completion, as_json=json)
+        first += len(some)
+        sys.stdout.flush()
 
 
 def _settings(

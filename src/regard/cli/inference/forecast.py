@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from typer import Argument
+from typer import Argument, Exit
 
-from regard.cli.display.console import note, to_json
+from regard.cli.display.console import note, print_error, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
@@ -30,7 +30,8 @@ def command(
 ) -> None:
     """Every series gives one line of forecasts, in order. Each forecast after the first is made
     from those before it. A series may be shorter than the model's window; of a longer one the end
-    counts. Numbers of a time step with several columns are joined by commas.
+    counts. Numbers of a time step with several columns are joined by commas. A line that is no
+    series gives a blank line and an error on stderr, and the command ends with 1.
 
     Examples:
 
@@ -52,8 +53,11 @@ def command(
         answer = forecast(forecaster.read(given))
         print(to_json(answer.to_json()) if json else answer)
         return
+    failed = 0
     for number, line in enumerate(read_lines(given[0]), 1):
-        _forecast_line(forecaster, line, number, steps=steps, as_json=json)
+        failed += not _forecast_line(forecaster, line, number, steps=steps, as_json=json)
+    if failed:
+        raise Exit(1)
 
 
 def _is_file(given: Sequence[str]) -> bool:
@@ -63,19 +67,22 @@ def _is_file(given: Sequence[str]) -> bool:
 
 def _forecast_line(
     forecaster: Forecaster, line: str, number: int, *, steps: int, as_json: bool
-) -> None:
-    """Print the forecast of a line; of one without a series a blank line, and a note."""
-    notes: tuple[str, ...] = ()
+) -> bool:
+    """Print the forecast of a line, a blank one where there is none; whether none failed."""
+    notes, error = tuple[str, ...](), None
     answer: SeriesAnswer | None = None
     if line.strip():
         try:
             answer = forecaster(forecaster.parse(line), steps=steps)
             notes = answer.notes
-        except RegardError as error:
-            notes = (str(error),)
+        except RegardError as caught:
+            error = f"line {number}: {caught}"
+            print_error(error)
     for message in notes:
         note(f"line {number}: {message}")
     if as_json:
-        print(to_json({"line": number, **(answer.to_json() if answer else {"notes": [*notes]})}))
+        found = answer.to_json() if answer else {"error": error} if error else {"notes": []}
+        print(to_json({"line": number, **found}))
     else:
         print(answer or "")
+    return error is None

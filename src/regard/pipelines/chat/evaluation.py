@@ -14,7 +14,7 @@ from regard.evaluation.bleu_tokenizer import TokenizerChoice, choose_tokenizer
 from regard.evaluation.diversity import commonest, distinct
 from regard.evaluation.metrics import MetricOptions, build_metric, word_tokenizer
 from regard.evaluation.perplexity import Perplexity
-from regard.evaluation.scores import Score
+from regard.evaluation.scores import Comparison, Score, ScoreSettings, compare
 from regard.pipelines.answer import Answer
 from regard.pipelines.chat.chatbot import Chatbot
 
@@ -40,6 +40,7 @@ class ChatScores(NamedTuple):
     """How a chatbot does beside people and beside saying always the same."""
 
     found: list[Answer]  # the chatbot's, one to each history
+    references: list[tuple[str, ...]]  # what BLEU compares them with
     perplexity: Perplexity  # of all answers by people
     rows: tuple[AnswerScores, ...]  # of the chatbot, of people, of the commonest answer
     bleu_signature: str
@@ -117,4 +118,13 @@ def score_chatbot(
         score_texts(f"always {usual!r}", [usual] * len(prompts)),
     )
     counted = f"tok:{tokenize}|case:lc|answers:{len(prompts)}"
-    return ChatScores(found, perplexity, rows, bleu.signature(0, 0), counted)
+    return ChatScores(found, references, perplexity, rows, bleu.signature(0, 0), counted)
+
+
+def compare_answers(
+    others: Sequence[Answer], found: ChatScores, *, tokenize: TokenizerChoice = "auto"
+) -> list[Comparison]:
+    """A paired test of the answers of a chatbot against those of another to the same histories."""
+    settings = ScoreSettings(metrics=("bleu",), tokenize=tokenize, warn=False)
+    theirs, ours = ([answer.text for answer in answers] for answers in (others, found.found))
+    return compare(theirs, ours, found.references, settings)

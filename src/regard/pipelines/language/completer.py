@@ -86,13 +86,16 @@ class Completer:
         *,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         on_text: Callable[[int, str], None] | None = None,
+        first: int = 0,
         **options: Any,
     ) -> list[Completion]:
         """The continuations of prompts, in order, each of at most `max_tokens` tokens.
 
         `options` are those of `search_settings`: beam, n_best, length_penalty, sampling. A prompt
         is read once, however many continuations it has, and prompts of all lengths together.
-        `on_text` is called with a prompt's number and its text so far whenever that grows.
+        `on_text` is called with a prompt's number and its text so far whenever that grows. `first`
+        is the number of the first prompt, which seeds its samples: prompts given in several calls
+        are then continued as in one.
         """
         require_texts("prompts", prompts)
         if max_tokens < 1:
@@ -103,17 +106,27 @@ class Completer:
         lengths = [len(one.ids) + max_tokens for one in encoded]
         answers: dict[int, list[Hypothesis]] = {}
         for rows in plan_batches(lengths, BATCH_POSITIONS, width):
-            some = {row: encoded[row] for row in rows}
+            some = {first + row: encoded[row] for row in rows}
             observer = _TextObserver(self, some, on_text) if on_text else None
             answers.update(zip(rows, self._search(some, settings, observer), strict=True))
         return [
-            Completion(
-                prompt,
-                tuple(self._continuation(encoded[row], one) for one in answers[row]),
-                encoded[row].notes,
-            )
+            self._completion(prompt, encoded[row], answers[row], max_tokens)
             for row, prompt in enumerate(prompts)
         ]
+
+    def _completion(
+        self, text: str, prompt: EncodedPrompt, found: Sequence[Hypothesis], max_tokens: int
+    ) -> Completion:
+        """The answer to a prompt; a note says if it ends where the model sees no farther."""
+        continuations = tuple(self._continuation(prompt, one) for one in found)
+        longest, notes = max(one.num_tokens for one in continuations), prompt.notes
+        if longest < max_tokens and not all(one.finished for one in continuations):
+            notes = (
+                *notes,
+                f"ended after {longest:,} of {max_tokens:,} tokens: with its prompt it fills the "
+                f"{self._limit:,} that the model sees at once",
+            )
+        return Completion(text, continuations, notes)
 
     def look(
         self,
