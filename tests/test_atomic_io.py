@@ -42,3 +42,14 @@ def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "f").write_text("")
     with pytest.raises(StorageError, match=r"f/g: cannot be written"):
         write_atomic(tmp_path / "f" / "g", b"")
+
+
+def test_a_pipe_stays_a_pipe(tmp_path):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(StorageError, match="cannot be written: a pipe or a device; name a pla"):
+            write_atomic(path, b"x")
+    assert pipe.is_fifo()
+    assert link.is_symlink()

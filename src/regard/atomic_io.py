@@ -32,6 +32,7 @@ def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _check_replaceable(path)
         with open_part_file(path) as file:
             yield file
             part_file = sync(file)
@@ -40,6 +41,14 @@ def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[
                 replace_and_sync(part_file, path)
     except OSError as error:
         raise storage_error(path, error) from error
+
+
+def _check_replaceable(path: Path) -> None:
+    """An `OSError` for a pipe, a socket or a device, in whose place a file would be put."""
+    with suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise OSError(errno.EINVAL, "a pipe or a device; name a plain file", str(path))
 
 
 def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = None) -> None:

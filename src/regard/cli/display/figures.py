@@ -40,7 +40,9 @@ def draw_figure(files: Sequence[Path], draw: Callable[[], Figure]) -> Figure | N
 
 def save_drawn(files: Sequence[Path], figure: Figure | None) -> None:
     """Save a figure to each of the files, and say so."""
-    for file in files if figure is not None else ():
+    if figure is None:
+        return
+    for file in files:
         save_figure(figure, file)
         note(f"drew {file}")
 

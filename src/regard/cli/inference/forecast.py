@@ -81,8 +81,8 @@ def _forecast_line(
     for message in notes:
         note(f"line {number}: {message}")
     if as_json:
-        found = answer.to_json() if answer else {"error": error} if error else {"notes": []}
-        print(to_json({"line": number, **found}))
+        failure = {"error": error} if error else {"notes": list(notes)}
+        print(to_json({"line": number, **(answer.to_json() if answer else failure)}))
     else:
         print(answer or "")
     return error is None
