@@ -83,6 +83,23 @@ def test_windows_that_vary_are_for_models_that_carry_their_memory(tmp_path):
         language_recipe("gpt", tmp_path, training=TRAINING | {"vary_window": True})
 
 
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [(20, r"window 20 is longer than model.context 16"), (7, r"a window of 7 tokens is too short")],
+)
+def test_windows_of_masked_models_fit_their_context(tmp_path, window, message):
+    with pytest.raises(SettingsError, match=message):
+        language_recipe("bert", tmp_path, training=TRAINING | {"window": window})
+
+
+def test_the_pseudo_perplexity_is_that_of_as_many_tokens_as_are_asked_for(tmp_path):
+    plain = language_recipe("bert", tmp_path, evaluation={"pseudo_tokens": 15})
+    train(plain, tmp_path / "run")
+    run = load_task_run(tmp_path / "run", plain.task, device=torch.device("cpu"))
+    notes = run.task.evaluate(run.model, "valid").notes
+    assert "each masked alone in one of 2 windows of 12" in notes[2]  # of ten tokens
+
+
 def test_both_ways_ask_what_follows_and_what_precedes():
     ids = torch.arange(10, 40).numpy()
     batch = next(shuffled_windows(ids, StreamPosition(0, 0), rows=2, length=4, seed=1)).batch

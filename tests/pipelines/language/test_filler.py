@@ -196,6 +196,7 @@ def test_roberta_with_rotary_positions_reads_texts_beyond_its_context(tmp_path):
     ("texts", "error", "message"),
     [
         (["the cat"], SettingsError, r"'the cat': there is no \[MASK\] in it"),
+        (["[MASK]", ""], SettingsError, "text 2 of 2, '': there is no"),
         (["the cat " * 12 + "[MASK]"], TextError, "27 tokens, with .* reads at most 24"),
         (["a ||| b ||| [MASK]"], SettingsError, "3 texts: give one, in quotes, or two"),
         ([3], TypeError, "texts must be a list of texts"),

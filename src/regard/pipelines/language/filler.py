@@ -76,11 +76,12 @@ class Filler:
         require_texts("texts", texts)
         _check_top(top)
         read = [self._read([text]) for text in texts]
-        for one in read:
+        for number, one in enumerate(read, start=1):
             if not one.places:
+                which = f"text {number} of {len(read)}, " if len(read) > 1 else ""
                 raise SettingsError(
-                    f"{one.text!r}: there is no {MASK} in it; write {MASK} in the place of a word, "
-                    f'such as "Paris is the {MASK} of France."'
+                    f"{which}{one.text!r}: there is no {MASK} in it; write {MASK} in the place of "
+                    f'a word, such as "Paris is the {MASK} of France."'
                 )
         found: dict[int, Filling] = {}
         for rows in plan_batches([len(one.ids) for one in read], BATCH_POSITIONS, 1):
