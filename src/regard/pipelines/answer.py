@@ -99,9 +99,15 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """For notebooks: the translation, its changes, and its attention map if it has one."""
-        picture = self.attention._repr_html_() if self.attention else None
+        return self._text_html() + self._picture_html()
+
+    def _text_html(self) -> str:
         text = escape(self.text) if self.before is None else _diff_html(self.before.text, self.text)
-        return f"<p>{text}</p>{picture or ''}"
+        return f"<p>{text}</p>"
+
+    def _picture_html(self) -> str:
+        """The figure of the attention; empty if there is none."""
+        return (self.attention._repr_html_() if self.attention else None) or ""
 
 
 def build_answer(

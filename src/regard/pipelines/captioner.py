@@ -25,7 +25,7 @@ from regard.inspection.recording.picture_attention import (
     build_picture_attention,
 )
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import render_picture_page
+from regard.inspection.viewer.html_page import notebook_page, render_picture_page
 from regard.iterate import chunked
 from regard.models.contracts import AnyCaptionModel
 from regard.pipelines.pictures import (
@@ -130,7 +130,8 @@ class CaptionAnswer:
     def _repr_html_(self) -> str:
         if self.attention is None:
             return f"<p>{self.text}</p>"
-        return notebook_html(lambda theme: self.plot(theme=theme), alt=self.text)
+        figure = notebook_html(lambda theme: self.plot(theme=theme), alt=self.text)
+        return notebook_page(self.page(""), figure)
 
 
 def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Captioner":

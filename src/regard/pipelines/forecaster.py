@@ -18,7 +18,7 @@ from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import render_series_page
+from regard.inspection.viewer.html_page import notebook_page, render_series_page
 from regard.models.contracts import Predictor
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
@@ -95,7 +95,8 @@ class SeriesAnswer:
         text = f"<p>{format_rows(self.forecast)}</p>"
         if self.attention is None:
             return text
-        return text + notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
+        figure = notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
+        return text + notebook_page(self.page(""), figure)
 
 
 def is_table(texts: Sequence[str]) -> bool:

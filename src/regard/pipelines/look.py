@@ -26,7 +26,7 @@ from regard.inspection.plots.maps import describe_head
 from regard.inspection.plots.plain_table import plain_table
 from regard.inspection.plots.terminal import render_tree
 from regard.inspection.recording.attention_map import Part
-from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.iterate import Track, untracked
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
@@ -96,6 +96,13 @@ class TranslationLook(Answer):
         # a page of a changed translation has no ablations: they would combine with the changes
         ablations = [] if self.changes else self.ablate()
         return render_page(viewer_document(self, model=model, without=ablations))
+
+    def _picture_html(self) -> str:
+        """The viewer, which answers clicks."""
+        figure = super()._picture_html()
+        if not figure:
+            return figure
+        return notebook_page(render_page(viewer_document(self, model=self.model)), figure)
 
     def to_json(self) -> dict[str, Any]:
         """What the viewer shows, without the translations without each head."""

@@ -44,6 +44,13 @@ def shown_pixels(picture: Picture, model_size: int) -> Bytes:
     return crop_square(picture.pixels, max(size, model_size))
 
 
+def picture_address(pixels: Bytes) -> str:
+    """A `data:` address that holds a picture."""
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
+
+
 def picture_document(
     look: PictureLook, attention: PictureAttention, *, model: str
 ) -> dict[str, Any]:
@@ -51,15 +58,12 @@ def picture_document(
     weights = attention.maps.weights  # (L, H, T, S)
     peak = float(weights.max()) or 1.0
     scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
-    content = io.BytesIO()
-    Image.fromarray(attention.pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
-    encoded = base64.b64encode(content.getvalue()).decode()
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
         "name": look.name,
         "text": look.text,
-        "picture": f"data:image/jpeg;base64,{encoded}",
+        "picture": picture_address(attention.pixels),
         "words": list(attention.words),
         "grid": list(attention.grid),
         "shape": list(weights.shape),

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, AxisSegment
-from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.viewer_document import viewer_document
 from regard.types import ScoreInputs
@@ -152,3 +152,19 @@ def test_a_bert_of_512_tokens_opens_fast_and_its_even_head_is_even(opened, tmp_p
     )
     assert len(alphas) == 1
     assert alphas[0] > 240
+
+
+def test_a_notebook_shows_the_viewer_in_a_frame_without_server_or_network(chromium, tmp_path):
+    path = tmp_path / "notebook.html"
+    shown = notebook_page(render_page(pair_document()), "<p>a picture</p>")
+    path.write_text(f"<!doctype html><meta charset=utf-8><title>n</title>{shown}", encoding="utf-8")
+    with visit(chromium, allow=path.as_uri()) as seen:
+        seen.page.context.set_offline(True)
+        seen.page.goto(path.as_uri())
+        frame = seen.page.frame_locator("iframe")
+        frame.get_by_label("Layer", exact=True).select_option("0")
+        frame.get_by_label("Head", exact=True).select_option("1")
+        frame.locator(".rows .word").filter(has_text="the").hover()
+        expect(frame.locator(".stage .readout")).to_contain_text("“the” looked at sea")
+        assert seen.errors == []
+    assert notebook_page("x" * 9_000_000, "<p>a picture</p>") == "<p>a picture</p>"

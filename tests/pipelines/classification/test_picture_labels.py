@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -63,7 +64,13 @@ def test_a_look_shows_every_head(name, request, red):
     assert look.attention.words == (first, "rollout")
     assert json.loads(json.dumps(look.to_json()))["attention"]["rows"] == [first, "rollout"]
     assert len(look.plot(layer=1, head=0).axes) == 3  # the picture, and each row
-    assert first in look.page("run")
+    held = re.search(r'id="look">(.*?)</script>', look.page("run"), re.DOTALL)[1]
+    document = json.loads(held)
+    grids = [one["grid"] for one in document["parts"]["encoder"]["layers"]]
+    assert grids == ([[4, 4]] * 2 if name == "vit_run" else [[8, 8], [8, 8], [4, 4]])
+    assert document["source"]["picture"]["first"] == int(name == "vit_run")
+    heads = [one["shape"][0] for one in document["parts"]["encoder"]["layers"]]
+    assert len(document["without"]) == sum(count + (count > 1) for count in heads)
     assert str(look).startswith(look.labels[0].label)
 
 

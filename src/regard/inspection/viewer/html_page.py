@@ -33,6 +33,8 @@ PICTURE_PAGE = Page(
     "file.html", "picture.js", ("theme.css", "controls.css", "picture.css", "file.css")
 )
 SERIES_PAGE = Page("file.html", "series.js", ("theme.css", "series.css", "file.css"))
+MAX_NOTEBOOK_PAGE = 8_000_000  # characters; larger ones would make a notebook slow to open
+FRAME_STYLE = "width: 100%; height: 720px; border: 0; resize: vertical; overflow: auto"
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
@@ -59,6 +61,19 @@ def render_page(document: Mapping[str, Any]) -> str:
     source, target = document["source"]["text"], document["target"]["text"]
     title = f"{source} → {target}" if source else target
     return _render(SENTENCE_PAGE, title, document)
+
+
+def notebook_page(page: str, picture: str) -> str:
+    """HTML with which a notebook shows a page, in a frame that runs its script and nothing else;
+    below it `picture`, HTML for places where no script runs; that alone if the page is very large.
+    """
+    if len(page) > MAX_NOTEBOOK_PAGE:
+        return picture
+    held = f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" style="{FRAME_STYLE}"'
+    return (
+        f'{held} title="attention viewer"></iframe>'
+        f"<details><summary>as a picture</summary>{picture}</details>"
+    )
 
 
 def _render(page: Page, title: str, document: Mapping[str, Any]) -> str:

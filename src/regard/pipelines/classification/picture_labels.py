@@ -1,8 +1,9 @@
 """A saved classifier as a function of pictures."""
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,20 +18,27 @@ from rich.text import Text
 from regard.errors import PictureError, SettingsError
 from regard.evaluation.classification import Logits
 from regard.images.picture_files import ENLARGED, Picture, find_pictures
-from regard.inspection.interventions import HeadIntervention, require_heads
+from regard.inspection.interventions import (
+    HeadIntervention,
+    list_head_ablations,
+    require_heads,
+)
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.picture_words import plot_picture_words
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.patch_attention import (
+    PatchLayerWeights,
     build_patch_attention,
     head_counts,
     patch_layers,
 )
 from regard.inspection.recording.picture_attention import PictureAttention
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import render_picture_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
+from regard.inspection.viewer.map_encoding import encode_layer
 from regard.iterate import chunked
 from regard.models.contracts import PicturePredictor
+from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.classification.label_pipeline import (
     Classification,
     LabelPipeline,
@@ -38,12 +46,12 @@ from regard.pipelines.classification.label_pipeline import (
     label_table,
 )
 from regard.pipelines.pictures import (
-    PictureLook,
     PictureName,
-    picture_document,
+    picture_address,
     shown_pixels,
     try_to_read,
 )
+from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, patch_document
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.picture_classification import PictureClassification
@@ -51,6 +59,7 @@ from regard.types import AttentionHook
 
 PICTURES_AT_ONCE = 64
 SHOWN_LABELS = 10  # in the terminal, and on a page
+MAX_ABLATED_PATCHES = 1 << 15  # read again for a page, once without each head
 
 
 def load(
@@ -131,7 +140,8 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
             return plain
         layers, heads = plain.attention.maps.weights.shape[:2]
         require_heads(changes, layers, heads, self.look_part)
-        return replace(self._look(name, read, changes), before=plain)
+        changed = self._look(name, read, changes)
+        return replace(changed, changes=tuple(changes), before=plain)
 
     def _look(
         self, name: str, picture: Picture, changes: Sequence[HeadIntervention]
@@ -149,7 +159,24 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         counts = head_counts(layers)
         notes = (*self._notes(picture), *([counts] if counts else []))
         pixels = shown_pixels(picture, self.task.features.size)
-        return PictureClassificationLook(name, labels, notes, build_patch_attention(layers, pixels))
+        attention = build_patch_attention(layers, pixels)
+        ablate = partial(self._ablate, picture, [len(one.weights) for one in layers])
+        return PictureClassificationLook(name, labels, notes, attention, tuple(layers), ablate)
+
+    def _ablate(self, picture: Picture, heads: Sequence[int]) -> list[HeadAblation]:
+        """The likeliest label without each of the `heads` of each layer, and without each layer's;
+        none if these are too many times to read the picture.
+        """
+        ablations = list_head_ablations({self.look_part: dict(enumerate(heads))})
+        rows, columns = self.model.grid
+        if len(ablations) * rows * columns > MAX_ABLATED_PATCHES:
+            return []
+        found: list[HeadAblation] = []
+        for one in ablations:
+            [labels] = self.likely_labels(self._logits([picture], one))
+            text = _answer_text(labels)
+            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
+        return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,6 +187,10 @@ class PictureClassificationLook:
     labels: tuple[LikelyLabel, ...]
     notes: tuple[str, ...]
     attention: PictureAttention  # see `build_patch_attention`
+    layers: tuple[PatchLayerWeights, ...]  # all that it looked at, which a page shows
+    ablate: Callable[[], list[HeadAblation]] = list
+    """The likeliest label without each head, which a page can show."""
+    changes: tuple[HeadIntervention, ...] = ()
     before: "PictureClassificationLook | None" = None  # without interventions
 
     @property
@@ -191,10 +222,26 @@ class PictureClassificationLook:
         return plot_picture_words(self.attention, layer=layer, head=head, theme=theme)
 
     def page(self, model: str) -> str:
-        """One offline page with the picture inside; every layer and head in it."""
-        candidates = [(str(one.label), one.probability) for one in self.labels[:SHOWN_LABELS]]
-        given = PictureLook(Path(self.picture).name, str(self), candidates, self.notes)
-        return render_picture_page(picture_document(given, self.attention, model=model))
+        """One offline page with the picture inside; every layer, head and patch in it."""
+        return render_page(self._document(model, self.ablate() if self.before is None else []))
+
+    def _document(self, model: str, ablations: Sequence[HeadAblation]) -> ViewerDocument:
+        counts = head_counts([*self.layers])  # a page shows each layer's own heads
+        notes = tuple(note for note in self.notes if note != counts)
+        candidates = (Candidate(str(self), 0.0, 0.0),)
+        first = int(self.layers[0].class_token)
+        document = patch_document(
+            {"image": picture_address(self.attention.pixels), "first": first},
+            [encode_layer(one.weights, None, one.grid) for one in self.layers],
+            Answer(Path(self.picture).name, candidates, notes),
+            [{"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]],
+            model=model,
+            without=ablations,
+        )
+        if self.before is not None:
+            document["before"] = {"text": str(self.before), "words": []}
+            document["changes"] = [asdict(change) for change in self.changes]
+        return document
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -214,8 +261,13 @@ class PictureClassificationLook:
         return f"<PictureClassificationLook {self.picture}: {self}>"
 
     def __str__(self) -> str:
-        return f"{self.labels[0].label} {self.labels[0].probability:.1%}"
+        return _answer_text(self.labels)
 
     def _repr_html_(self) -> str:
         figure = notebook_html(lambda theme: self.plot(theme=theme), alt=str(self))
+        figure = notebook_page(render_page(self._document("", [])), figure)
         return f"<p>{escape(self.picture)} → <b>{escape(str(self))}</b></p>{figure}"
+
+
+def _answer_text(labels: Sequence[LikelyLabel]) -> str:
+    return f"{labels[0].label} {labels[0].probability:.1%}"

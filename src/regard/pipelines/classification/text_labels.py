@@ -29,7 +29,7 @@ from regard.inspection.recording.attention_map import (
     build_axis,
 )
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.inspection.viewer.map_encoding import encode_maps
 from regard.iterate import chunked
 from regard.models.contracts import AnyPredictor
@@ -220,7 +220,9 @@ class TextClassificationLook(TextLook):
 
     def page(self, model: str) -> str:
         """One offline page of the text, which answers the pointer; every layer and head in it."""
-        ablations = self.ablate() if self.before is None else []
+        return self._page(model, self.ablate() if self.before is None else [])
+
+    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
         document = viewer_document(self._answer(), model=model, without=ablations)
         labels = [
             {"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]
@@ -256,4 +258,5 @@ class TextClassificationLook(TextLook):
 
     def _repr_html_(self) -> str:
         picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+        picture = notebook_page(self._page("", []), picture)
         return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>{picture}"

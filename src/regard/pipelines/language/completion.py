@@ -1,6 +1,6 @@
 """The result of a language model: what follows a prompt, and what its tokens looked at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.figure import notebook_html
-from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.inspection.viewer.map_encoding import encode_maps
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
@@ -60,7 +60,9 @@ class Completion(TextLook):
 
     def page(self, model: str) -> str:
         """One offline page of the text, which answers the pointer; every layer and head in it."""
-        ablations = self.ablate() if self.before is None else []
+        return self._page(model, self.ablate() if self.before is None else [])
+
+    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
         document = viewer_document(self._answer(), model=model, without=ablations)
         tokens = [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
         return render_page({**document, "kind": "text", "candidates": tokens})
@@ -98,6 +100,7 @@ class Completion(TextLook):
         picture = ""
         if self.attention is not None:
             picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+            picture = notebook_page(self._page("", []), picture)
         tokens = ", ".join(f"{escape(one.piece)} {one.probability:.0%}" for one in self.next_tokens)
         below = f"<p>next: {tokens}</p>" if tokens else ""
         return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"

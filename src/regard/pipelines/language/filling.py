@@ -1,6 +1,6 @@
 """The result of a masked language model: masked places filled, and what tokens looked at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from rich.text import Text
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.figure import notebook_html
-from regard.inspection.viewer.html_page import render_page
+from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.inspection.viewer.map_encoding import encode_maps
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
@@ -67,7 +67,9 @@ class Filling(TextLook):
 
     def page(self, model: str) -> str:
         """One offline page of the text, which answers the pointer; every layer and head in it."""
-        ablations = self.ablate() if self.before is None else []
+        return self._page(model, self.ablate() if self.before is None else [])
+
+    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
         document = viewer_document(self._answer(), model=model, without=ablations)
         several = len(self.masks) > 1
         tokens = [
@@ -115,6 +117,7 @@ class Filling(TextLook):
         picture = ""
         if self.attention is not None:
             picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+            picture = notebook_page(self._page("", []), picture)
         lists = (
             ", ".join(f"{escape(one.name)} {one.probability:.0%}" for one in mask.tokens)
             for mask in self.masks
