@@ -78,7 +78,8 @@ def test_a_look_has_the_attention_of_every_token(pipeline):
     assert maps.rows.words == ("two", "cat")
     assert str(look).startswith(look.labels[0].label)
     assert look.labels == pipeline("two cat").labels
-    assert "two cat → " in look.page("tiny")
+    assert f"two cat → {look.labels[0].label}" in look.page("tiny")
+    assert {one["text"] for one in look.ablate()} <= {"two cat → animal", "two cat → number"}
     layers = look.to_json()["attention"]["layers"]
     assert [one["shape"] for one in layers] == [[2, 4, 4]] * 2
 

@@ -145,7 +145,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
             self._notes(text, encoded),
             AttentionCapture({self.look_part: maps}),
             tuple(changes),
-            partial(self._ablate, encoded, maps.weights.shape[:2]),
+            partial(self._ablate, text, encoded, maps.weights.shape[:2]),
         )
 
     @torch.inference_mode()
@@ -180,7 +180,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         pair = AxisSegment("first", 0, middle), AxisSegment("second", middle, len(ids))
         return axis._replace(segments=pair)
 
-    def _ablate(self, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
+    def _ablate(self, text: str, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
         """The likeliest label without each of the `heads` (L, H), and without each layer's; none
         if these are too many tokens to read.
         """
@@ -191,8 +191,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         found: list[HeadAblation] = []
         for one in ablations:
             [labels] = self.likely_labels(self._logits(encoded, one))
-            text = f"{labels[0].label} {labels[0].probability:.1%}"
-            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
+            answer = shown_answer(part, text, labels[0].label)
+            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": answer})
         return found
 
 
@@ -242,8 +242,8 @@ class TextClassificationLook(TextLook):
 
     def _answer(self) -> Answer:
         """What the viewer shows: the text with its likeliest label, and the attention."""
-        read = "" if self.part == "decoder" else self.text  # what a decoder reads is in its answer
-        answer = str(self) if read else f"{self.text} → {self}"
+        read = "" if self.part == "decoder" else self.text
+        answer = shown_answer(self.part, self.text, self.labels[0].label)
         before = None if self.before is None else self.before._answer()
         candidates = (Candidate(answer, 0.0, 0.0),)
         return Answer(
@@ -260,3 +260,8 @@ class TextClassificationLook(TextLook):
         picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
         picture = notebook_page(self._page("", []), picture)
         return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>{picture}"
+
+
+def shown_answer(part: Part, text: str, label: str) -> str:
+    """What the viewer shows as the answer: with the text that a decoder has read."""
+    return f"{text} → {label}" if part == "decoder" else label
