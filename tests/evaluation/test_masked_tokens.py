@@ -8,7 +8,12 @@ import torch
 
 from regard.batching.masked_windows import Masking, held_out_windows
 from regard.errors import CorpusError
-from regard.evaluation.masked_tokens import each_token_masked, masked_scores, pseudo_perplexity
+from regard.evaluation.masked_tokens import (
+    each_token_masked,
+    masked_scores,
+    pseudo_losses,
+    pseudo_perplexity,
+)
 from regard.models.language.bert import Bert, BertSettings
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Padded
@@ -38,9 +43,9 @@ def test_each_token_is_masked_alone_and_special_ones_are_not_counted():
     ]
     assert len(losses) == 6
     for rows in (1, 4, 100):
-        found = pseudo_perplexity(network, windows, rows=rows)
-        assert found.num_tokens == 6
-        assert found.value == pytest.approx(math.exp(sum(losses) / 6), rel=1e-5)
+        found = pseudo_losses(network, windows, rows=rows)
+        assert found.tolist() == pytest.approx(losses, rel=1e-5)
+        assert pseudo_perplexity(found) == pytest.approx(math.exp(sum(losses) / 6), rel=1e-5)
     for batch in each_token_masked(windows, network.mask_id, rows=4):
         assert ((batch.inputs.ids == network.mask_id).sum(1) == 1).all()
 
@@ -63,4 +68,4 @@ def test_scores_are_of_all_masked_tokens_and_rows():
 
 def test_a_text_without_tokens_is_refused():
     with pytest.raises(CorpusError, match="there is no token to mask"):
-        pseudo_perplexity(model(), np.full((1, 4), EOS), rows=1)
+        pseudo_losses(model(), np.full((1, 4), EOS), rows=1)

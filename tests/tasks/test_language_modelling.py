@@ -115,6 +115,20 @@ def test_both_ways_ask_what_follows_and_what_precedes():
     assert len(forward.labels) == len(backward.labels) == 8
 
 
+def test_masked_models_of_both_kinds_are_compared_by_their_pseudo_perplexity(tmp_path):
+    runs = {}
+    for name in ("bert", "roberta"):
+        text, window = {"kind": "words", "size": 0}, TRAINING | {"window": 12}
+        plain = language_recipe(name, tmp_path, text=text, training=window)
+        train(plain, tmp_path / name)
+        runs[name] = load_task_run(tmp_path / name, plain.task, device=torch.device("cpu"))
+    one, two = runs.values()
+    [found] = one.task.compare(one.model, two.task, two.model, "test")
+    for run, value in ((two, found.first), (one, found.second)):
+        wanted = run.task.evaluate(run.model, "test").numbers["pseudo_perplexity"]
+        assert value == pytest.approx(wanted, rel=1e-4)
+
+
 def test_a_recurrent_language_model_continues_prompts_of_unlike_length(tmp_path):
     train(language_recipe("awd-lstm", tmp_path), tmp_path / "run")
     prompts = ["the cat", "", "the cat 3 sat on"]

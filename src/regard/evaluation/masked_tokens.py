@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.errors import CorpusError
-from regard.evaluation.perplexity import CHUNK_ROWS, MAX_NATS
+from regard.evaluation.perplexity import CHUNK_ROWS, MAX_NATS, all_token_losses
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.models.contracts import MaskedLanguageModel
 from regard.text.special_tokens import SPECIAL_PIECES
@@ -25,13 +25,6 @@ class MaskedScores(NamedTuple):
     accuracy: float
     num_tokens: int
     next_sentence_accuracy: float | None  # None: no row had a label
-
-
-class PseudoPerplexity(NamedTuple):
-    """exp of the mean negative log-likelihood of a token, each masked alone in its turn."""
-
-    value: float
-    num_tokens: int
 
 
 @torch.inference_mode()
@@ -68,23 +61,22 @@ def _batch_totals(model: MaskedLanguageModel, batch: Batch[Padded]) -> Tensor:
 
 
 @torch.inference_mode()
-def pseudo_perplexity(
+def pseudo_losses(
     model: MaskedLanguageModel, windows: NDArray[np.int64], *, rows: int
-) -> PseudoPerplexity:
-    """Of the tokens of `windows` (N, S), in which each is masked in turn (Salazar et al. 2020):
-
-        exp(-1/N Σ_i log p(y_i | all others of its window))
-
-    Special tokens are read and not counted. `rows` windows are read at a time.
+) -> NDArray[np.float64]:
+    """The nats (N,) of the tokens of `windows`, in which each is masked in turn, alone; special
+    tokens are read and not counted. `rows` windows are read at a time.
     """
-    device = next(model.parameters()).device
-    total, num_tokens = torch.zeros((), dtype=torch.float64), 0
-    for batch in each_token_masked(windows, model.mask_id, rows=rows):
-        total += _batch_totals(model, batch.to(device))[0].cpu()
-        num_tokens += batch.num_labels
-    if not num_tokens:
+    if not (windows >= len(SPECIAL_PIECES)).any():
         raise CorpusError("there is no token to mask: the text has ends of documents alone")
-    return PseudoPerplexity(math.exp(min(float(total) / num_tokens, MAX_NATS)), num_tokens)
+    return all_token_losses(model, each_token_masked(windows, model.mask_id, rows=rows))
+
+
+def pseudo_perplexity(losses: NDArray[np.float64]) -> float:
+    """exp(-1/N Σ_i log p(y_i | all others of its window)) (Salazar et al. 2020), of the losses of
+    `pseudo_losses`.
+    """
+    return math.exp(min(float(losses.mean()), MAX_NATS))
 
 
 def each_token_masked(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.batching.collate import PositionedBatch
@@ -12,7 +11,6 @@ from regard.batching.sampler import StreamPosition
 from regard.batching.shuffled_windows import consecutive_windows, shuffled_windows
 from regard.batching.text_windows import continued_windows
 from regard.decoding.settings import DecodingSettings, SamplingSettings
-from regard.errors import SettingsError
 from regard.evaluation.mean_losses import BLOCK, Losses, MeanPerplexity, compare_losses
 from regard.evaluation.perplexity import all_token_losses, perplexity
 from regard.evaluation.scores import Comparison
@@ -152,11 +150,7 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         self, model: AnyGenerator, other: Self, its_model: AnyGenerator, split: SplitName
     ) -> list[Comparison]:
         """A paired test of the perplexity of the same tokens, drawn in stretches of text."""
-        if not np.array_equal(self.stream(split).ids, other.stream(split).ids):
-            raise SettingsError(
-                f"--against: {other.folder} reads other {split} tokens: a test needs the same text "
-                "and the same vocabulary"
-            )
+        self.require_same_tokens(other, split)
         theirs, ours = other.token_losses(its_model, split), self.token_losses(model, split)
         metric = MeanPerplexity("perplexity", "token")
         return [compare_losses(theirs, ours, metric, block=BLOCK)]

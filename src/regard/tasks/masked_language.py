@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from regard.batching.masked_windows import (
     single_windows,
 )
 from regard.batching.sampler import StreamPosition
-from regard.evaluation.masked_tokens import masked_scores, pseudo_perplexity
+from regard.evaluation.masked_tokens import masked_scores, pseudo_losses, pseudo_perplexity
+from regard.evaluation.mean_losses import BLOCK, MeanPerplexity, compare_losses
+from regard.evaluation.scores import Comparison
 from regard.models.contracts import MaskedLanguageModel
 from regard.models.language.bert import Bert, BertSettings, RobertaSettings
 from regard.settings import NumPositions, Settings
@@ -106,10 +108,9 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
 
     def evaluate(self, model: MaskedLanguageModel, split: SplitName) -> Evaluation:
         stream = self.stream(split)
-        windows = self._pseudo_windows(stream.ids)
-        rows = max(1, VALIDATION_POSITIONS // self.recipe.window)
-        pseudo = pseudo_perplexity(model, windows, rows=rows)
-        numbers = self._numbers(model, split) | {"pseudo_perplexity": pseudo.value}
+        windows = self._pseudo_windows(stream.ids, self.recipe.window)
+        losses = pseudo_losses(model, windows, rows=_batch_rows(self.recipe.window))
+        numbers = self._numbers(model, split) | {"pseudo_perplexity": pseudo_perplexity(losses)}
         masked, s = self._masking, self.recipe.training
         kind = "words" if s.whole_words else "tokens"
         pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
@@ -117,10 +118,25 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
             counting_note(stream.counts),
             f"loss and accuracy: of {s.masked_share:.0%} of the {kind}, chosen by where they "
             f"stand, in windows of {self.recipe.window} tokens, each read for itself{pairs}",
-            f"pseudo-perplexity: of {pseudo.num_tokens:,} tokens, each masked alone in one of "
+            f"pseudo-perplexity: of {len(losses):,} tokens, each masked alone in one of "
             f"{len(windows):,} windows of {self.recipe.window}; ends of documents are not counted",
         )
         return Evaluation(split, numbers, notes)
+
+    def compare(
+        self,
+        model: MaskedLanguageModel,
+        other: Self,
+        its_model: MaskedLanguageModel,
+        split: SplitName,
+    ) -> list[Comparison]:
+        """A paired test of the pseudo-perplexity of the same tokens, drawn in stretches of text."""
+        self.require_same_tokens(other, split)
+        length = min(self.recipe.window, other.recipe.window)
+        windows, rows = self._pseudo_windows(self.stream(split).ids, length), _batch_rows(length)
+        theirs, ours = (pseudo_losses(one, windows, rows=rows) for one in (its_model, model))
+        metric = MeanPerplexity("pseudo_perplexity", "token")
+        return [compare_losses(theirs, ours, metric, block=BLOCK)]
 
     @property
     def _masking(self) -> Masking:
@@ -144,19 +160,25 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
     def _numbers(self, model: MaskedLanguageModel, split: SplitName) -> dict[str, float]:
         """Loss and accuracy of the masked tokens of a whole split, and of pairs."""
         length = self.recipe.window
-        rows = max(1, VALIDATION_POSITIONS // length)
-        ids = self.stream(split).ids
+        ids, rows = self.stream(split).ids, _batch_rows(length)
         found = masked_scores(model, held_out_windows(ids, self._masking, rows=rows, length=length))
         numbers = {"loss": found.loss, "masked_accuracy": found.accuracy}
         if found.next_sentence_accuracy is not None:
             numbers["next_sentence_accuracy"] = found.next_sentence_accuracy
         return numbers
 
-    def _pseudo_windows(self, ids: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-        """Windows (N, S) of a text, as many as `pseudo_tokens` are in, spread evenly."""
-        count = min(self.recipe.window - 2, len(ids))
+    def _pseudo_windows(
+        self, ids: NDArray[np.unsignedinteger[Any]], length: int
+    ) -> NDArray[np.int64]:
+        """Windows (N, `length`) of a text, as many as `pseudo_tokens` are in, spread evenly."""
+        count = min(length - 2, len(ids))
         firsts = np.arange(0, len(ids) - count + 1, count)
         wanted = self.recipe.evaluation.pseudo_tokens
         num = len(firsts) if wanted is None else min(len(firsts), -(-wanted // count))
         chosen = firsts[np.arange(num) * len(firsts) // num]
         return single_windows(ids, chosen, count).ids
+
+
+def _batch_rows(length: int) -> int:
+    """Windows of `length` that are read together, where nothing is learned."""
+    return max(1, VALIDATION_POSITIONS // length)

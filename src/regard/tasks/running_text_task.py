@@ -4,7 +4,9 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+
+import numpy as np
 
 from regard.atomic_io import write_atomic
 from regard.corpora.running_text import RunningTextSettings, read_splits, text_lines
@@ -16,6 +18,7 @@ from regard.corpora.token_stream import (
     stream_matches,
     write_token_stream,
 )
+from regard.errors import SettingsError
 from regard.evaluation.perplexity import MAX_NATS
 from regard.manifest import check_file, is_intact
 from regard.models.contracts import AnyModel
@@ -127,6 +130,14 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         """The tokens of a split."""
         check_file(self._stream_path(split))
         return TokenStream.open(self._stream_path(split))
+
+    def require_same_tokens(self, other: Self, split: SplitName) -> None:
+        """Raise an error unless another run reads the same tokens: else no test compares them."""
+        if not np.array_equal(self.stream(split).ids, other.stream(split).ids):
+            raise SettingsError(
+                f"--against: {other.folder} reads other {split} tokens: a test needs the same text "
+                "and the same vocabulary"
+            )
 
     def _fingerprint(self) -> str:
         """A hash of the settings of text, and of sizes and times of the files that they name."""
