@@ -12,7 +12,7 @@ from classifiers import ENCODERS, classifier_recipe, examples, write_table
 from forecasts import Quiet, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.cli.main import command_app
-from regard.errors import SettingsError
+from regard.errors import CorpusError, SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run, train_task
 from regard.tasks.text_classification import TextClassification, fitting_lengths
@@ -129,6 +129,17 @@ def test_texts_of_valid_that_are_in_train_are_noted(tmp_path):
     held_out = write_table(tmp_path / "valid.tsv", examples(6))
     _, notes = prepared(tmp_path, valid=held_out, test_share=0.0)
     assert any(note.endswith("6 of the 6 texts of valid are also in train") for note in notes)
+
+
+def test_labels_that_cannot_be_learned_or_measured_are_said(tmp_path):
+    rows = [*examples(20), ("bird", "a rare robin")]
+    _, notes = prepared(tmp_path, rows=rows)
+    assert any("only one training example has each of these labels: 'bird'" in n for n in notes)
+    held_out = write_table(tmp_path / "valid.tsv", [("fish", "a new one"), ("number", "two")])
+    with pytest.raises(CorpusError, match="valid has labels that no training example has: 'fish'"):
+        prepared(tmp_path, valid=held_out)
+    with pytest.raises(CorpusError, match="two labels or more to train on; all"):
+        prepared(tmp_path, rows=[("number", text) for _, text in examples(30)])
 
 
 def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):

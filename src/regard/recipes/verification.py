@@ -21,6 +21,10 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         r"(refined/)?checkpoints/.*",
         "training goes on from the one before it; where none is whole, it starts over",
     ),
+    (
+        r"calibration\.json",
+        "remove it, if it is still there; fitted again by: regard train --resume --out {run}",
+    ),
     (r"card\.md|scores\.json", "written again by: regard train --resume --out {run}"),
     (r"alignment\.json", "measured again by: regard align {run} --choose"),
     (r"measured\.json", "measured again by: regard bench {run}"),

@@ -18,6 +18,7 @@ from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
 from regard.errors import SettingsError
 from regard.evaluation.classification import (
+    CALIBRATION_BINS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     Accuracy,
@@ -49,6 +50,7 @@ LABELS_FILE = "labels.json"  # in a run's data folder
 CALIBRATION_FILE = "calibration.json"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
+UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
 CLASSIFICATION_TASKS = ("text-classification", "picture-classification")
 
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
@@ -132,9 +134,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         advice = "train again in another folder"
         schema = TypeAdapter(tuple[str, ...])
         self.labels = load_json(self._labels_file, schema, advice=advice)
-        file = self.folder / CALIBRATION_FILE
-        if file.exists():
-            self.temperature = load_json(file, Calibration, advice=advice).temperature
+        if self.is_calibrated:
+            found = load_json(self._calibration_file, Calibration, advice=advice)
+            self.temperature = found.temperature
 
     def row_names(self) -> RowNames:
         return {"labels": self.labels}
@@ -149,6 +151,15 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             "examples": ", ".join(f"{count:,} {split}" for split, count in counts.items()),
             "labels": f"{len(self.labels):,}: {names}",
         }
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether a temperature has been fitted: not where training was stopped before its end."""
+        return self._calibration_file.exists()
+
+    @property
+    def _calibration_file(self) -> Path:
+        return self.folder / CALIBRATION_FILE
 
     @property
     def _labels_file(self) -> Path:
@@ -202,7 +213,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         self.temperature = fit_temperature(self.classify_split(model, "valid"))
         calibration = Calibration(temperature=self.temperature)
         content = dump_json(calibration.model_dump(), indent=1)
-        write_atomic(self.folder / CALIBRATION_FILE, content.encode())
+        write_atomic(self._calibration_file, content.encode())
 
     def evaluate(self, model: AnyPredictor, split: SplitName) -> Evaluation:
         found, temperature = self.classify_split(model, split), self.temperature
@@ -216,11 +227,14 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             "calibration_error_calibrated": calibration_error(found, temperature),
         }
         same = ", the same examples" if split == "valid" else ""
+        fitted = f"was fitted to the validation examples{same}"
+        if not self.is_calibrated:
+            fitted = f"has not been fitted: {UNCALIBRATED}"
         notes = (
             f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
             "interval by Wilson's score, likelihoods in nats",
-            f"calibrated: logits divided by the temperature {temperature:.3f}, which was fitted to "
-            f"the validation examples{same}; expected calibration error in 15 bins",
+            f"calibrated: logits divided by the temperature {temperature:.3f}, which {fitted}; "
+            f"expected calibration error in {CALIBRATION_BINS} bins",
         )
         confusion = Confusion(self.labels, confusion_matrix(found))
         intervals = {"accuracy": wilson_interval(right, total)}

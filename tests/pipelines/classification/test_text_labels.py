@@ -1,6 +1,7 @@
 """Classifiers of texts as functions and commands: labels, probabilities, attention."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -61,6 +62,17 @@ def test_probabilities_are_calibrated(pipeline):
     [[best, _]] = pipeline.likely_labels(logits)
     expected = 1 / (1 + np.exp(-2 / pipeline.task.temperature))
     assert (best.label, best.probability) == ("number", pytest.approx(expected, abs=1e-6))
+
+
+def test_a_run_that_lost_its_calibration_says_so_and_has_it_fitted_again(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    kept = (copy / "calibration.json").read_bytes()
+    (copy / "calibration.json").unlink()
+    assert load(copy, device="cpu").task.temperature == 1
+    assert "probabilities are not calibrated" in classify(copy, "two").stderr
+    result = CliRunner().invoke(command_app("train"), ["--resume", "--out", str(copy)])
+    assert result.exit_code == 0, result.output
+    assert (copy / "calibration.json").read_bytes() == kept
 
 
 def test_odd_texts_have_notes(pipeline):

@@ -47,6 +47,8 @@ def command(
         regard classify runs/cifar10-vit photo.jpg holidays/
     """
     pipeline = _load(model, device, weights)
+    for remark in pipeline.remarks:
+        note(remark)
     asked = [
         line
         for one in [*(given or ([] if file else [STDIN]))]

@@ -12,7 +12,7 @@ from rich.text import Text
 from regard.evaluation.classification import Logits, log_softmax
 from regard.models.contracts import AnyPredictor
 from regard.settings import abbreviate
-from regard.tasks.classification import AnyClassificationTask
+from regard.tasks.classification import UNCALIBRATED, AnyClassificationTask
 
 DECIMALS = 6
 
@@ -75,6 +75,13 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     def labels(self) -> tuple[str, ...]:
         """All labels."""
         return self.task.labels
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a person should know about all answers."""
+        if self.task.is_calibrated:
+            return ()
+        return (f"{self.task.folder}: {UNCALIBRATED}: probabilities are not calibrated",)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.task.folder}, {len(self.labels)} labels>"
