@@ -49,7 +49,7 @@ def test_the_schema_knows_every_setting():
     schema = json.loads(run("schema").stdout)
     assert set(schema["properties"]) == {
         *("task", "name", "about", "corpus", "text", "model", "training", "refinement", "decoding"),
-        *("input", "evaluation"),
+        *("input", "evaluation", "start"),
     }
     assert schema["$defs"]["TranslationTrainingSettings"]["properties"]["steps"]["description"]
 

@@ -25,8 +25,11 @@ class FilledMask(NamedTuple):
     texts: tuple[str, ...]  # other masked places are left as they are
 
     def to_json(self) -> list[dict[str, Any]]:
-        pairs = zip(self.tokens, self.texts, strict=True)
-        return [{"token": one.name, **one._asdict(), "text": text} for one, text in pairs]
+        document = []
+        for one, text in zip(self.tokens, self.texts, strict=True):
+            numbers = {key: value for key, value in one._asdict().items() if value is not None}
+            document.append({"token": one.name, **numbers, "text": text})
+        return document
 
 
 @dataclass(frozen=True, eq=False, repr=False)
