@@ -2,12 +2,14 @@ import gzip
 import hashlib
 import io
 import lzma
+import re
 import tarfile
+from urllib.error import URLError
 
 import pytest
 from pydantic import ValidationError
 
-from regard.corpora import running_text
+from regard.corpora import download, running_text
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import (
     TEXTS,
@@ -180,6 +182,30 @@ def here(name):
     folder = data_folder()
     missing = folder is None or not (folder / f"language/{name}.tar.xz").is_file()
     return pytest.mark.skipif(missing, reason=f"$REGARD_DATA holds no language/{name}.tar.xz")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_corpus_that_cannot_be_fetched_says_where_it_would_be_found(name, monkeypatch, tmp_path):
+    def refuse(request, timeout):
+        raise URLError("no network")
+
+    monkeypatch.setattr(download, "urlopen", refuse)
+    monkeypatch.setattr(download, "PAUSES", ())
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    file = TEXTS[name].files["train"]
+    with pytest.raises(CorpusError) as caught:
+        read(name=name)
+    assert (file.url is None) == ("no address serves it" in str(caught.value))
+    assert (file.url or file.sha256) in str(caught.value)
+    assert f"Put an archive with {file.member} at {file.archive} in $REGARD" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_known_files_have_checksums_and_public_addresses(name):
+    for file in TEXTS[name].files.values():
+        assert re.fullmatch("[0-9a-f]{64}", file.sha256)
+        assert file.url is None or file.url.startswith("https://raw.githubusercontent.com/")
 
 
 @here("ptb")

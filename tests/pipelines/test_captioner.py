@@ -12,7 +12,9 @@ from caption_runs import TRANSFORMER, save_picture, train_captioner
 from regard.decoding.settings import search_settings
 from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import crop_square
+from regard.pipelines import captioner as captioner_module
 from regard.pipelines.pictures import PictureLook, picture_document
+from regard.types import Hypothesis
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +136,12 @@ def test_the_page_holds_the_picture_and_the_weights(captioner, picture):
 def test_a_notebook_shows_the_picture_once_for_each_word(captioner, picture):
     assert captioner.look(picture)._repr_html_().count("data:image/svg+xml") == 2
     assert "<p>" in captioner(picture)._repr_html_()
+
+
+def test_an_empty_caption_has_a_note_and_a_page(captioner, picture, monkeypatch):
+    empty = [[Hypothesis((), 0.0, 0.0, finished=True)]]
+    monkeypatch.setattr(captioner_module, "caption_inputs", lambda *_, **__: empty)
+    answer = captioner.look(picture)
+    assert answer.notes == ("the caption is empty: the model ends before the first word",)
+    assert answer.attention.words == ()
+    assert picture.name in answer.page("tiny")

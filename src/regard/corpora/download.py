@@ -137,13 +137,17 @@ def _unzipped(content: bytes) -> bytes:
 
 def _fetch(file: KnownFile, cached: Path) -> bytes:
     """The contents of the file, unzipped, from the network."""
-    content = _download(str(file.url), cached, file.path, _unzipped)
+    content = _download(str(file.url), cached, file.path, _unzipped, file.advice)
     _check_fetched(str(file.url), content, file.sha256, "its contents, unzipped,")
     return content
 
 
-def _download(url: str, cached: Path, path: str, decode: Callable[[bytes], bytes]) -> bytes:
-    """What an address serves, decoded; it is known as `path` and to be kept as `cached`."""
+def _download(
+    url: str, cached: Path, path: str, decode: Callable[[bytes], bytes], advice: str = ""
+) -> bytes:
+    """What an address serves, decoded; it is known as `path` and to be kept as `cached`. `advice`
+    ends the message if it serves nothing.
+    """
     for pause in (*PAUSES, None):
         try:
             request = Request(url, headers={"User-Agent": "regard"})
@@ -155,6 +159,7 @@ def _download(url: str, cached: Path, path: str, decode: Callable[[bytes], bytes
                 raise CorpusError(
                     f"{url}: cannot be fetched: {_reason(error)}; try again, or put the file at "
                     f"{cached} by other means, or at {path} in a folder that $REGARD_DATA names"
+                    f"{advice and '. '}{advice}"
                 ) from error
             time.sleep(pause)
     raise AssertionError("the last attempt has no pause")

@@ -254,6 +254,8 @@ class Captioner:
         notes = picture.notes
         if not found.hypotheses[0].finished:
             notes = (*notes, "the caption was cut at the length limit: raise rules.max_length")
+        if not candidates[0].text:
+            notes = (*notes, "the caption is empty: the model ends before the first word")
         return CaptionAnswer(name, candidates[0].text, candidates, notes, attention=found.attention)
 
 

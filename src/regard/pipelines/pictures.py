@@ -56,7 +56,7 @@ def picture_document(
 ) -> dict[str, Any]:
     """An answer with its attention as plain data, which the viewer draws: picture inside."""
     weights = attention.maps.weights  # (L, H, T, S)
-    peak = float(weights.max()) or 1.0
+    peak = float(weights.max()) if weights.numel() else 1.0  # an empty caption has no words
     scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
     return {
         "version": DOCUMENT_VERSION,

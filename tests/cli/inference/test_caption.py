@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from caption_runs import save_picture
+from caption_runs import TRANSFORMER, save_picture, train_captioner
 from regard.cli.main import command_app
 
 caption, look, evaluate = (command_app(name) for name in ("caption", "look", "evaluate"))
@@ -21,6 +21,14 @@ def folder(tmp_path):
     save_picture(folder / "more" / "b.png", 5)
     (folder / "notes.txt").write_text("none")
     return folder
+
+
+@pytest.fixture(scope="module")
+def transformer_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("captions")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(folder / "cache"))
+        return train_captioner(folder / "run", TRANSFORMER, "training.steps=40")
 
 
 def test_one_picture_gives_its_caption_alone(caption_run, folder):
@@ -59,6 +67,23 @@ def test_the_n_best_with_scores(caption_run, folder):
     rows = [line.split("\t") for line in found.stdout.splitlines()]
     assert [row[0] for row in rows] == ["1", "2", "3"]
     assert float(rows[0][1]) >= float(rows[1][1])
+
+
+def test_a_layer_and_a_head_of_a_caption_are_looked_at(transformer_run, folder, tmp_path):
+    picture = folder / "a.png"
+    shown = {
+        (layer, head): run(look, transformer_run, picture, "--layer", layer, "--head", head).stdout
+        for layer in (0, 1)
+        for head in (0, 1)
+    }
+    assert len({*shown.values(), run(look, transformer_run, picture).stdout}) == 5
+    for name, options in (("one", ("--layer", 0)), ("other", ("--layer", 1))):
+        run(look, transformer_run, picture, *options, "--svg", tmp_path / f"{name}.svg")
+    assert (tmp_path / "one.svg").read_text() != (tmp_path / "other.svg").read_text()
+    found = run(look, transformer_run, picture, "--layer", 2)
+    assert str(found.exception) == "layer: cross attention has 2, counted from 0; got 2"
+    found = run(look, transformer_run, picture, "--head", 2)
+    assert str(found.exception) == "head: cross attention has 2, counted from 0; got 2"
 
 
 def test_mistakes_are_told(caption_run, folder, tiny_run):
