@@ -2,14 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from regard.batching.collate import collate
+from regard.batching.collate import collate, pad
 from regard.batching.sampler import epoch_batches
 from regard.batching.shape_buckets import (
+    RowBuckets,
     ShapeBuckets,
     round_up_to_bucket,
     smallest_in_bucket,
 )
 from regard.kernels.cross_entropy import IGNORE_INDEX
+from regard.types import Batch
 
 BUDGET = 300
 PACKED, PADDED = ShapeBuckets(BUDGET), ShapeBuckets(BUDGET, packed=False)
@@ -151,3 +153,22 @@ def test_lengths_are_rounded_to_few():
     assert all(length <= up for length, up in enumerate(rounded, start=1))
     for up in sorted(set(rounded)):
         assert smallest_in_bucket(up, 4) == 1 + rounded.index(up)
+
+
+def rows_of_tokens(*lengths):
+    labels = torch.arange(len(lengths))
+    return Batch(pad([[7] * length for length in lengths]), None, None, labels)
+
+
+def test_rows_with_one_label_each_are_padded_to_few_lengths():
+    buckets = RowBuckets(limit=30)
+    shapes = {buckets.shape(rows_of_tokens(3, length)) for length in range(1, 31)}
+    assert {rows for rows, _ in shapes} == {2}
+    assert len(shapes) <= 16
+    given = rows_of_tokens(9, 4)
+    found = filled(given, buckets)
+    assert found.inputs.ids.shape == found.inputs.mask.shape == (2, 10)
+    assert found.inputs.mask.sum(1).tolist() == [9, 4]
+    assert torch.equal(found.labels, given.labels)
+    assert buckets.shape(rows_of_tokens(29)) == (1, 30)  # not beyond the model's limit
+    assert buckets.shape(rows_of_tokens(31)) == (1, 31)  # the model says that it is too long

@@ -175,6 +175,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             self.recipe.training.validation.selection,
             self.buckets(),
             has_perplexity=False,
+            unit="examples",
         )
 
     def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
