@@ -1,7 +1,8 @@
+import pytest
 import torch
 
 from regard.batching.collate import collate
-from regard.types import Memory, Routing, Site
+from regard.types import Batch, Memory, Padded, Routing, Site
 
 B, S, D, E = 3, 4, 5, 2
 
@@ -41,3 +42,19 @@ def test_nobody_waits_for_a_batch_on_its_way_to_a_gpu(monkeypatch):
     told.clear()
     batch.to(torch.device("cpu"))
     assert told == [("cpu", False)] * 7
+
+
+def test_labels_of_rows_and_segments_go_where_their_batch_goes():
+    ids = torch.arange(B * S).view(B, S)
+    segments, rows = ids % 2, torch.tensor([0, 1, 1])
+    inputs = Padded(ids, ids >= 0, None, segments)
+    batch = Batch(inputs, None, torch.tensor([2, 5]), torch.tensor([7, 8]), rows)
+    tensors = batch.to(torch.device("cpu")).tensors()
+    assert len(tensors) == 6
+    assert torch.equal(tensors[2], segments)
+    assert torch.equal(tensors[-1], rows)
+    twice = Batch(inputs, None, None, rows, rows).duplicated()
+    assert torch.equal(twice.inputs.segments, torch.cat([segments, segments]))
+    assert torch.equal(twice.row_labels, torch.cat([rows, rows]))
+    with pytest.raises(ValueError, match="positions of inputs are not repeated"):
+        batch.duplicated()

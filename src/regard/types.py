@@ -158,6 +158,8 @@ class Batch(Generic[InputsT]):
     def duplicated(self) -> Self:
         """The batch repeated once: rows 0 to B - 1, then the same again."""
         positions, given, row_labels = self.positions, self.given, self.row_labels
+        if positions is not None and given is None:
+            raise ValueError("positions of inputs are not repeated: only those of given tokens are")
         if positions is not None and given is not None:
             positions = positions.repeat(2)
             positions[self.num_labels :] += given.ids.numel()
