@@ -223,3 +223,20 @@ def test_shakespeare_is_cut_as_others_cut_it(monkeypatch, tmp_path):
     splits = read_splits(RunningTextSettings(name="tinyshakespeare"))
     lengths = {name: len(text_of(read_split())) for name, read_split in splits.items()}
     assert lengths == {"train": 1_003_854, "valid": 111_540}
+
+
+@pytest.mark.parametrize("name", ["trec6-texts", "sst2-texts"])
+def test_texts_of_labelled_corpora_come_without_their_labels(name, tmp_path, monkeypatch):
+    known, files = TEXTS[name], {}
+    for split, file in known.files.items():
+        rows = (["label", *["cell"] * (known.column - 1), f"{split} {n} ?"] for n in range(20))
+        content = "".join("\t".join(row) + "\n" for row in rows).encode()
+        path = tmp_path / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        files[split] = file._replace(sha256=hashlib.sha256(content).hexdigest())
+    monkeypatch.setitem(running_text.TEXTS, name, known._replace(files=files))
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    assert read("test", name=name)[:2] == [TextPart("test 0 ?", True), TextPart("test 1 ?", True)]
+    held_out = text_of(read("valid", name=name)).split()[0]
+    assert held_out == ("train" if "valid" not in known.files else "valid")

@@ -112,6 +112,11 @@ def test_a_piece_that_stands_twice_is_not_taken():
     assert str(done.taken[0]) == "embedding.weight (5 of 7 rows)"
 
 
+def test_the_same_vocabulary_is_taken_whole_though_pieces_look_alike():
+    alike = [*PIECES[:5], "a", "c"]
+    assert not transfer(gpt(), gpt(seed=2), own=alike, given=list(alike)).new
+
+
 def test_a_report_is_read_as_it_was_written():
     done = transfer(Outer(gpt()), gpt(seed=2, context=4))
     assert WeightTransfer.from_json(done.to_json()) == done

@@ -2,11 +2,21 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BeforeValidator
 
 from regard.types import GoldAlignment
 
 SplitName = Literal["train", "valid", "test"]
+
+
+def _as_tuple(given: object) -> object:
+    return (given,) if isinstance(given, str) else given
+
+
+Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+"""One file or a list of them, which are read in this order."""
 
 
 class Pair(NamedTuple):

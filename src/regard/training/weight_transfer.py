@@ -115,7 +115,11 @@ def _name_all(names: Sequence[Hashable], count: int) -> list[Hashable]:
 
 
 def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """The rows (R,) of what is named once in both, and their places among the given ones (R,)."""
+    """The rows (R,) of what is named once in both, and their places among the given ones (R,); all
+    rows where the names are the same.
+    """
+    if own == given:
+        return torch.arange(len(own)), torch.arange(len(own))
     once = {name for name, count in Counter(given).items() if count == 1}
     places = {name: place for place, name in enumerate(given) if name in once}
     repeated = {name for name, count in Counter(own).items() if count > 1}

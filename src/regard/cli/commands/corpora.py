@@ -88,8 +88,8 @@ def _find_corpus(name: str) -> str | None:
 
 def _find_text(name: TextName) -> str | None:
     """Where a corpus of running text is, as an archive or in files."""
-    archive, file = (getattr(TEXTS[name].files["train"], key) for key in ("archive", "path"))
-    places = [data_folder() and data_folder() / archive, (cache_folder() / file).parent]
+    known, own = TEXTS[name].files["train"], data_folder()
+    places = [own and own / (known.archive or known.path), (cache_folder() / known.path).parent]
     return next((str(place) for place in places if place and place.exists()), None)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import BeforeValidator, Field, NonNegativeInt, model_validator
 
 from regard.corpora.classification.labels import hold_out
-from regard.corpora.corpus import ReadReport, SplitName
+from regard.corpora.corpus import Files, ReadReport, SplitName
 from regard.corpora.download import KnownFile, get_file
 from regard.corpora.readers.pair_files import (
     STDIN,
@@ -17,7 +17,6 @@ from regard.corpora.readers.pair_files import (
     read_lines,
     read_rows,
 )
-from regard.corpora.running_text import Files
 from regard.corpora.splits import comparison_key
 from regard.errors import BadLineError, CorpusError
 from regard.json_files import parse_json
