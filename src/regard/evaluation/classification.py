@@ -29,6 +29,10 @@ class Classified(NamedTuple):
         """The likeliest class of each example: (N,)."""
         return np.asarray(self.logits.argmax(-1), np.int64)
 
+    def accuracy(self) -> float:
+        """The percentage of right answers."""
+        return 100 * float((self.answers == self.labels).mean())
+
     def nll(self, temperature: float = 1.0) -> float:
         """The mean negative log-likelihood in nats, of logits that are divided by `temperature`."""
         logp = log_softmax(self.logits / temperature)

@@ -28,6 +28,7 @@ from regard.evaluation.classification import (
     Logits,
     MacroF1,
     calibration_error,
+    class_sums,
     compare_classified,
     confusion_matrix,
     fit_temperature,
@@ -202,7 +203,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def validate(self, model: AnyPredictor) -> dict[str, float]:
         """Accuracy and loss on the examples held out for it."""
         found = self.classify_split(model, "valid")
-        return {"loss": found.nll(), "accuracy": _score(Accuracy(), found)}
+        return {"loss": found.nll(), "accuracy": found.accuracy()}
 
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
         """What a model says of all examples of a split."""
@@ -218,10 +219,11 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def evaluate(self, model: AnyPredictor, split: SplitName) -> Evaluation:
         found, temperature = self.classify_split(model, split), self.temperature
-        right, total = int((found.answers == found.labels).sum()), len(found.labels)
+        counts = confusion_matrix(found)  # (V, V)
+        right, total = int(counts.trace()), int(counts.sum())
         numbers = {
-            "accuracy": _score(Accuracy(), found),
-            "macro_f1": _score(MacroF1(), found),
+            "accuracy": found.accuracy(),
+            "macro_f1": MacroF1().value(np.concatenate(class_sums(counts)).astype(np.float64)),
             "nll": found.nll(),
             "nll_calibrated": found.nll(temperature),
             "calibration_error": calibration_error(found),
@@ -237,7 +239,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             f"calibrated: logits divided by the temperature {temperature:.3f}, which {fitted}; "
             f"expected calibration error in {CALIBRATION_BINS} bins",
         )
-        confusion = Confusion(self.labels, confusion_matrix(found))
+        confusion = Confusion(self.labels, counts)
         intervals = {"accuracy": wilson_interval(right, total)}
         return Evaluation(split, numbers, notes, intervals, confusion)
 
@@ -277,7 +279,3 @@ def classify_examples(
         found.append(model(inputs_of(rows).to(device)).float())  # (B, V)
     logits = torch.cat(found).double().cpu().numpy()
     return np.asarray(logits[np.argsort(np.concatenate(order))])
-
-
-def _score(metric: Accuracy | MacroF1, found: Classified) -> float:
-    return metric.value(metric.count(found).sum(0))
