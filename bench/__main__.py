@@ -13,6 +13,7 @@ COMMANDS = {
     "translate_gpu": "the same on a GPU, ids to ids, beside Hugging Face at its best batch size",
     "gpt_gpu": "training GPT and completing prompts on a GPU, beside Hugging Face",
     "bert_gpu": "training BERT on a GPU, beside our GPT and Hugging Face's BERT",
+    "vit_gpu": "training ViT and Swin on a GPU, beside Hugging Face",
     "latency": "milliseconds for one sentence at a time, beside the peers",
     "start": "seconds and memory from an empty process to the first translation, beside the peers",
     "memory": "peak memory of training and translating, and of training on millions of pairs",
