@@ -7,12 +7,13 @@ from regard.cli.commands.corpora import app
 from regard.corpora.build import CORPORA
 from regard.corpora.captions.build import CAPTION_CORPORA
 from regard.corpora.classification.labelled_texts import LABELLED_TEXTS
+from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import TEXTS
 from regard.corpora.series import GENERATED_SERIES
 from regard.errors import SettingsError
 
-NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS]
+NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS, *PICTURE_ARCHIVES]
 FEW = ("--set", "corpus.generated.train=50")
 
 
@@ -70,6 +71,16 @@ def test_labels_are_printed_before_their_texts():
     ]
     with pytest.raises(SettingsError, match="sst2 has labelled texts: leave out --gold and --set"):
         run("show", "sst2", "--gold")
+
+
+@pytest.mark.skipif(
+    not (data_folder() and (data_folder() / "pictures" / "mnist.tar.xz").is_file()),
+    reason="needs pictures in $REGARD_DATA",
+)
+def test_pictures_are_printed_by_number_and_label():
+    assert run("show", "mnist", "-n", "2").stdout == "0\t7\n1\t2\n"
+    with pytest.raises(SettingsError, match="mnist has labelled pictures: leave out --gold"):
+        run("show", "mnist", "--gold")
 
 
 def test_what_is_printed_is_the_split_asked_for():

@@ -63,7 +63,6 @@ def test_a_look_shows_every_head(name, request, red):
     first = "class token" if name == "vit_run" else "all patches"
     assert look.attention.words == (first, "rollout")
     assert json.loads(json.dumps(look.to_json()))["attention"]["rows"] == [first, "rollout"]
-    assert len(look.plot(layer=1, head=0).axes) == 3  # the picture, and each row
     held = re.search(r'id="look">(.*?)</script>', look.page("run"), re.DOTALL)[1]
     document = json.loads(held)
     grids = [one["grid"] for one in document["parts"]["encoder"]["layers"]]
@@ -71,6 +70,12 @@ def test_a_look_shows_every_head(name, request, red):
     assert document["source"]["picture"]["first"] == int(name == "vit_run")
     heads = [one["shape"][0] for one in document["parts"]["encoder"]["layers"]]
     assert len(document["without"]) == sum(count + (count > 1) for count in heads)
+    assert len(look.plot(layer=1, head=0).axes) == 3  # the picture, the head and the rollout
+    assert [name for name, _ in look.panels(1, None)] == ["head 0", "head 1", "rollout"]
+    last = look.attention.maps.weights[-1, 0, 1]
+    assert torch.equal(look.panels(None, None)[1][1].flatten(), last)  # through all layers
+    with pytest.raises(SettingsError, match="head: layer 1 has 2, counted from 0; got 2"):
+        look.show(layer=1, head=2)
     assert str(look).startswith(look.labels[0].label)
 
 

@@ -18,12 +18,17 @@ from regard.corpora.captions.build import (
     build_caption_corpus,
 )
 from regard.corpora.captions.flickr8k import ARCHIVES
+from regard.corpora.classification.labelled_pictures import (
+    LabelledPictureSettings,
+    read_labelled_pictures,
+)
 from regard.corpora.classification.labelled_texts import (
     LABELLED_TEXTS,
     LabelledTextName,
     LabelledTextSettings,
     read_labelled_texts,
 )
+from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
 from regard.corpora.corpus import Corpus, ReadReport, SplitName
 from regard.corpora.dialogues import SPEAKERS
 from regard.corpora.download import cache_folder, data_folder
@@ -67,6 +72,10 @@ def command(context: Context, json: shared_options.Json = False) -> None:
         (str(name), known.about, _find_labelled_texts(name))
         for name, known in LABELLED_TEXTS.items()
     ]
+    found += [
+        (name, known.about, _find_labelled_pictures(name))
+        for name, known in PICTURE_ARCHIVES.items()
+    ]
     if json:
         print_json([dict(zip(("name", "about", "here"), row, strict=True)) for row in found])
         return
@@ -107,6 +116,14 @@ def _find_labelled_texts(name: LabelledTextName) -> str | None:
     path = LABELLED_TEXTS[name].files["train"].path
     places = (folder / path for folder in (data_folder(), cache_folder()) if folder)
     return next((str(place.parent) for place in places if place.exists()), None)
+
+
+def _find_labelled_pictures(name: str) -> str | None:
+    """Where a corpus of labelled pictures is, as an archive or in files."""
+    known = PICTURE_ARCHIVES[name].first
+    folders = [folder for folder in (data_folder(), cache_folder()) if folder]
+    places = (folder / path for folder in folders for path in (known.archive, known.path) if path)
+    return next((str(place) for place in places if place.exists()), None)
 
 
 @app.command()
@@ -195,6 +212,15 @@ def _show_labelled_texts(name: str, split: SplitName, lines: int, *, as_json: bo
     note(f"{name}. {LABELLED_TEXTS[cast(LabelledTextName, name)].origin}")
 
 
+def _show_labelled_pictures(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
+    """Print the numbers and labels of pictures."""
+    settings = LabelledPictureSettings.model_validate({"name": name})
+    for one in read_labelled_pictures(settings, ReadReport())[split][: lines or None]:
+        row = {"picture": one.name, "label": one.label}
+        print_json(row) if as_json else print("\t".join(row.values()))
+    note(f"{name}. {PICTURE_ARCHIVES[name].origin}")
+
+
 def _rows(corpus: Corpus, split: SplitName, *, gold: bool) -> Iterator[list[str]]:
     if split not in corpus.splits:
         raise SettingsError(
@@ -212,5 +238,6 @@ OTHER_KINDS: tuple[tuple[Collection[str], str, Callable[..., None]], ...] = (
     (GENERATED_SERIES, "is a series of numbers", _show_series),
     (CAPTION_CORPORA, "has captioned pictures", _show_captions),
     (LABELLED_TEXTS, "has labelled texts", _show_labelled_texts),
+    (PICTURE_ARCHIVES, "has labelled pictures", _show_labelled_pictures),
 )
 """Corpora that are no pairs: their names, what they are, and what prints them."""

@@ -49,6 +49,7 @@ class PictureArchive(NamedTuple):
     """A corpus that is known by name."""
 
     about: str
+    first: KnownFile  # one of its files
     read: Callable[[], dict[SplitName, PictureArrays]]
     origin: str
 
@@ -130,11 +131,13 @@ def parse_cifar10(content: bytes) -> PictureArrays:
 PICTURE_ARCHIVES: Mapping[str, PictureArchive] = {
     "mnist": PictureArchive(
         "handwritten digits, 28 × 28; 60,000 to train on",
+        _mnist_file("train-images-idx3-ubyte"),
         mnist,
         "MNIST (LeCun, Bottou, Bengio and Haffner 1998)",
     ),
     "cifar10": PictureArchive(
         "small photographs of ten kinds of things and animals, 32 × 32; 50,000 to train on",
+        _cifar10_file("data_batch_1"),
         cifar10,
         "CIFAR-10 (Krizhevsky 2009), https://www.cs.toronto.edu/~kriz/cifar.html",
     ),

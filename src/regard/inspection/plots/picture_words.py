@@ -1,11 +1,14 @@
 """A picture once for each word of its caption, bright where the word looked."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch.nn.functional as F
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.images.picture_files import Bytes
 from regard.inspection.plots.figure import InchFigure, ThemeName
 from regard.inspection.plots.fonts import style_text, truncate_label
 from regard.inspection.recording.picture_attention import PictureAttention
@@ -28,9 +31,16 @@ def plot_picture_words(
     Each is as bright as before at its largest weight; weights are spread smoothly over regions.
     """
     weights = attention.weights(layer, head)[:MAX_WORDS]  # (T, rows, columns)
-    panels = [("", attention.pixels.astype(np.float64) / 255)]
-    for word, seen in zip(attention.words, weights, strict=False):
-        panels.append((word, highlight(attention.pixels, seen)))
+    named = list(zip(attention.words, weights, strict=False))
+    return plot_picture_panels(attention.pixels, named, theme=theme)
+
+
+def plot_picture_panels(
+    pixels: Bytes, named: Sequence[tuple[str, Tensor]], *, theme: ThemeName = "light"
+) -> Figure:
+    """The picture, then once for each of some `named` weights (rows, columns)."""
+    panels = [("", pixels.astype(np.float64) / 255)]
+    panels += [(name, highlight(pixels, seen)) for name, seen in named]
     rows = -(-len(panels) // PANELS_PER_ROW)
     across, down = PANEL_INCHES + GAP_INCHES, PANEL_INCHES + LABEL_INCHES + GAP_INCHES
     width = min(len(panels), PANELS_PER_ROW) * across - GAP_INCHES

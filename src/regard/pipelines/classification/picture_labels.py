@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
+from torch import Tensor
 
 from regard.errors import PictureError, SettingsError
 from regard.evaluation.classification import Logits
@@ -24,7 +25,7 @@ from regard.inspection.interventions import (
     require_heads,
 )
 from regard.inspection.plots.figure import ThemeName, notebook_html
-from regard.inspection.plots.picture_words import plot_picture_words
+from regard.inspection.plots.picture_words import plot_picture_panels
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.patch_attention import (
     PatchLayerWeights,
@@ -194,32 +195,51 @@ class PictureClassificationLook:
     before: "PictureClassificationLook | None" = None  # without interventions
 
     @property
+    def heads(self) -> tuple[int, ...]:
+        """How many each layer has."""
+        return tuple(len(layer.weights) for layer in self.layers)
+
+    @property
     def title(self) -> str:
         """What is shown first."""
         return "the likeliest labels"
 
+    def panels(self, layer: int | None, head: int | None) -> list[tuple[str, Tensor]]:
+        """Names and weights (rows, columns): of one head, of all heads of a `layer`, or of the mean
+        of all layers; then the rollout up to the layer, or through all.
+        """
+        attention = self.attention
+        rolled = attention.weights(len(self.heads) - 1 if layer is None else layer, 0)[1]
+        if layer is not None and head is not None and not 0 <= head < self.heads[layer]:
+            raise SettingsError(
+                f"head: layer {layer} has {self.heads[layer]}, counted from 0; got {head}"
+            )
+        if layer is None or head is not None:
+            own = [(attention.words[0], attention.weights(layer, head)[0])]
+        else:
+            numbers = range(self.heads[layer])
+            own = [(f"head {one}", attention.weights(layer, one)[0]) for one in numbers]
+        return [*own, (attention.words[1], rolled)]
+
     def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
         """For the terminal: the labels, and the patches that are looked at most."""
         rows, columns = self.attention.grid
-        where = " and ".join(
-            f"the mean of all {name}s" if number is None else f"{name} {number}"
-            for name, number in (("layer", layer), ("head", head))
-        )
+        where = "the mean of all layers" if layer is None else f"layer {layer}"
+        where = where if head is None else f"{where}, head {head}"
+        looks = f"{self.attention.words[0]}, over {rows} × {columns} patches, in {where}"
         table = Table(box=None, pad_edge=False)
         for column in ("looks", "most at row, column", "weight"):
             table.add_column(column, style="" if column == "looks" else "dim")
-        weights = self.attention.weights(layer, head)
-        for name, seen in zip(self.attention.words, weights, strict=True):
+        for name, seen in self.panels(layer, head):
             row, place = divmod(int(seen.argmax()), columns)
             table.add_row(Text(name), f"{row + 1}, {place + 1}", f"{float(seen.max()):.1%}")
-        said = Text(f"\nof {rows} × {columns} patches, in {where}", "dim")
-        return Group(label_table(self.labels[:SHOWN_LABELS]), said, table)
+        return Group(label_table(self.labels[:SHOWN_LABELS]), Text(f"\n{looks}", "dim"), table)
 
     def plot(
         self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"
     ) -> Figure:
-        """A figure of the picture, as a head and all layers together looked at it."""
-        return plot_picture_words(self.attention, layer=layer, head=head, theme=theme)
+        """A figure of the picture, as each head and all layers together looked at it."""
+        return plot_picture_panels(self.attention.pixels, self.panels(layer, head), theme=theme)
 
     def page(self, model: str) -> str:
         """One offline page with the picture inside; every layer, head and patch in it."""
