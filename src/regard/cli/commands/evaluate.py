@@ -80,9 +80,10 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap
-    resamples; --against adds a paired bootstrap test on the same sentences (Koehn 2004). Models
-    that vote with --ensemble are scored together; a perplexity is measured of one model alone. A
-    score is of the model rather than of a lower precision, unless one is given.
+    resamples; --against adds a paired bootstrap test on the same sentences (Koehn 2004), captions,
+    windows, texts or tokens. Models that vote with --ensemble are scored together; a perplexity is
+    measured of one model alone. A score is of the model rather than of a lower precision, unless
+    one is given.
 
     Of a chatbot, the perplexity of people's answers is printed, and how varied its own are, beside
     people's and beside the commonest one. A history has its turns in one line, separated by tabs;
