@@ -37,6 +37,7 @@ MAX_NOTEBOOK_PAGE = 8_000_000  # characters; larger ones would make a notebook s
 FRAME_STYLE = "width: 100%; height: 720px; border: 0; resize: vertical; overflow: auto"
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
+DOC_COMMENT = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
 UNSUPPORTED_STATEMENT = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
 
@@ -109,7 +110,7 @@ def _wrap_module(name: str) -> str:
     """A module as a function that is called at once, its exports under the module's name."""
     source = _source(name)
     exports, module = ", ".join(EXPORT.findall(source)), name.removesuffix(".js")
-    body = EXPORT.sub("", IMPORT.sub(r"const {\1} = module_\2;\n", source))
+    body = EXPORT.sub("", IMPORT.sub(r"const {\1} = module_\2;\n", DOC_COMMENT.sub("", source)))
     if unsupported := UNSUPPORTED_STATEMENT.search(body):
         raise ValueError(f"{name}: cannot be written into a page: {unsupported[0].strip()}")
     return f"const module_{module} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"

@@ -3,6 +3,7 @@
 import { marked } from "./difference.js";
 import { make } from "./elements.js";
 import { placeName, STATES } from "./heads.js";
+import { Info } from "./info.js";
 import { legible } from "./reading.js";
 
 /** The changes in force, each with a button to take it back, and what they did to the text. */
@@ -47,8 +48,9 @@ export class Candidates {
   constructor() {
     this.list = make("ol", { class: "candidates-list" });
     this.title = make("h2");
-    this.hint = make("p", { class: "hint" });
-    this.element = make("section", { class: "card candidates" }, this.title, this.hint, this.list);
+    this.info = new Info("these scores", "");
+    const head = make("div", { class: "card-title" }, this.title, this.info.button);
+    this.element = make("section", { class: "card candidates" }, head, this.info.note, this.list);
   }
 
   /**
@@ -59,7 +61,7 @@ export class Candidates {
   show(candidates, kind, { title, hint }) {
     this.element.hidden = candidates.length < 2;
     this.title.textContent = title;
-    this.hint.textContent = hint;
+    this.info.text = hint;
     const best = candidates[0]?.text ?? "";
     this.list.replaceChildren(...candidates.map((one) => ENTRIES[kind](one, best)));
   }

@@ -132,6 +132,21 @@ export class Reading {
     };
   }
 
+  /** The weights of a choice between the rows and columns of another, whatever its own sinks. */
+  valuesAt(choice, { rows, columns }) {
+    const found = this.shown(choice);
+    if (found.columns.length === columns.length) return found.values;
+    const joined = new Float32Array(rows.length * columns.length);
+    const places = new Map(columns.map(({ place }, column) => [place, column]));
+    const columnOf = found.columns.map(({ place }) => places.get(place) ?? -1);
+    found.values.forEach((weight, cell) => {
+      const column = columnOf[cell % found.columns.length];
+      const row = Math.floor(cell / found.columns.length);
+      if (column >= 0) joined[row * columns.length + column] += weight;
+    });
+    return joined;
+  }
+
   /** The segments along the two sides of a part: none where a side is one sentence. */
   segments(part) {
     const { rows, columns } = this.axes(part);

@@ -1,16 +1,22 @@
 /** The hypotheses of a search as a tree: what was kept, dropped and ended, and what won. */
 
-import { rove, settle } from "./controls.js";
+import { rove, settle, Switch } from "./controls.js";
 import { fadeEdges } from "./edges.js";
 import { draw, make } from "./elements.js";
+import { Info } from "./info.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
 
 const CROWDED = 240;
 const STATES = { kept: "went on", dropped: "was dropped", ended: "ended here" };
-const HINT =
-  "Each box is a piece of text. Its log-probability is that of all text up to there, as the search " +
-  "found it: not yet corrected for length, as scores are.";
+const HINT = "Each box is a piece of text; a line leads to what may follow it.";
+const INFO =
+  "The search writes a translation piece by piece, and keeps only the likeliest beginnings. The log-probability of " +
+  "a box is that of all text up to there, as the search found it: not yet corrected for length, as scores are.";
+const SIZES = [
+  { value: "full", label: "Full size" },
+  { value: "fit", label: "Fit", title: "The whole tree at once, in the width of its frame" },
+];
 
 export class BeamTree {
   #tree = null;
@@ -24,6 +30,10 @@ export class BeamTree {
     this.more = make("p", { class: "more", hidden: true });
     this.left = make("span");
     fadeEdges(this.picture, (sides) => this.#tellMore(sides));
+    this.sizes = new Switch("Size of the tree", (size) => this.#resize(size));
+    this.sizes.show(SIZES, "full");
+    const info = new Info("the search", INFO);
+    const title = make("div", { class: "card-title" }, make("h2", {}, "The search"), info.button);
     rove(this.picture, ".node", (key, place) => this.#next(key, place));
     const keys = { won: "the translation", kept: "kept", ended: "ended" };
     const legends = Object.entries(keys).map(([kind, text]) => legend(kind, text));
@@ -31,8 +41,9 @@ export class BeamTree {
     this.element = make(
       "section",
       { class: "card tree" },
-      make("h2", {}, "The search"),
+      make("div", { class: "card-head" }, title, this.sizes.element),
       make("p", { class: "hint" }, HINT),
+      info.note,
       make("div", { class: "tree-legend" }, ...legends, tick, this.left),
       ...[this.picture, this.more, this.readout],
     );
@@ -66,6 +77,12 @@ export class BeamTree {
     const hidden = this.#tree.nodes.length - places.length;
     this.left.textContent = hidden ? `(${hidden} not drawn)` : "";
     this.#tell(places.find(({ node }) => node === this.#tree.answers[0]) ?? places[0]);
+  }
+
+  /** Show the tree in full size, or as small as its frame is wide. */
+  #resize(size) {
+    this.picture.classList.toggle("fits", size === "fit");
+    this.picture.querySelector(".told")?.scrollIntoView?.({ block: "nearest", inline: "center" });
   }
 
   #edge({ parent, x, y, rank, state }) {

@@ -13,35 +13,22 @@ import { Reading } from "./reading.js";
 import { bandSentence, cellSentence, restingSentence, spotSentence, who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { BeamTree } from "./tree.js";
+import {
+  ALL,
+  HEADS_INFO,
+  headsName,
+  numbered,
+  PICTURES,
+  SCALES,
+  segmentOptions,
+  UNITS,
+  WISHES,
+} from "./view_options.js";
 import { wordingOf } from "./wording.js";
 import { isEven, WordLines } from "./words.js";
 
-const UNITS = [
-  { value: "words", label: "Words", title: "Pieces of a word together" },
-  { value: "pieces", label: "Pieces", title: "What the model reads and answers" },
-];
-const PICTURES = [
-  { value: "lines", label: "Lines" },
-  { value: "map", label: "Map" },
-  { value: "neurons", label: "Query × key", title: "The numbers that one piece's look at another is made of" },
-];
-const SCALES = [
-  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
-  { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
-];
 const LONG = 64; // of so many columns, small maps begin on scales of their own
 const LARGE = 4_000_000; // numbers of all maps together, of which the average is not shown first
-const WISHES = {
-  look: { value: "look", label: "Look", title: "A click on a map shows it above" },
-  compare: { value: "compare", label: "Compare", title: "A click adds the head to those drawn above" },
-  silence: { value: "silence", label: "Silence", title: "A click lets the head see nothing" },
-  flatten: { value: "flatten", label: "Flatten", title: "A click lets it see all alike" },
-};
-const HEADS_INFO =
-  "A model looks several times at once: each layer has several heads, and each has its own way of looking. " +
-  "A row of a small map is a word that looks, a column one that is looked at: the stronger the colour, the more. " +
-  "The column “mean” is the average of a layer's heads. ";
-const ALL = "all";
 const FORCE = "Make it look elsewhere";
 const KINDS = ["silence", "flatten", "force"];
 
@@ -292,24 +279,8 @@ export class AttentionView {
     return this.#choice.heads.map(([layer, head]) => ({
       name: placeName({ layer, head }),
       colour: headColour(layer, head, heads),
-      values: this.#valuesOf(layer, head),
+      values: this.#reading.valuesAt({ ...this.#choice, layer, head }, this.#shown),
     }));
-  }
-
-  /** The weights of a head between the words that are shown, whatever its own sinks. */
-  #valuesOf(layer, head) {
-    const { rows, columns } = this.#shown;
-    const found = this.#reading.shown({ ...this.#choice, layer, head });
-    if (found.columns.length === columns.length && found.rows.length === rows.length) return found.values;
-    const joined = new Float32Array(rows.length * columns.length);
-    const place = new Map(columns.map(({ place }, column) => [place, column]));
-    const columnOf = found.columns.map((item) => place.get(item.place) ?? -1);
-    found.values.forEach((weight, cell) => {
-      const column = columnOf[cell % found.columns.length];
-      const row = Math.floor(cell / found.columns.length);
-      if (column >= 0) joined[row * columns.length + column] += weight;
-    });
-    return joined;
   }
 
   /** Which attention is shown, always written above it. */
@@ -332,22 +303,10 @@ export class AttentionView {
     this.partSwitch.show(parts, part);
     this.layerMenu.show(numbered(layers, averages), String(layer ?? ALL));
     this.headMenu.show(numbered(own.heads, this.#choice.picture !== "neurons"), String(this.#choice.head ?? ALL));
-    this.segmentMenu.show(this.#segmentOptions(), JSON.stringify(this.#choice.segments));
+    this.segmentMenu.show(segmentOptions(this.#reading.segments(part)), JSON.stringify(this.#choice.segments));
     this.unitSwitch.show(this.#choice.picture === "neurons" ? [] : UNITS, this.#choice.unit);
     const pictures = PICTURES.filter(({ value }) => value !== "neurons" || own.hasVectors);
     this.pictureSwitch.show(pictures, this.#choice.picture);
-  }
-
-  /** From which sentence to which, where a side has several. */
-  #segmentOptions() {
-    const { rows, columns } = this.#reading.segments(this.#choice.part);
-    if (rows.length < 2 && columns.length < 2) return [];
-    const pairs = rows.flatMap((one, from) => columns.map((other, to) => ({ one, other, value: [from, to] })));
-    const options = pairs.map(({ one, other, value }) => ({
-      value: JSON.stringify(value),
-      label: `${one.name} → ${other.name}`,
-    }));
-    return [{ value: JSON.stringify([null, null]), label: "all" }, ...options];
   }
 
   #drawHeads() {
@@ -530,21 +489,4 @@ export class AttentionView {
     this.#drawHeads();
     this.onChange(changes);
   }
-}
-
-/** `layer 1, heads 0, 3`: the layers in order. */
-function headsName(heads) {
-  const layers = [...new Set(heads.map(([layer]) => layer))].sort((a, b) => a - b);
-  const named = layers.map((layer) => {
-    const own = heads.filter(([other]) => other === layer).map(([, head]) => head);
-    return `layer ${layer}, ${own.length > 1 ? "heads" : "head"} ${own.sort((a, b) => a - b).join(", ")}`;
-  });
-  return named.join("; ");
-}
-
-function numbered(count, averages = true) {
-  if (count < 2) return [];
-  const numbers = [...Array(count).keys()].map(String);
-  const options = numbers.map((value) => ({ value, label: value }));
-  return averages ? [{ value: ALL, label: "average" }, ...options] : options;
 }
