@@ -17,6 +17,7 @@ from torch import Tensor
 from bench.gpu_steps import CUDA, step_context
 from bench.peers.training_loop import wait_for_device
 from regard.batching.shape_buckets import ExactShapes
+from regard.kernels import dispatch
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.models.contracts import AnyModel
 from regard.models.vision.swin import Swin, SwinSettings
@@ -164,11 +165,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=WORKLOADS, default="cifar10", help="of the models")
     parser.add_argument("--rows", type=int, help="pictures in a batch")
+    parser.add_argument("--without", nargs="+", default=[], help="kernels that we do without")
     parser.add_argument("--only", choices=("ViT", "Swin"), help="one of both families")
     asked = parser.parse_args()
     if not torch.cuda.is_available():
         print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
         return 1
+    dispatch.disabled.update(asked.without)
     work = WORKLOADS[asked.size]
     work = work if asked.rows is None else work._replace(rows=asked.rows)
     torch.set_float32_matmul_precision("high")

@@ -11,6 +11,7 @@ NEEDS = {
     "test_cross_entropy.py",
     "test_dropout_rng.py",
     "test_fused_linear_relu.py",
+    "test_fused_linear_gelu.py",
     "test_dispatch.py",
     "test_decode_attention.py",
     "test_topk_logits.py",

@@ -15,6 +15,7 @@ from regard.kernels.cross_entropy import cross_entropy_and_grad_
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import have_triton, interpreted
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_linear_gelu import linear_gelu
 from regard.kernels.fused_linear_relu import linear_relu
 from regard.kernels.topk_logits import TokenRules, topk_continuations
 from regard.kernels.varlen_attention import PackedRows, attend_varlen
@@ -123,8 +124,16 @@ def test_add_norm_compiles(compiled):
     assert names(compiled) == ["forward", "backward"] * 2
 
 
-def test_linear_relu_compiles(compiled):
-    linear_relu(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
+def test_add_norm_with_scales_compiles(compiled):
+    x, y, scales = leaf(12, D, dtype=torch.float32), leaf(12, D), torch.ones(12)
+    added, normed = add_norm_with_sum(x, y, norm_params(), bias=leaf(D), scales=scales)
+    (added + normed).sum().backward()
+    assert names(compiled) == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("fused", [linear_relu, linear_gelu])
+def test_linear_layers_with_activations_compile(fused, compiled):
+    fused(leaf(12, D), leaf(4 * D, D), leaf(4 * D)).sum().backward()
     assert names(compiled) == ["backward"]
 
 

@@ -27,7 +27,8 @@ MAX_RANKED = 4096
 
 disabled: set[str] = set()
 """Names of kernels that must not be used, for ablations: `varlen_attention`, `fused_add_norm`,
-`fused_linear_relu`, `cross_entropy`, `decode_attention`, `topk_logits`, `beam_update`."""
+`fused_linear_relu`, `fused_linear_gelu`, `cross_entropy`, `decode_attention`, `topk_logits`,
+`beam_update`."""
 
 
 @cache

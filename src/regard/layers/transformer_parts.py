@@ -1,6 +1,7 @@
 """The parts of a Transformer beside attention: embeddings, feed-forward layers, residuals."""
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,12 +11,20 @@ from torch import Tensor, nn
 from regard.kernels.dispatch import use_kernel
 from regard.kernels.dropout import Dropout
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_linear_gelu import linear_gelu
 from regard.kernels.fused_linear_relu import linear_relu
 
 Tying = Literal["shared", "target", "separate"]
 ActivationName = Literal["relu", "gelu", "swiglu"]
 NormPosition = Literal["post", "pre"]
 NormName = Literal["layer", "rms"]
+
+
+FUSED_LINEAR: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "relu": linear_relu,
+    "gelu": linear_gelu,
+}
+"""For training: rows, weight and bias of a linear layer -> its activation."""
 
 
 class TiedEmbeddings(nn.Module):
@@ -106,11 +115,12 @@ class FeedForward(nn.Module):
         return self.dropout(self._activated(x))
 
     def _activated(self, x: Tensor) -> Tensor:
-        relu = self.activation == "relu"
-        plain = relu and type(self.inner) is nn.Linear and self.inner.bias is not None
-        if plain and self.training and use_kernel("fused_linear_relu", x):
+        relu, fused = self.activation == "relu", FUSED_LINEAR.get(self.activation)
+        plain = type(self.inner) is nn.Linear and self.inner.bias is not None
+        kernel = f"fused_linear_{self.activation}"
+        if plain and fused is not None and self.training and use_kernel(kernel, x):
             rows = x.flatten(0, -2)  # (N, D)
-            return linear_relu(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
+            return fused(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
         y: Tensor = self.inner(x)
         return y.relu_() if relu and not torch.is_grad_enabled() else activate(y, self.activation)
 
