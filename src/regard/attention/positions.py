@@ -10,6 +10,7 @@ from regard.attention.score_functions import ScaledDotScore
 from regard.errors import TextError
 
 PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
+SinusoidLayout = Literal["interleaved", "halves", "tensor2tensor"]
 
 
 def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -25,16 +26,48 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
     return torch.stack([phases.sin(), phases.cos()], -1).flatten(1)[:, :width]  # (T, D)
 
 
-class SinusoidPositions(nn.Module):
-    """Sinusoids: no parameters, no maximum length."""
+def sinusoid_halves(positions: Tensor, width: int) -> Tensor:
+    """The numbers of `sinusoid`, all sines before all cosines: (T,) -> (T, D), as in Marian.
 
-    def __init__(self, width: int) -> None:
+    Computed in float64 and rounded, as the tables of its peers are.
+    """
+    phases = angles(positions, width, dtype=torch.float64)  # (T, D / 2)
+    return torch.cat([phases.sin(), phases.cos()[:, : width // 2]], -1).float()  # (T, D)
+
+
+def sinusoid_tensor2tensor(positions: Tensor, width: int) -> Tensor:
+    """sin(p / 10000^(i/(D/2 - 1))) at i, cos at D/2 + i: (T,) -> (T, D).
+
+    The formula of Tensor2Tensor's `get_timing_signal_1d`, which OpenNMT, fairseq and CTranslate2
+    use; an odd width ends in a zero.
+    """
+    half = width // 2
+    steps = torch.arange(half, dtype=torch.float32, device=positions.device)  # (D / 2,)
+    frequencies = torch.exp(steps * (-math.log(10000.0) / max(1, half - 1)))
+    phases = positions[..., None] * frequencies  # (T, D / 2)
+    vectors = torch.cat([phases.sin(), phases.cos()], -1)
+    return nn.functional.pad(vectors, (0, width - 2 * half))  # (T, D)
+
+
+SINUSOIDS = {
+    "interleaved": sinusoid,
+    "halves": sinusoid_halves,
+    "tensor2tensor": sinusoid_tensor2tensor,
+}
+
+
+class SinusoidPositions(nn.Module):
+    """Sinusoids: no parameters, no maximum length; `first` is the position of the first token."""
+
+    def __init__(
+        self, width: int, layout: SinusoidLayout = "interleaved", *, first: int = 0
+    ) -> None:
         super().__init__()
-        self.width = width
+        self.width, self.first, self.formula = width, first, SINUSOIDS[layout]
 
     def forward(self, positions: Tensor) -> Tensor:
         """(T,) -> (T, D)"""
-        return sinusoid(positions, self.width)
+        return self.formula(positions + self.first if self.first else positions, self.width)
 
 
 class LearnedPositions(nn.Module):
@@ -56,10 +89,19 @@ Positions = SinusoidPositions | LearnedPositions
 """Position encodings that are added to token vectors."""
 
 
-def build_positions(name: PositionsName, width: int, limit: int) -> Positions | None:
-    """The encoding `name` that is added to token vectors, if any; `limit` is of learned ones."""
+def build_positions(
+    name: PositionsName,
+    width: int,
+    limit: int,
+    *,
+    layout: SinusoidLayout = "interleaved",
+    first: int = 0,
+) -> Positions | None:
+    """The encoding `name` that is added to token vectors, if any; `limit` is of learned ones,
+    `layout` and `first` of sinusoids.
+    """
     if name == "sinusoid":
-        return SinusoidPositions(width)
+        return SinusoidPositions(width, layout, first=first)
     return LearnedPositions(width, limit) if name == "learned" else None
 
 

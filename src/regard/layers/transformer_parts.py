@@ -32,41 +32,53 @@ class TiedEmbeddings(nn.Module):
 
     `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
     both languages). `target`: one for the source, one for target and output. `separate`: three.
+    Vectors of tokens are multiplied by √D if `scaled`; the output layer may have a bias.
     """
 
-    def __init__(self, source_size: int, target_size: int, width: int, tying: Tying) -> None:
+    def __init__(
+        self,
+        source_size: int,
+        target_size: int,
+        width: int,
+        tying: Tying,
+        *,
+        scaled: bool = True,
+        bias: bool = False,
+    ) -> None:
         super().__init__()
         if tying == "shared" and source_size != target_size:
             raise ValueError(
                 f"shared embeddings need one vocabulary, got {source_size=} and {target_size=}"
             )
-        self.width = width
+        self.width, self.scale = width, math.sqrt(width) if scaled else 1.0
         self.source = nn.Parameter(torch.empty(source_size, width))
         self.target = None if tying == "shared" else nn.Parameter(torch.empty(target_size, width))
         own = tying == "separate"
         self.output = nn.Parameter(torch.empty(target_size, width)) if own else None
+        self.output_bias = nn.Parameter(torch.zeros(target_size)) if bias else None
         self.quantized_output: nn.Module | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Normal with variance 1 / D: of unit variance once scaled, and fit to make logits."""
-        for matrix in self.parameters():
-            nn.init.normal_(matrix, std=self.width**-0.5)
+        for matrix in (self.source, self.target, self.output):
+            if matrix is not None:
+                nn.init.normal_(matrix, std=self.width**-0.5)
 
     def of_source(self, ids: Tensor) -> Tensor:
-        """(B, S) -> (B, S, D), scaled by √D."""
-        return F.embedding(ids, self.source) * math.sqrt(self.width)
+        """(B, S) -> (B, S, D), scaled."""
+        return F.embedding(ids, self.source) * self.scale
 
     def of_target(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B, T, D), scaled by √D."""
-        return F.embedding(ids, self._target) * math.sqrt(self.width)
+        """(B, T) -> (B, T, D), scaled."""
+        return F.embedding(ids, self._target) * self.scale
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V)"""
         if self.quantized_output is not None:
             logits: Tensor = self.quantized_output(features)
             return logits
-        return F.linear(features, self.outputs)
+        return F.linear(features, self.outputs, self.output_bias)
 
     @property
     def outputs(self) -> nn.Parameter:

@@ -27,6 +27,7 @@ from regard.layers.experts import Experts
 from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
 from regard.models.contracts import Generator, OutputProjection
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.text.special_tokens import EOS
 from regard.types import AttentionHook, Batch, Features, Memory, Padded, Routing, Site
 
 ENCODER_CHUNK_TOKENS = 1024
@@ -70,15 +71,17 @@ class TransformerLayer(nn.Module, Generic[OwnT]):
     def __init__(self, settings: TransformerSettings, own: OwnT, *, decoder: bool) -> None:
         super().__init__()
         width, dropout = settings.width, settings.dropout
-        self.own, self.around_own = own, Residual(width, settings.norm, dropout)
+        epsilon = settings.norm_epsilon
+        self.own = own
+        self.around_own = Residual(width, settings.norm, dropout, epsilon=epsilon)
         self.cross: MultiHeadAttention | None = None
         if decoder:
             self.cross = MultiHeadAttention(
                 width, settings.heads, dropout=settings.attention_dropout, bias=settings.bias
             )
-            self.around_cross = Residual(width, settings.norm, dropout)
+            self.around_cross = Residual(width, settings.norm, dropout, epsilon=epsilon)
         self.feed = _feed_forward(settings)
-        self.around_feed = Residual(width, settings.norm, dropout)
+        self.around_feed = Residual(width, settings.norm, dropout, epsilon=epsilon)
 
     def forward(self, x: Tensor, attention: LayerAttention[OwnT], layer_index: int) -> LayerOutput:
         """(B, T, D) -> (B, T, D), or (N, D) -> (N, D) of packed sentences; in a step, T is K."""
@@ -110,9 +113,25 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         width, limit = settings.width, settings.max_positions
         self.max_length, self.heads = limit, settings.heads
         self.has_experts = settings.experts is not None
-        self.embeddings = TiedEmbeddings(source_size, target_size, width, settings.embeddings)
-        self.source_positions = build_positions(settings.positions, width, limit or 0)
-        self.target_positions = build_positions(settings.positions, width, limit or 0)
+        self.source_eos = settings.source_eos
+        self.embeddings = TiedEmbeddings(
+            source_size,
+            target_size,
+            width,
+            settings.embeddings,
+            scaled=settings.scale_embeddings,
+            bias=settings.output_bias,
+        )
+        self.source_positions, self.target_positions = (
+            build_positions(
+                settings.positions,
+                width,
+                limit or 0,
+                layout=settings.sinusoids,
+                first=settings.first_position,
+            )
+            for _ in range(2)
+        )
         self.dropout = Dropout(settings.dropout)
         encoder = nn.ModuleList(
             TransformerLayer(
@@ -127,8 +146,9 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         self.encoder = cast(Sequence[TransformerLayer[SelfAttention]], encoder)
         self.decoder = cast(Sequence[TransformerLayer[OwnT]], decoder)
         last = settings.final_norm
-        self.encoder_norm = nn.LayerNorm(width) if last else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(width) if last else nn.Identity()
+        epsilon = settings.norm_epsilon
+        self.encoder_norm = nn.LayerNorm(width, epsilon) if last else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(width, epsilon) if last else nn.Identity()
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
         """Embeddings, each layer of the encoder, each of the decoder."""
@@ -138,6 +158,8 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         return [[self.embeddings, *positions], *layers]
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
+        if not self.source_eos:
+            source = Padded(source.ids, source.mask & (source.ids != EOS))
         if hook is not None or not self._encodes_in_chunks(source):
             return self._encode(source, hook)
         sentences, length = source.ids.shape
@@ -173,7 +195,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         return self.embeddings.logits(features)
 
     def output_layer(self) -> OutputProjection:
-        return OutputProjection(self.embeddings.outputs)
+        return OutputProjection(self.embeddings.outputs, self.embeddings.output_bias)
 
     def add_positions(
         self, x: Tensor, positions: Positions | None, first: int | Tensor, count: int
@@ -214,8 +236,9 @@ class Transformer(TransformerBase[SelfAttention]):
     def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
         super().__init__(settings, source_size, target_size, _self_attention)
         self.window = settings.window
-        # relative positions and windows are computed in the padded form
-        self.supports_packing = settings.window is None and settings.reach is None
+        # relative positions, windows and a hidden EOS are computed in the padded form
+        padded = settings.window is not None or settings.reach is not None
+        self.supports_packing = settings.source_eos and not padded
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None

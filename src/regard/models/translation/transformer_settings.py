@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from regard.attention.positions import PositionsName, check_max_positions
+from regard.attention.positions import PositionsName, SinusoidLayout, check_max_positions
 from regard.layers.experts import ExpertsSettings
 from regard.layers.transformer_parts import ActivationName, NormPosition, Tying
 from regard.settings import NumLayers, NumPositions, Settings, Width
@@ -95,6 +95,11 @@ class TransformerSettings(StackSettings):
     """Which model this is."""
     positions: PositionsName = "sinusoid"
     """How a token is told its position; relative and rotary ones tell self-attention alone."""
+    sinusoids: SinusoidLayout = "interleaved"
+    """Which sinusoids: the paper's; its numbers in `halves`, sines before cosines (Marian); or those
+    of `tensor2tensor`, in halves with other wavelengths (OpenNMT, fairseq)."""
+    first_position: int = Field(default=0, ge=0, le=1024)
+    """The position that sinusoids give to the first token of a sentence."""
     max_positions: NumPositions | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
     reach: NumPositions | None = None
@@ -104,6 +109,15 @@ class TransformerSettings(StackSettings):
     """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
     experts: LayerExpertsSettings | None = None
     """If given, some layers have experts in place of feed-forward."""
+    scale_embeddings: bool = True
+    """Whether token vectors are multiplied by the root of the width, as in the paper."""
+    output_bias: bool = False
+    """Whether the output layer has a bias."""
+    norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
+    """Added to the variance in layer norms."""
+    source_eos: bool = True
+    """Whether the encoder reads the EOS behind each source; models of OpenNMT were trained without.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -122,6 +136,11 @@ class TransformerSettings(StackSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_max_positions(self.positions, self.max_positions)
+        if self.positions != "sinusoid":
+            for name in ("sinusoids", "first_position"):
+                value = getattr(self, name)
+                if value != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} {value} has no effect on {self.positions} positions")
         if self.positions != "relative" and self.reach is not None:
             raise ValueError(
                 f"reach {self.reach} has no effect on {self.positions} positions, which do not "
