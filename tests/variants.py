@@ -61,6 +61,9 @@ VARIANTS = {
     "transformer window": transformer(window=1, decoder_layers=4),
     "transformer window relative": transformer(window=2, positions="relative", reach=1),
     "transformer window rotary": transformer(window=2, positions="rotary", norm="pre"),
+    "transformer of OpenNMT": transformer(
+        sinusoids="tensor2tensor", first_position=1, output_bias=True, source_eos=False
+    ),
     "feedback": transformer(FeedbackSettings, embeddings="shared"),
     "feedback pre-norm": transformer(FeedbackSettings, norm="pre", decoder_layers=1),
     "transformer swiglu": transformer(activation="swiglu", bias=False),

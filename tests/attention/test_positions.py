@@ -61,6 +61,13 @@ def test_sinusoids_have_no_parameters():
     assert positions(torch.arange(LENGTH)).shape == (LENGTH, D)
 
 
+@pytest.mark.parametrize(("layout", "last"), [("halves", D / 2), ("tensor2tensor", D / 2 - 1)])
+def test_sinusoids_of_other_toolkits_have_sines_before_cosines(layout, last):
+    vectors = build_positions("sinusoid", D, 0, layout=layout, first=2)(torch.arange(LENGTH))
+    phases = (np.arange(LENGTH)[:, None] + 2) / 10000 ** (np.arange(D // 2) / last)
+    np.testing.assert_allclose(vectors, np.hstack([np.sin(phases), np.cos(phases)]), atol=1e-5)
+
+
 def test_learned_positions_are_rows_of_a_table():
     positions = build_positions("learned", D, LENGTH)
     assert isinstance(positions, LearnedPositions)

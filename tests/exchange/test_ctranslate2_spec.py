@@ -25,6 +25,14 @@ KINDS = {
     "swiglu": {"activation": "swiglu", "norm": "pre"},
     "three embeddings": {"embeddings": "separate"},
     "without biases": {"bias": False, "norm": "pre"},
+    "as in OpenNMT": {
+        "sinusoids": "tensor2tensor",
+        "first_position": 1,
+        "output_bias": True,
+        "source_eos": False,
+        "norm": "pre",
+    },
+    "as in Marian": {"sinusoids": "halves", "scale_embeddings": False, "norm_epsilon": 1e-3},
     "odd sizes": {"width": 24, "heads": 3, "encoder_layers": 1, "decoder_layers": 3},
 }
 

@@ -96,8 +96,8 @@ class TransformerSettings(StackSettings):
     positions: PositionsName = "sinusoid"
     """How a token is told its position; relative and rotary ones tell self-attention alone."""
     sinusoids: SinusoidLayout = "interleaved"
-    """Which sinusoids: the paper's; its numbers in `halves`, sines before cosines (Marian); or those
-    of `tensor2tensor`, in halves with other wavelengths (OpenNMT, fairseq)."""
+    """Which sinusoids: the paper's; its numbers in `halves`, sines before cosines (Marian); or
+    those of `tensor2tensor`, in halves with other wavelengths (OpenNMT, fairseq)."""
     first_position: int = Field(default=0, ge=0, le=1024)
     """The position that sinusoids give to the first token of a sentence."""
     max_positions: NumPositions | None = None
