@@ -25,13 +25,25 @@ class GroupedSelfAttention(AttentionHeads):
     """
 
     def __init__(
-        self, width: int, heads: int, kv_heads: int, *, dropout: float, bias: bool, rotary: bool
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        *,
+        dropout: float,
+        bias: bool,
+        rotary_base: float | None,
+        head_width: int | None = None,
     ) -> None:
+        """`rotary_base`: of rotary encodings; None: there are none. `head_width` is K; left out:
+        D / H.
+        """
         super().__init__(heads, dropout)
-        self.kv_heads, self.rotary, self.head_width = kv_heads, rotary, width // heads
+        self.kv_heads, self.rotary_base = kv_heads, rotary_base
+        self.head_width = head_width or width // heads
         self.scale = self.score.scale(self.head_width)
         self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
-        self.out = nn.Linear(width, width, bias=bias)
+        self.out = nn.Linear(heads * self.head_width, width, bias=bias)
 
     def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of `x` (B, T, D).
@@ -47,8 +59,8 @@ class GroupedSelfAttention(AttentionHeads):
         else:
             stacked = split_heads(self.project(x), sum(sizes))
             queries, keys, values = torch.split(stacked, sizes, dim=1)
-        if self.rotary:
-            queries, keys = apply_rotary(queries, positions), apply_rotary(keys, positions)
+        if (base := self.rotary_base) is not None:
+            queries, keys = (apply_rotary(x, positions, base) for x in (queries, keys))
         return queries, KeyValues(keys, values)
 
     def attend_causally(

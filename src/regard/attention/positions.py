@@ -9,14 +9,17 @@ from torch import Tensor, nn
 from regard.attention.score_functions import ScaledDotScore
 from regard.errors import TextError
 
+ROTARY_BASE = 10000.0  # of the angles of all papers but those of long texts
 PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
 SinusoidLayout = Literal["interleaved", "halves", "tensor2tensor"]
 
 
-def angles(positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32) -> Tensor:
-    """p / 10000^(2i/D) for each position p and each i below D / 2: (...) -> (..., D / 2)."""
+def angles(
+    positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32, base: float = ROTARY_BASE
+) -> Tensor:
+    """p / base^(2i/D) for each position p and each i below D / 2: (...) -> (..., D / 2)."""
     evens = torch.arange(0, width, 2, dtype=dtype, device=positions.device)  # (D / 2,)
-    frequencies = torch.exp(evens * (-math.log(10000.0) / width))  # (D / 2,)
+    frequencies = torch.exp(evens * (-math.log(base) / width))  # (D / 2,)
     return positions[..., None] * frequencies
 
 
@@ -71,17 +74,17 @@ class SinusoidPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector for each of `limit` positions."""
+    """One learned vector for each of `limit` positions; `offset` rows before them are not used."""
 
-    def __init__(self, width: int, limit: int) -> None:
+    def __init__(self, width: int, limit: int, offset: int = 0) -> None:
         super().__init__()
-        self.limit = limit
-        self.table = nn.Embedding(limit, width)
+        self.limit, self.offset = limit, offset
+        self.table = nn.Embedding(offset + limit, width)
         nn.init.normal_(self.table.weight, std=width**-0.5)
 
     def forward(self, positions: Tensor) -> Tensor:
         """(T,) -> (T, D)"""
-        vectors: Tensor = self.table(positions)
+        vectors: Tensor = self.table(positions + self.offset if self.offset else positions)
         return vectors
 
 
@@ -98,11 +101,11 @@ def build_positions(
     first: int = 0,
 ) -> Positions | None:
     """The encoding `name` that is added to token vectors, if any; `limit` is of learned ones,
-    `layout` and `first` of sinusoids.
+    `layout` of sinusoids, and `first` the position of the first token in the table of either.
     """
     if name == "sinusoid":
         return SinusoidPositions(width, layout, first=first)
-    return LearnedPositions(width, limit) if name == "learned" else None
+    return LearnedPositions(width, limit, first) if name == "learned" else None
 
 
 def check_max_positions(name: PositionsName, limit: int | None) -> None:
@@ -153,14 +156,14 @@ class RelativeKeys(nn.Module):
         return scores.gather(-1, index.expand(*scores.shape[:-1], -1))  # (..., T, S)
 
 
-def apply_rotary(x: Tensor, positions: Tensor) -> Tensor:
-    """`x` (..., T, K) with each pair (x_2i, x_2i+1) rotated by the angle p / 10000^(2i/K).
+def apply_rotary(x: Tensor, positions: Tensor, base: float = ROTARY_BASE) -> Tensor:
+    """`x` (..., T, K) with each pair (x_2i, x_2i+1) rotated by the angle p / base^(2i/K).
 
     Su et al. 2021, equation 15. The dot product of a rotated query at position p and a rotated key
     at q depends only on q - p. `positions` broadcast to (..., T): (1,) if it is the same for all.
     """
     wide = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot tell far positions apart
-    phases = angles(positions, x.shape[-1], dtype=wide)  # (T, K / 2)
+    phases = angles(positions, x.shape[-1], dtype=wide, base=base)  # (T, K / 2)
     if x.is_cuda and not torch.compiler.is_compiling():
         return rotate_pairs(x, phases)
     cos, sin = phases.cos(), phases.sin()

@@ -28,12 +28,14 @@ Draws = NDArray[np.float64]  # uniform in [0, 1)
 class Masking(NamedTuple):
     """What is masked of a window, and what a window is."""
 
-    mask_id: int  # the masked token; the ids of all others are below
+    mask_id: int  # the masked token
     share: float  # of the tokens of a window, how many are to be predicted
     pairs: bool  # whether a window is two texts, of which the second follows the first, or not
     spaces: NDArray[np.bool_] | None = None
     """(V, 2) whether a token begins, and whether it ends, with white space, which separates words:
     all tokens of a word are masked or none. None: tokens are masked each for itself."""
+    vocabulary: int | None = None
+    """The number of tokens, of which any may replace another; left out: those below `mask_id`."""
 
     @property
     def num_added(self) -> int:
@@ -175,7 +177,8 @@ def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> Maske
         counts &= in_word != np.take_along_axis(words, order[:, num : num + 1], 1)
     labels = np.take_along_axis(ids, chosen, 1)
     fates, others = (np.take_along_axis(draws[..., n], chosen, 1) for n in (1, 2))
-    drawn = NUM_SPECIAL + (others * (masking.mask_id - NUM_SPECIAL)).astype(np.int64)
+    num_ordinary = (masking.vocabulary or masking.mask_id) - NUM_SPECIAL
+    drawn = NUM_SPECIAL + (others * num_ordinary).astype(np.int64)
     replaced = np.where(fates < MASKED_SHARE + RANDOM_SHARE, drawn, labels)
     replaced = np.where(fates < MASKED_SHARE, masking.mask_id, replaced)
     masked = ids.copy()

@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "Train several systems alike, then score and time them in one table.",
     "bench": "Measure how fast a model translates here, and which engine is the fastest.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
+    "import": "Import a model that transformers saved, as a run that computes the same.",
     "export": "Export a model for CTranslate2, which translates faster and needs no torch.",
     "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
     "average": "Average the weights of several checkpoints into one model.",
@@ -48,6 +49,8 @@ COMMANDS = {
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 INFERENCE = ("translate", "chat", "complete", "fill", "classify", "caption", "forecast", "embed")
 """Commands that use a model, each for its task: they lie in `cli/inference`."""
+MODULES = {"import": "import_model"}
+"""Commands whose modules have another name: one that Python can import."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
 """Former commands -> the option of `look` that they have become."""
 
@@ -107,7 +110,7 @@ def command_app(name: str) -> typer.Typer:
     """The app of a command: that of its module if it has commands of its own."""
     with exit_on_signals():
         folder = "inference" if name in INFERENCE else "commands"
-        module = import_module(f"regard.cli.{folder}.{name}")
+        module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)

@@ -63,9 +63,15 @@ class RunningTextSettings(Settings):
     """Share of the characters of the training text that is for validation; left out, 0.1."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
     """Share that is for testing, behind that for validation; left out, 0: no test."""
+    imported: bool = False
+    """There is no text: the model is that of another toolkit, as `regard import` wrote it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.imported:
+            if self != type(self).model_construct(imported=True, documents=self.documents):
+                raise ValueError("imported: true says that there is no text; leave the rest out")
+            return self
         if (self.name is None) == (not self.train):
             raise ValueError(
                 f"give either train, text files of your own, or name, one of {', '.join(TEXTS)}"
@@ -88,7 +94,7 @@ class RunningTextSettings(Settings):
     @property
     def label(self) -> str:
         """What messages call the corpus."""
-        return self.name or ", ".join(self.train)
+        return self.name or ", ".join(self.train) or "no text"
 
     @property
     def document_kind(self) -> Documents:

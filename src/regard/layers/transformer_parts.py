@@ -1,7 +1,8 @@
 """The parts of a Transformer beside attention: embeddings, feed-forward layers, residuals."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
 import torch
@@ -15,7 +16,7 @@ from regard.kernels.fused_linear_gelu import linear_gelu
 from regard.kernels.fused_linear_relu import linear_relu
 
 Tying = Literal["shared", "target", "separate"]
-ActivationName = Literal["relu", "gelu", "swiglu"]
+ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 NormPosition = Literal["post", "pre"]
 NormName = Literal["layer", "rms"]
 
@@ -25,6 +26,13 @@ FUSED_LINEAR: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "gelu": linear_gelu,
 }
 """For training: rows, weight and bias of a linear layer -> its activation."""
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's formula for GELU
+    "silu": F.silu,
+}
+"""Activation functions that keep the width; SwiGLU does not."""
 
 
 class TiedEmbeddings(nn.Module):
@@ -142,7 +150,7 @@ def activate(x: Tensor, activation: ActivationName) -> Tensor:
     if activation == "swiglu":
         gate, value = x.chunk(2, dim=-1)
         return F.silu(gate) * value
-    return F.relu(x) if activation == "relu" else F.gelu(x)
+    return ACTIVATIONS[activation](x)
 
 
 class Residual(nn.Module):
@@ -161,12 +169,15 @@ class Residual(nn.Module):
         dropout: float,
         *,
         norm: NormName = "layer",
-        epsilon: float = 1e-5,
+        epsilon: float | None = None,
     ) -> None:
-        """`epsilon` is added to the variance, for layer norms."""
+        """`epsilon` is added to the variance; left out: 1e-5 in layer norms, and in others the
+        smallest that the precision can tell.
+        """
         super().__init__()
         self.pre_norm = norm_position == "pre"
-        self.norm = nn.LayerNorm(width, epsilon) if norm == "layer" else nn.RMSNorm(width)
+        layer_norm = nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon)
+        self.norm = layer_norm if norm == "layer" else nn.RMSNorm(width, epsilon)
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor) -> Tensor:

@@ -194,7 +194,9 @@ class MaskedLanguageModel(TextEncoder):
     A text begins with BOS and ends with EOS, and so does the first text of a pair.
     """
 
-    mask_id: int  # the id that stands for a masked token: the size of the vocabulary
+    mask_id: (
+        int  # the id that stands for a masked token; one beyond the vocabulary unless it has one
+    )
 
     @abstractmethod
     def features_at(self, states: Tensor, positions: Tensor) -> Tensor:

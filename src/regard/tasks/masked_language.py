@@ -143,7 +143,9 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         recipe, tokenizer = self.recipe, self.tokenizer
         spaces = np.array(tokenizer.space_edges()) if recipe.training.whole_words else None
         share, pairs = recipe.training.masked_share, recipe.model.next_sentence
-        return Masking(tokenizer.size, share, pairs, spaces)
+        own = recipe.model.mask_id
+        mask_id = tokenizer.size if own is None else own
+        return Masking(mask_id, share, pairs, spaces, tokenizer.size)
 
     def _batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
         s = self.recipe.training

@@ -43,6 +43,11 @@ class Tokenizers(NamedTuple):
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
+    if settings.kind == "huggingface":
+        raise TextError(
+            "kind: huggingface is the tokenizer of an imported model, which cannot be learned; "
+            "begin with its run (regard train --from RUN), or choose another kind"
+        )
     nonblank = (text for text in texts if text.strip())
     sampled = reservoir_sample(nonblank, settings.max_training_texts)
     if not sampled:
@@ -98,6 +103,10 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
             f"{path}: damaged, or not the model that {name}.json was saved with; "
             "copy both again or train again"
         )
+    if card.vocabulary is not None:
+        from regard.text.hf_tokenizer import HfTokenizer  # `tokenizers` is optional
+
+        return HfTokenizer(model, card.settings, card.vocabulary)
     try:
         return SentencePieceTokenizer(model, card.settings)
     except (RuntimeError, ValueError) as error:  # SentencePiece's; the card was made to match

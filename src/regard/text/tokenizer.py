@@ -21,8 +21,9 @@ from regard.errors import TextError
 from regard.json_files import JSON_MAX_BYTES, describe_error
 from regard.manifest import check_file
 from regard.settings import Settings
-from regard.text.settings import SUBWORD_KINDS, Form, TokenizerSettings
+from regard.text.settings import FILE_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
+from regard.text.vocabulary_map import VocabularyMap
 from regard.text.word_units import COMBINING, JOINERS, byte_word_ids
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
@@ -60,7 +61,11 @@ class Tokenizer(ABC):
     Ids exclude BOS, EOS, PAD. Without unknown pieces `decode(encode(text))` is the normalised text.
     """
 
-    leading_space: ClassVar[bool] = False  # whether a space is put before each text to encode
+    leading_space: bool = False  # whether a space is put before each text to encode
+    text_prefix: tuple[int, ...] | None = None
+    """The ids that an imported tokenizer puts before each text; None: the recipe says what is."""
+    vocabulary_map: VocabularyMap | None = None
+    """Whose ids these were before it was imported; None: it was learned here."""
 
     def __init__(
         self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
@@ -70,6 +75,16 @@ class Tokenizer(ABC):
         special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
         self._id_bytes = (*special, *piece_bytes)
         self._content = content
+
+    @property
+    def content(self) -> bytes:
+        """The file that it is saved as, beside its card."""
+        return self._content
+
+    @property
+    def pieces_hold_spaces(self) -> bool:
+        """Whether the space before a word is a part of the word's first piece."""
+        return self.leading_space
 
     @property
     def size(self) -> int:
@@ -105,10 +120,12 @@ class Tokenizer(ABC):
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""
-        if self.settings.kind in SUBWORD_KINDS:
+        if self.settings.kind in FILE_KINDS:
             write_atomic(folder / f"{name}.model", self._content)
-            digest = hashlib.sha256(self._content).hexdigest()
-            card = TokenizerCard(version=1, settings=self.settings, model_sha256=digest)
+            digest, mapped = hashlib.sha256(self._content).hexdigest(), self.vocabulary_map
+            card = TokenizerCard(
+                version=1, settings=self.settings, model_sha256=digest, vocabulary=mapped
+            )
         else:
             pieces = tuple(json.loads(self._content))
             card = TokenizerCard(version=1, settings=self.settings, pieces=pieces)
@@ -203,13 +220,17 @@ class TokenizerCard(Settings):
     """For words and characters: the vocabulary after the special pieces."""
     model_sha256: str | None = None
     """For subwords: of the file beside the card, so that two that do not match are noticed."""
+    vocabulary: VocabularyMap | None = None
+    """For imported ones: the ids that its tokens have there."""
 
     @model_validator(mode="after")
     def _refuse_what_no_tokenizer_saves(self) -> Self:
-        subwords = self.settings.kind in SUBWORD_KINDS
-        if (self.model_sha256 is not None, self.pieces is not None) != (subwords, not subwords):
-            wanted = "model_sha256" if subwords else "pieces"
+        has_file, imported = self.settings.kind in FILE_KINDS, self.settings.kind == "huggingface"
+        if (self.model_sha256 is not None, self.pieces is not None) != (has_file, not has_file):
+            wanted = "model_sha256" if has_file else "pieces"
             raise ValueError(f"kind {self.settings.kind} needs {wanted} and nothing else")
+        if (self.vocabulary is not None) != imported:
+            raise ValueError("vocabulary is for kind huggingface alone, and needed there")
         pieces = self.pieces or ()
         if "" in pieces or len({*pieces}) < len(pieces):
             raise ValueError("a piece is empty or there twice")

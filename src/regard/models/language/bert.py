@@ -19,6 +19,7 @@ from regard.attention.multihead import (
 )
 from regard.attention.positions import build_positions, check_length
 from regard.attention.varlen import PackedLayout
+from regard.errors import SettingsError
 from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import ActivationName, FeedForward, Residual, activate
 from regard.models.contracts import MaskedLanguageModel, OutputProjection
@@ -44,10 +45,17 @@ class BertStackSettings(Settings):
     positions: Literal["learned", "sinusoid", "rotary"] = "learned"
     """How a token is told its position; rotary ones tell self-attention alone. Learned ones take
     long until they show which tokens are neighbours: a small model learns faster with others."""
-    activation: Literal["relu", "gelu"] = "gelu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
     """The activation function of the feed-forward layers and before the output layer."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """Behind each sub-layer, on embeddings and on attention weights."""
+    first_position: int = Field(default=0, ge=0, le=1024)
+    """Row of the table of learned positions for the first token; those before it are not used."""
+    mask_id: int | None = Field(default=None, ge=0)
+    """The id of the masked token where it is one of the vocabulary, as in imported models; left
+    out: it is none, and has a vector beside those of the vocabulary."""
+    tied: bool = True
+    """Whether the output layer is the matrix of the embeddings."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -59,6 +67,11 @@ class BertStackSettings(Settings):
             raise ValueError(
                 f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
+            )
+        if self.first_position and self.positions != "learned":
+            raise ValueError(
+                f"first_position {self.first_position} has no effect on {self.positions} "
+                "positions; leave it out"
             )
         return self
 
@@ -124,7 +137,8 @@ class Bert(MaskedLanguageModel):
         p(y_i) = softmax(E N(gelu(W x_i + b)) + c),   p(next) = softmax(U tanh(V x_1 + d) + e)
 
     N is a layer norm and F the feed-forward layer. The output layer is the matrix E of the
-    embeddings; a masked token has a vector beside it, and is no answer. x_1 is that of BOS, which
+    embeddings, unless `tied` is false; a masked token has a vector beside it, and is no answer,
+    unless it has a `mask_id`. x_1 is that of BOS, which
     BERT calls [CLS]; EOS is its [SEP].
     """
 
@@ -133,12 +147,17 @@ class Bert(MaskedLanguageModel):
     def __init__(self, settings: BertSettings | RobertaSettings, vocabulary: int) -> None:
         super().__init__()
         width, epsilon = settings.width, settings.norm_epsilon
-        self.mask_id = vocabulary
+        if settings.mask_id is not None and settings.mask_id >= vocabulary:
+            raise SettingsError(
+                f"mask_id {settings.mask_id} is not in the vocabulary of {vocabulary:,} tokens"
+            )
+        self.mask_id = vocabulary if settings.mask_id is None else settings.mask_id
         self.max_length = settings.context if settings.positions == "learned" else None
         self.activation: ActivationName = settings.activation
         self.embedding = nn.Embedding(vocabulary, width)
-        self.masked = nn.Embedding(1, width)
-        self.positions = build_positions(settings.positions, width, settings.context)
+        self.masked = nn.Embedding(1, width) if settings.mask_id is None else None
+        first = settings.first_position
+        self.positions = build_positions(settings.positions, width, settings.context, first=first)
         self.segments = nn.Embedding(settings.segments, width) if settings.segments else None
         self.norm = nn.LayerNorm(width, epsilon)
         self.dropout = Dropout(settings.dropout)
@@ -147,6 +166,7 @@ class Bert(MaskedLanguageModel):
         self.transform = nn.Linear(width, width)
         self.transform_norm = nn.LayerNorm(width, epsilon)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary))
+        self.untied_output = None if settings.tied else nn.Linear(width, vocabulary, bias=False)
         self.pooler = nn.Linear(width, width) if settings.next_sentence else None
         self.next_sentence = nn.Linear(width, 2) if settings.next_sentence else None
         self.reset_parameters()
@@ -163,11 +183,13 @@ class Bert(MaskedLanguageModel):
         """Embeddings, then each layer; the last with the output layers."""
         segments = () if self.segments is None else (self.segments,)
         positions = () if self.positions is None else (self.positions,)
-        embeddings = [self.embedding, self.masked, *positions, *segments, self.norm]
+        masked = () if self.masked is None else (self.masked,)
+        embeddings = [self.embedding, *masked, *positions, *segments, self.norm]
         return [embeddings, *([layer] for layer in self.layers)]
 
     def named_rows(self) -> Mapping[str, str]:
-        tokens = {"embedding.weight": "tokens", "output_bias": "tokens"}
+        matrices = ("embedding.weight", "untied_output.weight", "output_bias")
+        tokens = dict.fromkeys(matrices, "tokens")
         return {**tokens, "positions.table.weight": "positions", "segments.weight": "segments"}
 
     @property
@@ -203,14 +225,18 @@ class Bert(MaskedLanguageModel):
         return nn.functional.linear(features, *self.output_layer())
 
     def output_layer(self) -> OutputProjection:
-        return OutputProjection(self.embedding.weight, self.output_bias)
+        layer = self.embedding if self.untied_output is None else self.untied_output
+        return OutputProjection(layer.weight, self.output_bias)
 
     def _embed(self, inputs: Padded) -> Tensor:
         """(B, S) -> (B, S, D)"""
         length, device = inputs.ids.shape[1], inputs.ids.device
         check_length(length, self.max_length)
-        x = self.embedding(inputs.ids.clamp_max(self.mask_id - 1))
-        x = torch.where((inputs.ids == self.mask_id)[..., None], self.masked.weight, x)
+        if self.masked is None:
+            x = self.embedding(inputs.ids)
+        else:
+            x = self.embedding(inputs.ids.clamp_max(self.mask_id - 1))
+            x = torch.where((inputs.ids == self.mask_id)[..., None], self.masked.weight, x)
         if self.positions is not None:
             x = x + self.positions(torch.arange(length, device=device)).to(x.dtype)
         if self.segments is not None:

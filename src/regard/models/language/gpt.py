@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self, cast
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, causal_mask
 from regard.attention.grouped import GroupedSelfAttention
 from regard.attention.kv_cache import NEG_INF, Ancestry, KVCache
-from regard.attention.positions import LearnedPositions
+from regard.attention.positions import ROTARY_BASE, LearnedPositions
 from regard.errors import TextError
 from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import ActivationName, FeedForward, NormName, Residual
@@ -21,6 +21,7 @@ from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Batch, Features, Padded, Site
 
 INITIAL_STD = 0.02  # of all matrices (Radford et al. 2018, section 4.1)
+ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16
 
 
 class GptSettings(Settings):
@@ -52,10 +53,24 @@ class GptSettings(Settings):
     """Behind each sub-layer, on embeddings and on attention weights."""
     bias: bool = True
     """Whether the linear layers have biases."""
+    feed_forward_bias: bool | None = None
+    """Whether those of the feed-forward layers have; left out: as `bias` says."""
+    head_width: Width | None = None
+    """Width of each head; left out: the width divided by the heads."""
+    norm_epsilon: PositiveFloat | None = None
+    """Added to the variance in norms; left out: 1e-5, and for `rms` the smallest that the precision
+    can tell."""
+    rotary_base: PositiveFloat = ROTARY_BASE
+    """What the angles of rotary positions are powers of."""
+    tied: bool = True
+    """Whether the output layer is the matrix of the embeddings."""
+    absent: tuple[int, ...] = ()
+    """Ids that stand for no token and are never written: special ones that the vocabulary of an
+    imported model lacks."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.width % self.heads:
+        if self.head_width is None and self.width % self.heads:
             raise ValueError(
                 f"width must be a multiple of heads, got width {self.width} and heads {self.heads}"
             )
@@ -63,10 +78,16 @@ class GptSettings(Settings):
             raise ValueError(
                 f"heads must be a multiple of kv_heads, got {self.heads} and {self.kv_heads}"
             )
-        if self.positions == "rotary" and self.width // self.heads % 2:
+        head_width = self.head_width or self.width // self.heads
+        if self.positions == "rotary" and head_width % 2:
             raise ValueError(
                 f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
-                f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
+                f"heads gives each {head_width}, which is odd; choose other heads"
+            )
+        if self.positions != "rotary" and self.rotary_base != ROTARY_BASE:
+            raise ValueError(
+                f"rotary_base {self.rotary_base} has no effect on {self.positions} positions; "
+                "leave it out"
             )
         return self
 
@@ -120,12 +141,15 @@ class GptLayer(nn.Module):
             settings.kv_heads or settings.heads,
             dropout=dropout,
             bias=settings.bias,
-            rotary=settings.positions == "rotary",
+            rotary_base=settings.rotary_base if settings.positions == "rotary" else None,
+            head_width=settings.head_width,
         )
-        self.around_own = Residual(width, "pre", dropout, norm=settings.norm)
-        hidden = settings.feed_forward or 4 * width
-        self.feed = FeedForward(width, hidden, settings.activation, bias=settings.bias)
-        self.around_feed = Residual(width, "pre", dropout, norm=settings.norm)
+        norm, epsilon = settings.norm, settings.norm_epsilon
+        self.around_own = Residual(width, "pre", dropout, norm=norm, epsilon=epsilon)
+        hidden, own_bias = settings.feed_forward or 4 * width, settings.feed_forward_bias
+        bias = settings.bias if own_bias is None else own_bias
+        self.feed = FeedForward(width, hidden, settings.activation, bias=bias)
+        self.around_feed = Residual(width, "pre", dropout, norm=norm, epsilon=epsilon)
 
     def mix(self, x: Tensor, heads: Tensor, following: Residual) -> tuple[Tensor, Tensor]:
         """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and its norm."""
@@ -142,6 +166,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     """
 
     supports_packing = True  # windows of a text have no padding
+    absent_bias: Tensor | None  # (V,) added to the logits; None: every id stands for a token
 
     def __init__(self, settings: GptSettings, vocabulary: int) -> None:
         super().__init__()
@@ -153,7 +178,11 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         self.dropout = Dropout(settings.dropout)
         layers = nn.ModuleList(GptLayer(settings) for _ in range(settings.layers))
         self.layers = cast(Sequence[GptLayer], layers)
-        self.last = Residual(settings.width, "pre", 0.0, norm=settings.norm)
+        epsilon = settings.norm_epsilon
+        self.last = Residual(settings.width, "pre", 0.0, norm=settings.norm, epsilon=epsilon)
+        tied, width = settings.tied, settings.width
+        self.untied_output = None if tied else nn.Linear(width, vocabulary, bias=False)
+        self.register_buffer("absent_bias", _absent_bias(settings, vocabulary), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -173,13 +202,15 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return [[self.embedding, *positions], *([layer] for layer in self.layers)]
 
     def named_rows(self) -> Mapping[str, str]:
-        return {"embedding.weight": "tokens", "positions.table.weight": "positions"}
+        rows = {"embedding.weight": "tokens", "untied_output.weight": "tokens"}
+        return {**rows, "positions.table.weight": "positions"}
 
     def logits(self, features: Tensor) -> Tensor:
-        return nn.functional.linear(features, self.embedding.weight)
+        return nn.functional.linear(features, *self.output_layer())
 
     def output_layer(self) -> OutputProjection:
-        return OutputProjection(self.embedding.weight)
+        layer = self.embedding if self.untied_output is None else self.untied_output
+        return OutputProjection(layer.weight, self.absent_bias)
 
     def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> PromptCache:
         _, kv = self._run(inputs.ids, self._no_prompt(inputs), hook)
@@ -302,6 +333,13 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
                 f"a text of {count:,} tokens is longer than the {self.max_length:,} that the model "
                 "has positions for; give fewer"
             )
+
+
+def _absent_bias(settings: GptSettings, vocabulary: int) -> Tensor | None:
+    """What makes the ids that stand for no token impossible: (V,)."""
+    if not settings.absent:
+        return None
+    return torch.zeros(vocabulary).index_fill_(0, torch.tensor(settings.absent), ABSENT_LOGIT)
 
 
 def _site(layer: int, step: int | None = None) -> Site:

@@ -303,8 +303,10 @@ class Completer:
 
     def _before(self, prompt: str) -> list[int]:
         """What stands before a prompt: the end of another document; in a text without documents
-        nothing, or a line end before an empty prompt.
+        nothing, or a line end before an empty prompt; and what an imported tokenizer puts there.
         """
+        if (prefix := self.tokenizer.text_prefix) is not None:
+            return list(prefix) if prefix or prompt else [EOS]
         if self.task.recipe.corpus.document_kind != "text":
             return [EOS]
         line_end = self.tokenizer.encode(["\n"])[0][-1:]

@@ -94,7 +94,7 @@ def _read_side(text: str, tokenizer: Tokenizer, mask_id: int) -> _Side:
             masks.append(len(ids))
             ids.append(mask_id)
         is_last = number == len(stretches)
-        spaced = tokenizer.leading_space and stretch.endswith(" ") and not is_last
+        spaced = tokenizer.pieces_hold_spaces and stretch.endswith(" ") and not is_last
         known = stretch[:-1] if spaced else stretch  # the masked token has the space
         if known:
             encode = tokenizer.encode_continued if number else tokenizer.encode
@@ -123,7 +123,7 @@ def _places(text: str, positions: Sequence[int], tokenizer: Tokenizer) -> tuple[
         before, after = (
             MASK.join(some) for some in (stretches[: number + 1], stretches[number + 1 :])
         )
-        before = before.removesuffix(" ") if tokenizer.leading_space else before
+        before = before.removesuffix(" ") if tokenizer.pieces_hold_spaces else before
         places.append(MaskedPlace(position, before, after))
     return tuple(places)
 

@@ -1,0 +1,39 @@
+"""`regard import`: models of other toolkits as runs."""
+
+from pathlib import Path
+
+from typer import Argument
+
+from regard.cli.display.console import out as console
+from regard.cli.display.console import print_json
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import option
+from regard.pipelines.exchange.import_run import import_folder
+
+
+def command(
+    folder: Path = Argument(..., metavar="FOLDER", help="A folder that transformers saved."),
+    out: Path = option("The run to make; a folder that is new or empty.", "--out", default=...),
+    json: shared_options.Json = False,
+) -> None:
+    """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
+    a model and a tokenizer write them. No pickle is read, and no code of the folder is executed.
+    The run must compute what `transformers` does: its logits in float64 and float32, and what it
+    writes; otherwise it is refused, and RUN holds the report alone, exchange.json.
+
+    Examples:
+
+        regard import gpt2/ --out runs/gpt2
+        regard complete runs/gpt2 "The cat sat on"
+    """
+    run = import_folder(folder, out)
+    gate = run.report.gate
+    if json:
+        print_json({"run": str(run.folder), **run.report.model_dump(mode="json")})
+        return
+    console.print(f"{run.folder}  [dim]{run.report.format}[/]")
+    console.print(
+        f"  {gate.reference}: logits at {gate.positions:,} positions differ by at most "
+        f"{gate.float64:.1e} in float64, {gate.float32:.1e} in float32; {gate.same_answers} of "
+        f"{gate.answers} answers are the same"
+    )

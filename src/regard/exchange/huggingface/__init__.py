@@ -1,0 +1,1 @@
+"""Folders that `transformers` saved: read as runs of ours, and written from them."""

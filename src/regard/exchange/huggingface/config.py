@@ -1,0 +1,116 @@
+"""The settings of a model in `config.json`: each is honoured, or refused by its name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from regard.errors import RunError
+from regard.settings import Settings, abbreviate, expectation
+
+T = TypeVar("T", int, float, bool, str)
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Their names of activation functions -> ours."""
+
+_WITHOUT_EFFECT = """
+    _name_or_path architectures attention_dropout_prob chunk_size_feed_forward classifier_dropout
+    dtype finetuning_task gradient_checkpointing id2label initializer_range label2id model_type
+    num_labels output_attentions output_hidden_states output_past pretraining_tp
+    problem_type return_dict task_specific_params tokenizer_class torch_dtype torchscript
+    transformers_version use_cache
+    """
+WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
+"""Settings of training and of interfaces, and labels: they change nothing that a model computes."""
+_GENERATION = """
+    bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample
+    early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id
+    forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups
+    num_beams num_return_sequences remove_invalid_values repetition_penalty
+    return_dict_in_generate suppress_tokens temperature top_k top_p typical_p output_scores
+    """
+GENERATION = frozenset(_GENERATION.split())
+"""Settings of how their library writes text: a run has its own."""
+
+
+class ConfigReader:
+    """Reads settings, and knows at the end which were not read."""
+
+    def __init__(self, raw: Mapping[str, Any], where: str) -> None:
+        self._raw, self.where = raw, where
+        self._unread = {*raw} - WITHOUT_EFFECT - GENERATION
+
+    def get(self, name: str, kind: type[T], default: T | None = None) -> T:
+        """A setting of a kind; without a default, it must be there."""
+        self._unread.discard(name)
+        value = self._raw.get(name)
+        if value is None:
+            if default is None:
+                raise RunError(f"{self.where}: {name} is missing")
+            return default
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if kind is float and whole:
+            return kind(value)
+        if not isinstance(value, kind) or (kind is int and not whole):
+            raise self.refusal(name, f"must be of type {kind.__name__}")
+        return value
+
+    def optional(self, name: str, kind: type[T]) -> T | None:
+        """A setting that may be null or missing."""
+        self._unread.discard(name)
+        return None if self._raw.get(name) is None else self.get(name, kind)
+
+    def require(self, name: str, allowed: Sequence[object], *, default: object = None) -> None:
+        """Refuse a setting whose value, or the default if it is missing, is not `allowed`."""
+        self._unread.discard(name)
+        value = self._raw.get(name, default)
+        if value not in allowed:
+            known = " or ".join(map(repr, allowed))
+            raise self.refusal(name, f"only {known} can be imported")
+
+    def activation(self, name: str) -> str:
+        """Our name of an activation function."""
+        value = self.get(name, str)
+        if value not in ACTIVATIONS:
+            raise self.refusal(name, f"known are {', '.join(sorted(ACTIVATIONS))}")
+        return ACTIVATIONS[value]
+
+    def ignore(self, *names: str) -> None:
+        """Settings that do not change what this model computes."""
+        self._unread.difference_update(names)
+
+    def finish(self) -> None:
+        """Refuse what was not read: it might change what the model computes."""
+        if self._unread:
+            raise self.refusal(min(self._unread), "not known here")
+
+    def refusal(self, name: str, why: str) -> RunError:
+        value = abbreviate(repr(self._raw.get(name)))
+        return RunError(f"{self.where}: {name} is {value}: {why}")
+
+
+def their_activation(name: str) -> str:
+    """Their name of an activation function of ours; a `RunError` where they have none."""
+    found = [theirs for theirs, ours in ACTIVATIONS.items() if ours == name]
+    if not found:
+        raise RunError(f"model.activation: {name}: their models of this family have no such one")
+    return found[0]
+
+
+def build_settings(kind: type[SettingsT], values: Mapping[str, Any], where: str) -> SettingsT:
+    """The settings of a model of ours, or an error that names what its file asks for."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RunError(f"{where}: {place + ': ' if place else ''}{expectation(first)}") from None

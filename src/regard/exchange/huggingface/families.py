@@ -1,0 +1,19 @@
+"""Every family of models that is exchanged with `transformers`, by its `model_type`."""
+
+from regard.errors import RunError
+from regard.exchange.huggingface.family import HfFamily
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.gpt2 import GPT2
+
+FAMILIES: dict[str, HfFamily] = {family.model_type: family for family in (GPT2,)}
+
+
+def find_family(folder: HfFolder) -> HfFamily:
+    """The family of a folder's model."""
+    if folder.model_type not in FAMILIES:
+        known = ", ".join(sorted(FAMILIES))
+        raise RunError(
+            f"{folder.path}: model_type {folder.model_type} is of no family that can be imported; "
+            f"there are {known}"
+        )
+    return FAMILIES[folder.model_type]

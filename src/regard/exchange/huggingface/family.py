@@ -1,0 +1,65 @@
+"""What the families of models that are exchanged with `transformers` have in common."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import RunError
+from regard.exchange.huggingface.folder import HfFolder, JsonObject
+from regard.exchange.tensor_table import TensorTable
+from regard.settings import Settings
+from regard.text.build import Tokenizers
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary_map import VocabularyMap
+
+
+def same_name(name: str) -> str:
+    """The name itself."""
+    return name
+
+
+@dataclass(frozen=True)
+class HfModel:
+    """A model in both worlds: what it is called there, and here."""
+
+    architecture: str  # the name of its class there
+    config: JsonObject  # what its `config.json` says
+    settings: Settings  # of our model
+    table: TensorTable
+    tokenizers: Tokenizers | None = None  # None: it reads no text
+    special_tokens: Mapping[str, int | None] = field(default_factory=dict)
+    """The ids there of `pad_token` and others that its tokenizer names."""
+    recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
+    present_name: Callable[[str], str] = same_name
+    """The name in the table of a tensor that a file has under an older one."""
+
+
+def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
+    """The ids of a vocabulary there; a `RunError` where it was learned here."""
+    vocabulary = tokenizers.source.vocabulary_map
+    if vocabulary is None:
+        raise RunError(
+            "its vocabulary was learned here, by SentencePiece, and the library tokenizers cannot "
+            "read it; only imported models of this kind are exported"
+        )
+    return vocabulary
+
+
+def running_text_groups(task: str, tokenizer: Tokenizer) -> JsonObject:
+    """The groups of a recipe for a model of running text: there is no text that it learned from."""
+    text = tokenizer.settings.model_dump(mode="json")
+    return {"task": task, "corpus": {"imported": True}, "text": text}
+
+
+@dataclass(frozen=True)
+class HfFamily:
+    """How models of a `model_type` are read and written."""
+
+    model_type: str
+    task: str  # of the run that a model becomes
+    read: Callable[[HfFolder], HfModel]
+    """The model of a folder; a `RunError` that names what cannot be honoured."""
+    write: Callable[[Any, Tokenizers], HfModel]
+    """A model for our settings and tokenizers; a `RunError` that names what they cannot say."""
+    to_float64: Callable[[Any], None] = lambda model: None
+    """Makes a model of theirs, which is in float64, compute all of it in float64."""

@@ -1,0 +1,184 @@
+"""A folder that `transformers` saved, read with hostile input in mind: nothing in it is executed.
+
+Only JSON and safetensors are read, each with a limit on its size.
+"""
+
+import struct
+from collections.abc import Mapping
+from errno import ENOENT
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from pydantic import BaseModel, TypeAdapter
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.atomic_io import read_limited
+from regard.errors import RunError
+from regard.json_files import JSON_MAX_BYTES, describe_error, parse_json, read_json
+from regard.manifest import sha256_of_file
+from regard.settings import abbreviate
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG_MAX_BYTES = 1 << 20
+HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.msgpack", "*.h5")
+REMOTE_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
+
+JsonObject = dict[str, Any]
+_OBJECT: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
+
+
+class ShardIndex(BaseModel):
+    """What an index says: the file of each tensor."""
+
+    weight_map: dict[str, str]
+
+
+class HfFolder:
+    """The files of a folder, and its settings."""
+
+    def __init__(self, path: Path) -> None:
+        """A `RunError` for what is no such folder, or needs code of its own."""
+        if not path.is_dir():
+            raise RunError(f"{path}: no such folder")
+        self.path = path
+        config = self.read_object(CONFIG, max_bytes=CONFIG_MAX_BYTES)
+        if config is None:
+            raise RunError(
+                f"{path}: holds no {CONFIG}; give a folder that transformers saved "
+                "(model.save_pretrained)"
+            )
+        self.config = config
+        for name in REMOTE_CODE:
+            if config.get(name):
+                raise RunError(
+                    f"{path / CONFIG}: {name}: its model is code of its own, which is never "
+                    "executed here; take a model of a family that transformers has itself"
+                )
+        if config.get("quantization_config"):
+            raise RunError(
+                f"{path / CONFIG}: quantization_config: quantized weights cannot be imported; take "
+                "the model from before it was quantized"
+            )
+
+    @property
+    def model_type(self) -> str:
+        """The name of the model's family there."""
+        return abbreviate(str(self.config.get("model_type")))
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model's class there, or nothing."""
+        names = self.config.get("architectures")
+        return str(names[0]) if isinstance(names, list) and len(names) == 1 else ""
+
+    def read_object(self, name: str, *, max_bytes: int = JSON_MAX_BYTES) -> JsonObject | None:
+        """The object in a JSON file; None if there is no such file."""
+        path = self.path / name
+        try:
+            return _OBJECT.validate_python(parse_json(read_limited(path, max_bytes=max_bytes)))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path}: cannot be read: {describe_error(error)}") from None
+
+    def read_bytes(self, name: str) -> bytes | None:
+        """All of a file; None if there is no such file."""
+        try:
+            return read_limited(self.path / name, max_bytes=JSON_MAX_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RunError(f"{self.path / name}: cannot be read: {describe_error(error)}") from None
+
+    def weight_files(self) -> list[Path]:
+        """The safetensors files, of one or several parts."""
+        if (self.path / WEIGHTS).exists():
+            return [self.path / WEIGHTS]
+        if not (self.path / INDEX).exists():
+            raise self._no_weights()
+        try:
+            index = read_json(self.path / INDEX, ShardIndex)
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{self.path / INDEX}: cannot be read: {describe_error(error)}"
+            ) from None
+        names = sorted({*index.weight_map.values()})
+        for name in names:
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise RunError(
+                    f"{self.path / INDEX}: {abbreviate(repr(name))} is not the name of a "
+                    "safetensors file of this folder"
+                )
+        return [self.path / name for name in names]
+
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each file of weights."""
+        return {path.name: sha256_of_file(path) for path in self.weight_files()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors, by their names in the files."""
+        found: dict[str, Tensor] = {}
+        for path in self.weight_files():
+            check_header(path)
+            try:
+                part = safetensors.torch.load_file(path)
+            except (SafetensorError, OSError, ValueError) as error:
+                raise RunError(
+                    f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
+                ) from None
+            if twice := found.keys() & part.keys():
+                raise RunError(f"{path}: holds {min(twice)}, which another file holds too")
+            found |= part
+        return found
+
+    def tensor_names(self) -> set[str]:
+        """The names of all tensors, without reading them."""
+        found: set[str] = set()
+        for path in self.weight_files():
+            check_header(path)
+            try:
+                with safe_open(path, "pt") as file:
+                    found |= {*file.keys()}
+            except (SafetensorError, OSError) as error:
+                raise RunError(
+                    f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
+                ) from None
+        return found
+
+    def _no_weights(self) -> RunError:
+        pickles = [one.name for pattern in PICKLES for one in sorted(self.path.glob(pattern))]
+        if not pickles:
+            return RunError(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}")
+        auto = "AutoModel" if not self.architecture.isidentifier() else self.architecture
+        return RunError(
+            f"{self.path}: its weights are in {pickles[0]}, which may execute code when it is "
+            f"read, and never is here; if you trust it, convert it: python -c 'from transformers "
+            f'import {auto}; {auto}.from_pretrained("{self.path}").save_pretrained("NEW")\''
+        )
+
+
+def check_header(path: Path) -> None:
+    """A `RunError` unless the header of a safetensors file lies within it, and is not too long."""
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            raise FileNotFoundError(ENOENT, "no such plain file")
+        with path.open("rb") as file:
+            head, size = file.read(8), path.stat().st_size
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from None
+    length = struct.unpack("<Q", head)[0] if len(head) == 8 else -1
+    if not 0 < length <= min(HEADER_MAX_BYTES, size - 8):
+        raise RunError(
+            f"{path}: not a safetensors file, or cut off: its header would be {length:,} bytes of "
+            f"a file of {size:,}"
+        )
+
+
+def string_token(value: object) -> str | None:
+    """The text of a special token in a tokenizer's settings: a string, or an object with it."""
+    if isinstance(value, Mapping):
+        value = value.get("content")
+    return value if isinstance(value, str) else None

@@ -1,0 +1,165 @@
+"""Names and shapes of tensors, ours and another toolkit's: one table, read in both directions."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.text.vocabulary_map import VocabularyMap
+
+MAX_NAMED = 4  # of the tensors that a message is about
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+class TensorChange(NamedTuple):
+    """How a tensor of theirs becomes ours, and back."""
+
+    to_ours: Callable[[Tensor], Tensor]
+    to_theirs: Callable[[Tensor], Tensor]
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+SAME = TensorChange(_same, _same)
+TRANSPOSED = TensorChange(Tensor.t, Tensor.t)
+"""A matrix (in, out) that is multiplied from the right, and ours (out, in)."""
+
+
+def vocabulary_rows(vocabulary: VocabularyMap) -> TensorChange:
+    """Rows of tokens in the order of our ids; those of absent tokens are zeros."""
+    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
+    theirs = torch.tensor(vocabulary.to_theirs(present))
+
+    def to_ours(tensor: Tensor) -> Tensor:
+        _require_rows(tensor, vocabulary.rows)
+        rows = tensor.new_zeros(vocabulary.size, *tensor.shape[1:])
+        return rows.index_copy_(0, torch.tensor(present), tensor[theirs])
+
+    def to_theirs(tensor: Tensor) -> Tensor:
+        _require_rows(tensor, vocabulary.size)
+        rows = tensor.new_empty(vocabulary.rows, *tensor.shape[1:])
+        return rows.index_copy_(0, theirs, tensor[torch.tensor(present)])
+
+    return TensorChange(to_ours, to_theirs)
+
+
+def rotary_rows(heads: int) -> TensorChange:
+    """Rows of a projection (H K, ...) to heads that rotary encodings turn.
+
+    Theirs turn the pairs (i, i + K / 2) of a head, ours (2i, 2i + 1).
+    """
+
+    def to_ours(tensor: Tensor) -> Tensor:
+        halves = torch.unflatten(tensor, 0, (heads, 2, -1))  # (H, 2, K / 2, ...)
+        return halves.transpose(1, 2).flatten(0, 2)
+
+    def to_theirs(tensor: Tensor) -> Tensor:
+        pairs = torch.unflatten(tensor, 0, (heads, -1, 2))  # (H, K / 2, 2, ...)
+        return pairs.transpose(1, 2).flatten(0, 2)
+
+    return TensorChange(to_ours, to_theirs)
+
+
+class StackedPart(NamedTuple):
+    """A tensor of theirs that is some rows of one of ours."""
+
+    name: str
+    rows: int
+    change: TensorChange = SAME
+
+
+class TensorEntry(NamedTuple):
+    """A tensor of ours, and those of theirs whose rows it has, in this order."""
+
+    ours: str
+    parts: tuple[StackedPart, ...]
+
+    @classmethod
+    def single(cls, ours: str, theirs: str, change: TensorChange = SAME) -> Self:
+        """One of ours that is one of theirs."""
+        return cls(ours, (StackedPart(theirs, 0, change),))
+
+    def to_ours(self, theirs: Mapping[str, Tensor]) -> Tensor:
+        found = [part.change.to_ours(theirs[part.name]) for part in self.parts]
+        for part, tensor in zip(self.parts, found, strict=True):
+            if len(self.parts) > 1 and tensor.shape[0] != part.rows:
+                raise RunError(
+                    f"its tensor {part.name} has {tensor.shape[0]:,} rows, and its config.json "
+                    f"makes them {part.rows:,}"
+                )
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def to_theirs(self, ours: Tensor) -> dict[str, Tensor]:
+        stacked = len(self.parts) > 1
+        split = torch.split(ours, [part.rows for part in self.parts]) if stacked else [ours]
+        pairs = zip(self.parts, split, strict=True)
+        return {part.name: part.change.to_theirs(rows).contiguous() for part, rows in pairs}
+
+
+class TensorTable(NamedTuple):
+    """All tensors of a model: none is missing, and none is left over."""
+
+    entries: Sequence[TensorEntry]
+    copies: Mapping[str, str] = MappingProxyType({})
+    """Tensors of theirs that a file may hold beside the one that each is a copy of."""
+    unused: Sequence[str] = ()
+    """Patterns of names that a file may hold, and that say nothing: masks and other constants."""
+
+    def to_ours(self, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Our tensors, in float32; a `RunError` that names what is missing, or has no place."""
+        wanted = {part.name for entry in self.entries for part in entry.parts}
+        extra = [name for name in theirs if name not in wanted and not self._is_unused(name)]
+        left = [name for name in extra if name not in self.copies]
+        if missing := wanted - theirs.keys():
+            raise RunError(f"its file of weights lacks {_names(missing)}")
+        if left:
+            raise RunError(f"its file of weights holds {_names(left)}, which have no place here")
+        for name in extra:
+            if not torch.equal(theirs[name], theirs[self.copies[name]]):
+                raise RunError(
+                    f"its config.json says that {name} is {self.copies[name]}, and its file has "
+                    "two that differ"
+                )
+        for name in wanted:
+            if theirs[name].dtype not in FLOATS:
+                raise RunError(
+                    f"its tensor {name} is of {theirs[name].dtype}: quantized weights cannot be "
+                    "imported; take the model from before it was quantized"
+                )
+        return {
+            entry.ours: entry.to_ours(theirs).to(torch.float32).contiguous()
+            for entry in self.entries
+        }
+
+    def to_theirs(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Their tensors, for all of ours."""
+        named = {entry.ours for entry in self.entries}
+        if named != ours.keys():
+            raise RunError(f"tensors without a place there: {_names(named ^ ours.keys())}")
+        found: dict[str, Tensor] = {}
+        for entry in self.entries:
+            found |= entry.to_theirs(ours[entry.ours])
+        return found
+
+    def is_optional(self, name: str) -> bool:
+        """Whether a file may hold a tensor of that name, and need not."""
+        return name in self.copies or self._is_unused(name)
+
+    def _is_unused(self, name: str) -> bool:
+        return any(re.fullmatch(pattern, name) for pattern in self.unused)
+
+
+def _require_rows(tensor: Tensor, rows: int) -> None:
+    if tensor.ndim == 0 or tensor.shape[0] != rows:
+        raise RunError(f"a vocabulary of {rows:,} tokens has a tensor of {tuple(tensor.shape)}")
+
+
+def _names(names: Collection[str]) -> str:
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return ", ".join(sorted(names)[:MAX_NAMED]) + more

@@ -1,0 +1,1 @@
+"""Models of other toolkits as runs, and back, each held to what the other side computes."""

@@ -1,0 +1,159 @@
+"""The gate of every conversion: what both sides compute of a sample must be the same."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.pipelines.exchange.task_parity import TASK_PARITY
+from regard.settings import Settings, abbreviate
+from regard.text.vocabulary_map import VocabularyMap
+
+FLOAT64_TOLERANCE = 1e-9  # differences of logits, for each unit of the largest logit above 1
+FLOAT32_TOLERANCE = 1e-4
+IMPOSSIBLE = -1e8  # the logits of tokens that only our vocabulary has are below
+
+
+class GateReport(Settings):
+    """What both sides computed of a sample."""
+
+    reference: str
+    """Who computed what ours is compared with."""
+    rows: int = 0
+    """Texts of the sample."""
+    positions: int = 0
+    """Tokens whose logits were compared."""
+    float64: float | None = None
+    """The largest difference of two logits in float64; None: it was not computed."""
+    float32: float | None = None
+    """The same in float32."""
+    answers: int = 0
+    """Texts that both sides answered."""
+    same_answers: int = 0
+    """Those that they answered alike."""
+    refused: str | None = None
+    """Why the conversion is refused; None: it is not."""
+
+
+def check_import(
+    family: HfFamily, folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor], run: Any
+) -> GateReport:
+    """Compare `run`, which has a `model` and a `tokenizer`, with the model of a folder."""
+    peer = load_peer(folder, described, tensors)
+    return compare(family, peer, run.model, run.tokenizer, reference_name())
+
+
+def reference_name() -> str:
+    """The library that computes the other side, and its version."""
+    return f"transformers {import_module('transformers').__version__}"
+
+
+@torch.inference_mode()
+def compare(family: HfFamily, peer: Any, model: Any, tokenizer: Any, reference: str) -> GateReport:
+    """Logits in float32 and in float64, then what both sides write."""
+    vocabulary, parity = tokenizer.vocabulary_map, TASK_PARITY[family.task]
+    sample = parity.sample(tokenizer, model)
+    differences: dict[str, float] = {}
+    answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
+    largest = 1.0
+    for precision in ("float32", "float64"):
+        if precision == "float64":
+            model, peer = model.double(), peer.double()
+            family.to_float64(peer)
+        ours, theirs = (
+            parity.our_logits(model, sample),
+            parity.peer_logits(peer, sample, vocabulary),
+        )
+        differences[precision] = _difference(ours, theirs, vocabulary)
+        largest = max(largest, float(theirs.abs().max()))
+    model.float()
+    same = sum(one == other for one, other in zip(*answers, strict=True))
+    return GateReport(
+        reference=reference,
+        rows=len(sample.rows),
+        positions=sum(map(len, sample.rows)),
+        answers=len(answers[0]),
+        same_answers=same,
+        refused=_refusal(differences, largest, same, len(answers[0])),
+        **differences,
+    )
+
+
+def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap) -> float:
+    """The largest difference of logits (N, V) of the same tokens; infinite where a token that they
+    have not could be written.
+    """
+    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
+    absent = list(vocabulary.absent)
+    if absent and bool((ours[:, absent] > IMPOSSIBLE).any()):
+        return float("inf")
+    difference = float((ours[:, present] - theirs[:, vocabulary.to_theirs(present)]).abs().max())
+    return difference if difference == difference else float("inf")  # NaN
+
+
+def _refusal(
+    differences: Mapping[str, float], largest: float, same: int, answers: int
+) -> str | None:
+    tolerances = {"float64": FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
+    for precision, tolerance in tolerances.items():
+        found = differences[precision]
+        if not found <= tolerance * largest:
+            return (
+                f"in {precision} its logits differ by {found:.3g}, and {tolerance * largest:.1g} "
+                "is allowed"
+            )
+    if same < answers:
+        return f"{answers - same} of {answers} texts are answered otherwise"
+    return None
+
+
+def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> Any:
+    """The model of `transformers` with the tensors of the files, whatever it would make of them.
+
+    Its own loader is not used: it ties some weights that files have apart.
+    """
+    if find_spec("transformers") is None:
+        raise RunError(
+            f"{folder.path}: is imported only if it computes what transformers does, which is not "
+            "installed; install it: pip install transformers"
+        )
+    transformers = import_module("transformers")  # optional, and slow to import
+    with quiet(transformers):
+        try:
+            config = transformers.AutoConfig.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=False
+            )
+            peer = getattr(transformers, described.architecture)(config).eval()
+            missing, unexpected = peer.load_state_dict(
+                {name: tensor.float() for name, tensor in tensors.items()}, strict=False
+            )
+        except Exception as error:  # of its own kinds, without a common one
+            raise RunError(
+                f"{folder.path}: transformers {transformers.__version__} cannot load it: "
+                f"{abbreviate(str(error))}"
+            ) from None
+    known = described.table.copies
+    if lacking := [name for name in missing if name not in known]:
+        raise RunError(f"{folder.path}: its weights lack {lacking[0]}, which transformers has")
+    if extra := [name for name in unexpected if not described.table.is_optional(name)]:
+        raise RunError(f"{folder.path}: transformers has no place for {extra[0]}")
+    return peer
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Within it, `transformers` logs errors only."""
+    logging = transformers.utils.logging
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)

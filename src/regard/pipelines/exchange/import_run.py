@@ -1,0 +1,176 @@
+"""A folder that `transformers` saved -> a run of ours that computes the same."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from regard import __version__
+from regard.atomic_io import storage_error, write_atomic
+from regard.errors import RunError
+from regard.exchange.huggingface.families import find_family
+from regard.exchange.huggingface.family import HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.pipelines.exchange.gate import GateReport, check_import
+from regard.pipelines.load import load_for_look
+from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.run_folder import RunFolder
+from regard.settings import Settings
+from regard.text.build import save_tokenizers
+from regard.training.checkpoints import check_finite, save_weights
+
+REPORT = "exchange.json"
+TEMPORARY_PREFIX = ".regard-import-"
+MAX_LICENCE = 200  # characters of a licence's name that are kept
+
+
+class ExchangeReport(Settings):
+    """What was imported or exported, and what the gate found: `exchange.json`."""
+
+    direction: str
+    """import or export."""
+    format: str
+    """The toolkit, and the family of its model."""
+    source: str
+    """The folder that it came from, or the run."""
+    files: dict[str, str]
+    """The SHA-256 of the files of weights that were read."""
+    licence: str | None = None
+    """What the source says."""
+    regard: str = __version__
+    """The version that converted it."""
+    gate: GateReport
+
+
+class ImportedRun(NamedTuple):
+    """A run that was imported."""
+
+    folder: Path
+    report: ExchangeReport
+
+
+def import_folder(source: Path, out: Path, *, name: str | None = None) -> ImportedRun:
+    """Make the run `out` of a folder; where the gate refuses it, `out` has the report alone."""
+    folder = HfFolder(source)
+    family = find_family(folder)
+    described = family.read(folder)
+    tensors = {described.present_name(key): one for key, one in folder.tensors().items()}
+    weights = described.table.to_ours(tensors)
+    check_finite(source, weights)
+    require_free(out)
+    with temporary_folder(out) as place:
+        _write_run(RunFolder(place), described, weights, name or out.name, source)
+        run = load_for_look(place, device="cpu")
+        report = ExchangeReport(
+            direction="import",
+            format=f"transformers, {family.model_type}",
+            source=str(source),
+            files=folder.digests(),
+            licence=read_licence(folder),
+            gate=check_import(family, folder, described, tensors, run),
+        )
+        if report.gate.refused is not None:
+            shutil.rmtree(place)
+            place.mkdir()
+        else:
+            write_atomic(place / "card.md", "\n".join(_card(out.name, described, report)).encode())
+        write_report(place, report)
+        move_into_place(place, out)
+    if report.gate.refused is not None:
+        raise RunError(
+            f"{source}: not imported, as it would not compute the same: {report.gate.refused}; "
+            f"{out / REPORT} has the report"
+        )
+    return ImportedRun(out, report)
+
+
+def _write_run(
+    folder: RunFolder, described: HfModel, weights: Mapping[str, Tensor], name: str, source: Path
+) -> None:
+    raw: dict[str, Any] = {
+        **described.recipe,
+        "name": name,
+        "about": f"Imported: {described.architecture} of transformers.",
+        "model": described.settings.model_dump(mode="json"),
+    }
+    folder.save_recipe(make_any_recipe(raw, where=str(source)))
+    if described.tokenizers is not None:
+        save_tokenizers(described.tokenizers, folder.path)
+    save_weights(folder.weights("model"), weights)
+
+
+def write_report(folder: Path, report: ExchangeReport) -> None:
+    """Write `exchange.json` into a folder."""
+    write_atomic(folder / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
+
+
+def read_licence(folder: HfFolder) -> str | None:
+    """The licence that a model card names at its head, or the file of a licence."""
+    card = folder.read_bytes("README.md") or b""
+    lines = card.decode("utf-8", "replace").splitlines()
+    if lines and lines[0].strip() == "---":
+        for line in lines[1:]:
+            if line.strip() == "---":
+                break
+            if line.startswith("license:"):
+                return line.removeprefix("license:").strip()[:MAX_LICENCE] or None
+    for name in ("LICENSE", "LICENSE.txt", "LICENSE.md"):
+        if (folder.path / name).is_file():
+            return f"see {name} of the source"
+    return None
+
+
+def _card(name: str, described: HfModel, report: ExchangeReport) -> Iterator[str]:
+    gate = report.gate
+    yield f"# {name}: imported from transformers\n"
+    yield f"- source: `{report.source}`, a {described.architecture}"
+    yield f"- licence: {report.licence or 'the source states none'}"
+    yield from (f"- SHA-256 of {file}: `{digest}`" for file, digest in report.files.items())
+    yield "\n## Parity\n"
+    yield (
+        f"Compared with {gate.reference} at {gate.positions:,} positions of {gate.rows} texts: "
+        f"logits differ by at most {gate.float64:.1e} in float64 and {gate.float32:.1e} in "
+        f"float32; {gate.same_answers} of {gate.answers} answers are the same.\n"
+    )
+    yield "## Model\n"
+    yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."
+    yield f"\nregard {report.regard}\n"
+
+
+def require_free(out: Path) -> None:
+    """An error unless a folder is new, empty, or holds the report of a refused import alone."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out}: a file; name a folder that is new or empty with --out")
+    names = [path.name for path in out.iterdir()] if out.exists() else []
+    if [one for one in names if one != REPORT]:
+        raise RunError(f"{out}: not empty; name a folder that is new or empty with --out")
+
+
+@contextmanager
+def temporary_folder(beside: Path) -> Iterator[Path]:
+    """A new folder beside another, which is gone at the end unless it was moved."""
+    try:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=beside.parent))
+    except OSError as error:
+        raise storage_error(beside, error) from None
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def move_into_place(place: Path, out: Path) -> None:
+    """Rename a folder that is whole to `out`, which is free."""
+    try:
+        place.chmod(0o755)
+        (out / REPORT).unlink(missing_ok=True)
+        if out.exists():
+            out.rmdir()
+        place.rename(out)
+    except OSError as error:
+        raise storage_error(out, error) from None

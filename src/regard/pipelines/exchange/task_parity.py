@@ -1,0 +1,195 @@
+"""What models of each task, ours and `transformers`', compute of the same sample."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.batching.collate import pad
+from regard.decoding.batch_search import search
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.models.contracts import AnyGenerator, MaskedLanguageModel
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary_map import VocabularyMap
+from regard.types import Padded
+
+LENGTHS = (1, 2, 5, 13, 40, 128)  # tokens of the rows of a sample, as far as a model takes them
+NUM_DECODED = 3  # rows that are continued
+NEW_TOKENS = 16  # of each
+
+
+class ParitySampleRows(NamedTuple):
+    """Rows of our ids, and which of two texts each token belongs to."""
+
+    rows: list[list[int]]
+    segments: list[list[int]]
+
+    def padded(self) -> Padded:
+        ids, segments = pad(self.rows), pad(self.segments)
+        return Padded(ids.ids, ids.mask, None, segments.ids)
+
+
+def draw_rows(
+    vocabulary: VocabularyMap, limit: int | None, lines: Sequence[Sequence[int]] = ()
+) -> ParitySampleRows:
+    """Random ids of all of a vocabulary, rows of unlike lengths, and `lines` of ids."""
+    rng, first = Random(0), len(SPECIAL_PIECES)
+    lengths = sorted({min(length, limit or length) for length in LENGTHS})
+    rows = [[rng.randrange(first, vocabulary.size) for _ in range(length)] for length in lengths]
+    rows += [list(line[:limit]) for line in lines if line]
+    segments = [[int(n >= len(row) // 2) for n in range(len(row))] for row in rows]
+    return ParitySampleRows(rows, segments)
+
+
+class TaskParity(Protocol):
+    """How models of a task are compared; logits are (N, V) of all real positions of a sample."""
+
+    def sample(self, tokenizer: Tokenizer, model: Any) -> ParitySampleRows: ...
+    def our_logits(self, model: Any, sample: ParitySampleRows) -> Tensor: ...
+    def peer_logits(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> Tensor: ...
+    def our_answers(self, model: Any, sample: ParitySampleRows) -> list[list[int]]:
+        """What our model writes, in our ids."""
+        ...
+
+    def peer_answers(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> list[list[int]]:
+        """What theirs writes, in our ids."""
+        ...
+
+
+class LanguageModelParity:
+    """Logits of all next tokens; greedy continuations."""
+
+    def sample(self, tokenizer: Tokenizer, model: AnyGenerator) -> ParitySampleRows:
+        assert tokenizer.vocabulary_map is not None
+        return draw_rows(tokenizer.vocabulary_map, model.max_length)
+
+    def our_logits(self, model: AnyGenerator, sample: ParitySampleRows) -> Tensor:
+        given = sample.padded()
+        memory = model.encode(pad([[]] * len(sample.rows), least=0))
+        return model.logits(model.decode(given, memory).features)[given.mask]
+
+    def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
+        given = sample.padded()
+        ids = their_ids(given, vocabulary)
+        logits: Tensor = peer(input_ids=ids, attention_mask=given.mask.long()).logits
+        return logits[given.mask]
+
+    def our_answers(self, model: AnyGenerator, sample: ParitySampleRows) -> list[list[int]]:
+        prompts = self._prompts(model.max_length, sample)
+        inputs = pad([row[:-1] for row in prompts], least=0)
+        found = search(
+            model,
+            model.start(model.encode(inputs)),
+            torch.tensor([len(row) for row in prompts]),
+            greedy_settings(NEW_TOKENS),
+            constraints=Constraints(first=[row[-1] for row in prompts]),
+        )
+        return [list(best.tokens) for best, *_ in found]
+
+    def peer_answers(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> list[list[int]]:
+        answers, eos = [], vocabulary.special[EOS]
+        for row in self._prompts(getattr(peer.config, "max_position_embeddings", None), sample):
+            ids = torch.tensor([vocabulary.to_theirs(row)])
+            tokens = peer.generate(ids, **greedy_options(vocabulary, NEW_TOKENS))[0, len(row) :]
+            ended = tokens.tolist()
+            ended = ended[: ended.index(eos)] if eos in ended else ended
+            answers.append(vocabulary.to_ours(ended))
+        return answers
+
+    def _prompts(self, limit: int | None, sample: ParitySampleRows) -> list[list[int]]:
+        """Rows that leave room for a continuation."""
+        room = [row for row in sample.rows if limit is None or len(row) + NEW_TOKENS <= limit]
+        return room[:NUM_DECODED]
+
+
+class MaskedLanguageParity:
+    """Logits at all positions; the likeliest token at each masked place."""
+
+    def sample(self, tokenizer: Tokenizer, model: MaskedLanguageModel) -> ParitySampleRows:
+        assert tokenizer.vocabulary_map is not None
+        drawn = draw_rows(tokenizer.vocabulary_map, model.max_length)
+        rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
+        for row in rows:
+            row[len(row) // 2] = model.mask_id
+        return drawn._replace(rows=rows)
+
+    def our_logits(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> Tensor:
+        inputs = sample.padded()
+        logits: Tensor = model(inputs)
+        return logits[inputs.mask]
+
+    def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
+        given = sample.padded()
+        assert given.segments is not None
+        types = given.segments.clamp_max(peer.config.type_vocab_size - 1)
+        found = peer(
+            input_ids=their_ids(given, vocabulary),
+            attention_mask=given.mask.long(),
+            token_type_ids=types,
+        )
+        pretraining = getattr(found, "prediction_logits", None)
+        logits: Tensor = found.logits if pretraining is None else pretraining
+        return logits[given.mask]
+
+    def our_answers(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> list[list[int]]:
+        return self._likeliest(self.our_logits(model, sample), sample)
+
+    def peer_answers(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> list[list[int]]:
+        found = self._likeliest(self.peer_logits(peer, sample, vocabulary), sample)
+        return [vocabulary.to_ours(row) for row in found]
+
+    def _likeliest(self, logits: Tensor, sample: ParitySampleRows) -> list[list[int]]:
+        lengths = [len(row) for row in sample.rows]
+        return [[int(rows[len(rows) // 2].argmax())] for rows in torch.split(logits, lengths)]
+
+
+def their_ids(given: Padded, vocabulary: VocabularyMap) -> Tensor:
+    """The ids there of a batch (B, T); padding is what they call so, or any token."""
+    pad_id = vocabulary.special[PAD] or 0
+    theirs = torch.tensor([pad_id if i is None else i for i in vocabulary.theirs])
+    return theirs[given.ids].masked_fill(~given.mask, pad_id)
+
+
+def greedy_settings(max_tokens: int) -> DecodingSettings:
+    """The likeliest token at each step, of all that a model can write."""
+    rules = RuleSettings(
+        max_length=max_tokens,
+        max_length_ratio=0.0,
+        max_length_offset=max_tokens,
+        excluded="lost",
+        allow_unknown=True,
+    )
+    return DecodingSettings(beam=BeamSettings(size=1, length_penalty=0.0), rules=rules)
+
+
+def greedy_options(vocabulary: VocabularyMap, max_tokens: int) -> dict[str, Any]:
+    """The same for `generate`: PAD and BOS are never written."""
+    never = [i for i in (vocabulary.special[PAD], vocabulary.special[BOS]) if i is not None]
+    eos = vocabulary.special[EOS]
+    return {
+        "do_sample": False,
+        "num_beams": 1,
+        "max_new_tokens": max_tokens,
+        "suppress_tokens": never or None,
+        "eos_token_id": eos,
+        "pad_token_id": vocabulary.special[PAD] or eos or 0,
+    }
+
+
+TASK_PARITY: Mapping[str, TaskParity] = {
+    "language-model": LanguageModelParity(),
+    "masked-language-model": MaskedLanguageParity(),
+}
+"""By the task of a run."""

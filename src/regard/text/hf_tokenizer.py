@@ -1,0 +1,171 @@
+"""Tokenizers of imported models: a `tokenizer.json`, read by the library `tokenizers`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from regard.errors import TextError
+from regard.json_files import parse_json
+from regard.settings import abbreviate
+from regard.text.settings import TokenizerSettings
+from regard.text.special_tokens import SPECIAL_PIECES
+from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.vocabulary_map import VocabularyMap
+
+try:
+    import tokenizers
+except ImportError:
+    raise TextError(
+        "the tokenizer of an imported model needs the package tokenizers, which is not installed; "
+        "install it: pip install 'regard[exchange]'"
+    ) from None
+
+SPACE = "▁"  # how SentencePiece's pieces spell one
+Spell = Callable[[str], bytes]  # the text of a piece
+
+
+def _byte_letters() -> dict[str, int]:
+    """The byte that each letter of a byte-level piece stands for (Radford et al. 2019, code).
+
+    Visible characters of Latin-1 stand for themselves; the other bytes, in order, are the letters
+    from U+0100 on.
+    """
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(0x100) if byte not in visible]
+    return {chr(byte): byte for byte in visible} | {chr(0x100 + n): b for n, b in enumerate(others)}
+
+
+BYTE_LETTERS = _byte_letters()
+
+
+class HfTokenizer(Tokenizer):
+    """The tokenizer of a `tokenizer.json`: its normalisation, its pieces, our ids.
+
+    Special tokens that a text spells are read as such, as `transformers` does by default.
+    """
+
+    def __init__(
+        self, content: bytes, settings: TokenizerSettings, vocabulary: VocabularyMap
+    ) -> None:
+        """`content` is that of a `tokenizer.json`."""
+        self._tokenizer = parse_tokenizer(content)
+        decoder = Decoding(parse_json(content))
+        self.leading_space, self._byte_level = decoder.leading_space, decoder.byte_level
+        self.vocabulary_map = vocabulary
+        added = {i: one.content for i, one in self._tokenizer.get_added_tokens_decoder().items()}
+        top = max((*self._tokenizer.get_vocab(with_added_tokens=True).values(), 0))
+        if top >= vocabulary.rows:
+            raise TextError(
+                f"its tokenizer has an id {top}, and its model a vocabulary of {vocabulary.rows:,}"
+            )
+        spelled = []
+        for i in vocabulary.theirs[len(SPECIAL_PIECES) :]:
+            assert i is not None  # only special ones may be absent
+            piece = self._tokenizer.id_to_token(i)
+            plain = piece is not None and i not in added
+            spelled.append(decoder.spell(piece or "") if plain else added.get(i, "").encode())
+        super().__init__(settings, spelled, content)
+        self.text_prefix = self._read_prefix()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._content, self.settings, self.vocabulary_map)
+
+    @property
+    def pieces_hold_spaces(self) -> bool:
+        return self.leading_space or self._byte_level
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self._mapped(self._encoding(text).ids) for text in texts]
+
+    def surfaces(self, text: str) -> list[str]:
+        return self._split_surfaces(text)
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        """The parts of a text that its pieces cover, each with what is left out before it."""
+        offsets = self._encoding(text).offsets
+        starts = [start for start, _ in offsets[1:]]
+        cuts, last = [], 0
+        for (_, end), following in zip(offsets, [*starts, len(text)], strict=True):
+            last = max(last, min(end, following))
+            cuts.append(last)
+        if cuts:
+            cuts[-1] = len(text)
+        return [text[first:end] for first, end in zip([0, *cuts], cuts, strict=False)]
+
+    def _encoding(self, text: str) -> "tokenizers.Encoding":
+        return self._tokenizer.encode(
+            normalize(text, "none", lowercase=False), add_special_tokens=False
+        )
+
+    def _mapped(self, ids: Sequence[int]) -> list[int]:
+        assert self.vocabulary_map is not None
+        return self.vocabulary_map.to_ours(ids)
+
+    def _read_prefix(self) -> tuple[int, ...]:
+        """The ids that stand before a text."""
+        plain = len(self._encoding("a").ids)
+        framed = self._tokenizer.encode("a")
+        first = framed.special_tokens_mask.index(0) if 0 in framed.special_tokens_mask else 0
+        return tuple(self._mapped(framed.ids[:first])) if plain else ()
+
+
+class Decoding:
+    """How the pieces of a `tokenizer.json` spell text, by its decoder."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
+        decoder = raw.get("decoder") or {}
+        parts = decoder.get("decoders") or [decoder]
+        kinds = [part.get("type") for part in parts]
+        self.byte_level = "ByteLevel" in kinds
+        self.leading_space = False
+        self.spell: Spell
+        if kinds == ["WordPiece"]:
+            self._prefix = str(parts[0].get("prefix", "##"))
+            self.leading_space, self.spell = True, self._spell_wordpiece
+        elif kinds == ["ByteLevel"]:
+            self.spell = _spell_bytes
+        elif kinds == ["Metaspace"] or {"Replace", "ByteFallback", "Fuse"}.issuperset(
+            set(kinds) - {"Strip"}
+        ):
+            self.leading_space, self.spell = "Strip" in kinds or _prepends(parts), _spell_spaced
+        else:
+            raise TextError(
+                f"tokenizer.json: its decoder is {abbreviate(str(kinds))}; those that can be read "
+                "are WordPiece, ByteLevel, Metaspace, and SentencePiece's with bytes"
+            )
+
+    def _spell_wordpiece(self, piece: str) -> bytes:
+        whole = not piece.startswith(self._prefix)
+        return (f" {piece}" if whole else piece[len(self._prefix) :]).encode()
+
+
+def _prepends(parts: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a Metaspace puts a space before each text."""
+    first = parts[0]
+    scheme = first.get("prepend_scheme", "always" if first.get("add_prefix_space", True) else "")
+    return first.get("type") == "Metaspace" and scheme in ("always", "first")
+
+
+def _spell_bytes(piece: str) -> bytes:
+    if all(char in BYTE_LETTERS for char in piece):
+        return bytes(BYTE_LETTERS[char] for char in piece)
+    return piece.encode()
+
+
+def _spell_spaced(piece: str) -> bytes:
+    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace(SPACE, " ").encode()
+
+
+def parse_tokenizer(content: bytes) -> "tokenizers.Tokenizer":
+    """What a `tokenizer.json` describes; texts are never cut or padded."""
+    try:
+        found = tokenizers.Tokenizer.from_buffer(content)
+    except Exception as error:  # the library raises nothing more particular
+        raise TextError(
+            f"tokenizer.json: cannot be read by tokenizers {tokenizers.__version__}: "
+            f"{abbreviate(str(error))}"
+        ) from None
+    found.no_truncation()
+    found.no_padding()
+    return found

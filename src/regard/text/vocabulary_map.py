@@ -1,0 +1,68 @@
+"""The ids of an imported vocabulary: theirs, and ours, of which four special ones come first."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from regard.settings import Settings
+from regard.text.special_tokens import SPECIAL_PIECES
+
+
+class VocabularyMap(Settings):
+    """Our ids of the tokens of another toolkit's vocabulary.
+
+    Ours begin with PAD, UNK, BOS and EOS, whatever ids these have there; all others follow in the
+    order that they have there. A special token that the vocabulary lacks is one that we add, and
+    that no model may write: it is `absent`.
+    """
+
+    special: tuple[int | None, int | None, int | None, int | None]
+    """Their ids of our PAD, UNK, BOS and EOS; None: they have no such token."""
+    rows: int = Field(ge=1, le=1 << 24)
+    """Their ids run from 0 to `rows` - 1."""
+
+    @model_validator(mode="after")
+    def _check_special(self) -> Self:
+        there = [i for i in self.special if i is not None]
+        if len({*there}) < len(there) or not all(0 <= i < self.rows for i in there):
+            raise ValueError(
+                f"special tokens must be different ids below {self.rows}, got {self.special}"
+            )
+        return self
+
+    @property
+    def size(self) -> int:
+        """How many ids of ours there are."""
+        return len(self.theirs)
+
+    @property
+    def absent(self) -> tuple[int, ...]:
+        """Ids of ours that stand for no token of theirs."""
+        return tuple(i for i, there in enumerate(self.special) if there is None)
+
+    @cached_property
+    def theirs(self) -> tuple[int | None, ...]:
+        """Their id for each of ours."""
+        special = {*self.special}
+        return (*self.special, *(i for i in range(self.rows) if i not in special))
+
+    @cached_property
+    def ours(self) -> tuple[int, ...]:
+        """Our id for each of theirs."""
+        found = {there: i for i, there in enumerate(self.theirs) if there is not None}
+        return tuple(found[i] for i in range(self.rows))
+
+    def to_ours(self, ids: Iterable[int]) -> list[int]:
+        """Our ids for some of theirs."""
+        ours = self.ours
+        return [ours[i] for i in ids]
+
+    def to_theirs(self, ids: Iterable[int]) -> list[int]:
+        """Their ids for some of ours; a `ValueError` for one that they have not."""
+        found = [self.theirs[i] for i in ids]
+        if None in found:
+            lacking = [SPECIAL_PIECES[i] for i in self.absent]
+            raise ValueError(f"the imported vocabulary has no {', '.join(lacking)}")
+        return [i for i in found if i is not None]
