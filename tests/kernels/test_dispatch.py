@@ -4,11 +4,14 @@ import pytest
 import torch
 
 from regard.batching.collate import collate
-from regard.kernels import dispatch, fused_add_norm, fused_linear_relu
+from regard.kernels import dispatch, fused_add_norm, fused_linear_gelu, fused_linear_relu
 from regard.kernels.dispatch import next_power_of_two, use_kernel
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.models.vision.swin import Swin, SwinSettings
+from regard.models.vision.vit import Vit, VitSettings
 from regard.training.loss import batch_loss
+from regard.types import Pixels
 
 SIZE = 40
 SETTINGS = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2, "feed_forward": 24}
@@ -18,7 +21,7 @@ SETTINGS = {"encoder_layers": 1, "decoder_layers": 1, "width": 32, "heads": 2, "
 def few_programs(device, monkeypatch):
     """The interpreter runs programs in turn: 5 are few, and still more than there are tiles."""
     if device.type == "cpu":
-        for module in (fused_add_norm, fused_linear_relu):
+        for module in (fused_add_norm, fused_linear_relu, fused_linear_gelu):
             monkeypatch.setattr(module, "PROGRAMS", 5)
 
 
@@ -44,6 +47,37 @@ def test_gradients_are_the_same_with_kernels_and_without(norm, positions, device
     )
     wanted, theirs = grads(model, batch, device)
     near = 1e-4 if device.type == "cpu" else 2e-2
+    torch.testing.assert_close(found, wanted, rtol=near, atol=near)
+    whole = torch.cat([grad.flatten() for grad in theirs]).norm()
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one - other).norm() < near * whole
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Vit(VitSettings(picture_size=8, layers=2, width=32, heads=2, drop_path=0.5), 3),
+        Swin(SwinSettings(picture_size=8, width=16, stages=(2, 1), heads=(2, 2), drop_path=0.5), 3),
+    ],
+    ids=["vit", "swin"],
+)
+def test_pictures_have_the_same_gradients_with_kernels_and_without(model, device, monkeypatch):
+    pixels = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, device=device)
+    model = model.to(device).train()
+
+    def gradients():
+        torch.manual_seed(0)  # which layers are left out
+        model.zero_grad()
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            answers = model(Pixels(pixels))
+        answers.float().square().sum().backward()
+        return answers, [p.grad for p in model.parameters()]
+
+    found, ours = gradients()
+    kernels = {"varlen_attention", "fused_add_norm", "fused_linear_gelu"}
+    monkeypatch.setattr(dispatch, "disabled", kernels)
+    wanted, theirs = gradients()
+    near = 1e-4 if device.type == "cpu" else 3e-2
     torch.testing.assert_close(found, wanted, rtol=near, atol=near)
     whole = torch.cat([grad.flatten() for grad in theirs]).norm()
     for one, other in zip(ours, theirs, strict=True):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
 from regard.batching.sampler import StreamPosition
+from regard.batching.text_windows import window_batch
 from regard.errors import CorpusError
 from regard.types import Batch, Padded
 
@@ -81,8 +81,4 @@ def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Ba
 
 def _batch(ids: TokenIds, firsts: NDArray[np.int64], length: int) -> Batch[Padded]:
     """Windows that begin at `firsts` (B,): each token is to be predicted from those before it."""
-    windows = ids[firsts[:, None] + np.arange(length + 1)].astype(np.int64)  # (B, T + 1)
-    given = torch.from_numpy(windows[:, :-1].copy())
-    mask = torch.ones_like(given, dtype=torch.bool)
-    labels = torch.from_numpy(windows[:, 1:].copy()).flatten()
-    return Batch(Padded(given[:, :0], mask[:, :0]), Padded(given, mask), None, labels)
+    return window_batch(ids[firsts[:, None] + np.arange(length + 1)])

@@ -63,7 +63,7 @@ def continued_windows(
                 places = (firsts + np.arange(offset, offset + count + 1)) % (stretch * rows)
                 last = number + 1 == len(lengths)
                 behind = StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
-                yield PositionedBatch(_batch(ids[places]), behind)
+                yield PositionedBatch(window_batch(ids[places]), behind)
             offset += count
 
 
@@ -89,7 +89,7 @@ def whole_text_windows(
         yield _padded_batch(given[:, part], labels[:, part])
 
 
-def _batch(windows: TokenIds) -> Batch[Padded]:
+def window_batch(windows: TokenIds) -> Batch[Padded]:
     """Windows (B, T + 1): each token is to be predicted from those before it."""
     windows = windows.astype(np.int64)
     return _padded_batch(windows[:, :-1], windows[:, 1:])

@@ -22,7 +22,12 @@ RESAMPLING = ScoreSettings()  # how many times, and with which seed
 def corpus_name(recipe: TaskRecipe) -> str:
     """What tables call the corpus of a recipe: its name, or its files."""
     raw: Raw = recipe.model_dump(mode="json")["corpus"]
-    return raw.get("name") or dump_json({key: value for key, value in raw.items() if value})
+    files = raw.get("train")
+    if raw.get("name"):
+        return str(raw["name"])
+    if isinstance(files, list) and all(isinstance(file, str) for file in files):
+        return ", ".join(files)
+    return dump_json({key: value for key, value in raw.items() if value})
 
 
 def train_task_row(row: RowContext, stop_requested: StopRequested) -> None:

@@ -8,44 +8,50 @@ from regard.comparison.table import EMPTY_CELL, Sheet, format_si, markdown_sheet
 from regard.comparison.task_results import CorpusResults, TaskResults, TaskSystem
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL
 
-MAX_NUMBERS = 4  # columns of other numbers than the score
+COLUMNS = ("95%", "p", "lowest…highest", "seeds", "param.", "steps", "seconds", "before")
+"""Of the first table of a corpus, behind the score."""
 
 
 def task_sheets(results: TaskResults) -> Iterator[Sheet]:
-    """A table for each corpus."""
+    """Two tables for each corpus: the score and what it cost; all else that was measured."""
     for corpus in results.corpora:
-        names = corpus.numbers[:MAX_NUMBERS]
-        tested = f"p ({corpus.against})" if corpus.against != corpus.best else "p"
-        columns = (corpus.score or "score", "95%", tested, "lowest…highest", *names)
-        costs = ("param.", "steps", "seconds", "before", "seeds")
-        lines = [_cells(corpus, system, names) for system in corpus.systems]
         labels = [system.label for system in corpus.systems]
         best = labels.index(corpus.best) if corpus.best is not None else None
         title = f"{corpus.corpus}: {corpus.examples:,} examples of {corpus.split}"
         if not corpus.score:
             title = f"{corpus.corpus}: nothing measured yet"
-        yield Sheet(title, (*columns, *costs), tuple(lines), best)
+        elif corpus.against != corpus.best:
+            title = f"{title}, tested against {corpus.against}"
+        lines = tuple(_cells(corpus, system) for system in corpus.systems)
+        yield Sheet(title, (corpus.score or "score", *COLUMNS), lines, best)
+        if names := corpus.numbers:
+            others = tuple((one.label, *_means(one, names)) for one in corpus.systems)
+            titles = tuple(name.replace("_", " ") for name in names)
+            yield Sheet(f"{corpus.corpus}: all else that was measured", titles, others, best)
 
 
-def _cells(corpus: CorpusResults, system: TaskSystem, names: Sequence[str]) -> tuple[str, ...]:
+def _cells(corpus: CorpusResults, system: TaskSystem) -> tuple[str, ...]:
     if system.score is None or system.interval is None:
-        return (system.label, *[EMPTY_CELL] * (9 + len(names)))
+        return (system.label, *[EMPTY_CELL] * (1 + len(COLUMNS)))
     score, interval = system.score, system.interval
     spread = f"{score.low:.2f}…{score.high:.2f}" if len(system.rows) > 1 else EMPTY_CELL
-    means = (system.mean(name) for name in names)
     return (
         system.label,
         f"{score.mean:.2f}",
         f"{interval.low:.1f}…{interval.high:.1f}",
         _p_value(corpus, system),
         spread,
-        *(EMPTY_CELL if mean is None else f"{mean:.4g}" for mean in means),
+        str(len(system.rows)),
         format_si(system.median("parameters")),
         f"{system.median('steps'):,.0f}",
         f"{system.median('seconds'):,.0f}",
         f"{system.median('start_seconds'):,.0f}",
-        str(len(system.rows)),
     )
+
+
+def _means(system: TaskSystem, names: Sequence[str]) -> list[str]:
+    means = (system.mean(name) for name in names)
+    return [EMPTY_CELL if mean is None else f"{mean:.4g}" for mean in means]
 
 
 def _p_value(corpus: CorpusResults, system: TaskSystem) -> str:

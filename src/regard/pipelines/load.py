@@ -12,6 +12,7 @@ from regard.recipes.paths import TRANSLATION, run_task_name
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner
     from regard.pipelines.chat.chatbot import Chatbot
+    from regard.pipelines.classification.picture_labels import PictureLabelPipeline
     from regard.pipelines.classification.text_labels import TextLabelPipeline
     from regard.pipelines.forecaster import Forecaster
     from regard.pipelines.language.completer import Completer
@@ -56,6 +57,10 @@ def load(
 def load(
     path: str | Path, *, task: Literal["text-classification"], **options: Any
 ) -> "TextLabelPipeline": ...
+@overload
+def load(
+    path: str | Path, *, task: Literal["picture-classification"], **options: Any
+) -> "PictureLabelPipeline": ...
 @overload
 def load(path: str | Path, *others: str | Path, task: str | None = None, **options: Any) -> Any: ...
 

@@ -14,7 +14,10 @@ from regard.decoding.settings import (
     portable_settings,
     search_settings,
 )
-from regard.engines.ctranslate2.availability import ct2_sees_gpu, why_ctranslate2_unavailable
+from regard.engines.ctranslate2.availability import (
+    why_ctranslate2_unavailable,
+    why_not_ctranslate2,
+)
 from regard.engines.ctranslate2.export_artifact import (
     ExportArtifact,
     ExportPrecision,
@@ -30,7 +33,7 @@ from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
-from regard.recipes.paths import NAMED_WEIGHTS, TRANSLATION, weights_file
+from regard.recipes.paths import TRANSLATION, weights_file
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
@@ -383,7 +386,7 @@ def load(
         return _load_export(folder, precision)
     if choice is None and not others:
         choice = load_tuned_engine(folder)
-    reason = _why_not_ctranslate2(others, device, weights)
+    reason = why_not_ctranslate2(others, device, weights)
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
@@ -435,20 +438,6 @@ def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
     if engine is None:
         raise damaged_export_error(folder)
     return Translator(export=engine)
-
-
-def _why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str) -> str | None:
-    """Why CTranslate2 cannot be used for these arguments of `load`; None: it can."""
-    if others:
-        return "it is one model's, and several are to vote"
-    if device not in ("auto", "cpu"):
-        return f"it is for processors, and the device is {device}"
-    if weights != "model" and weights not in NAMED_WEIGHTS:
-        return f"exports are kept of a run's own weights, and these are in a file, {weights}"
-    missing = why_ctranslate2_unavailable()
-    if missing is None and device == "auto" and ct2_sees_gpu():
-        return "there is a GPU, where the native engine is at home; give device cpu"
-    return missing
 
 
 def _load_run(

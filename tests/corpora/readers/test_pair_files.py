@@ -278,7 +278,8 @@ class TestTables:
         assert message(data=path) == (
             f"{path}: its name ends in none of .tsv, .csv, .tmx and .jsonl, with or without .gz; "
             "rename it, or give its format (tsv, csv, tmx, jsonl), as in --set "
-            "corpus.train.format=tsv"
+            "corpus.train.format=tsv; plain text is for a language model: regard train text --data "
+            "FILE"
         )
 
     @pytest.mark.parametrize(

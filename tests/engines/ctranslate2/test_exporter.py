@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from regard.engines.ctranslate2 import ct2_engine, exporter, parity_check
+from regard.engines.ctranslate2 import availability, ct2_engine, exporter, parity_check
 from regard.engines.ctranslate2.export_artifact import (
     CARD_FILE,
     EXPORTS_FOLDER,
@@ -22,7 +22,6 @@ from regard.engines.ctranslate2.export_artifact import (
 )
 from regard.engines.ctranslate2.exporter import export_into_run, export_to, try_export
 from regard.errors import RunError, RunWarning, SettingsError, StorageError
-from regard.pipelines import translator
 from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.training.checkpoints import load_weights, save_weights
@@ -430,7 +429,7 @@ def test_without_ctranslate2_all_is_native(exported, monkeypatch):
 def test_devices(exported, monkeypatch):
     with pytest.raises(SettingsError, match="it is for processors, and the device is cuda"):
         load(exported, device="cuda", engine="ctranslate2")
-    monkeypatch.setattr(translator, "ct2_sees_gpu", lambda: True)
+    monkeypatch.setattr(availability, "ct2_sees_gpu", lambda: True)
     assert load(exported, device="cpu", precision="float32").engine_for() == "ctranslate2"
     with pytest.raises(SettingsError, match="there is a GPU"):
         load(exported, engine="ctranslate2")

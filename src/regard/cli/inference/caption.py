@@ -4,13 +4,21 @@ from typer import Argument, Context, Exit
 
 from regard.cli.display.console import note, print_error, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
+from regard.cli.options.shared_options import (
+    SAMPLING_OPTIONS,
+    OptionRule,
+    check_n_best,
+    check_options,
+    flag,
+    option,
+    sampling_given,
+)
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import search_settings
 from regard.images.picture_files import find_pictures
 from regard.pipelines.captioner import CaptionAnswer, load
 
-OPTION_RULES = (OptionRule("temperature top_k top_p seed", needs="sample"),)
+OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, needs="sample"),)
 
 
 def command(
@@ -48,16 +56,13 @@ def command(
     """
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam, sampled=sample)
-    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     captioner = load(model, device=device, weights=weights)
     settings = search_settings(
         captioner.settings,
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
-        sampling={name: value for name, value in given.items() if value is not None}
-        if sample
-        else None,
+        sampling=sampling_given(context) if sample else None,
     )
     listed = [
         name

@@ -9,7 +9,13 @@ from typer import Context, Exit
 
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_options, option
+from regard.cli.options.shared_options import (
+    SAMPLING_OPTIONS,
+    OptionRule,
+    check_options,
+    option,
+    sampling_given,
+)
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, RerankingSettings, search_settings
 from regard.pipelines.answer import Answer
@@ -18,7 +24,7 @@ from regard.pipelines.chat.chatbot import Conversation, load
 PROMPT = "> "
 RESET, QUIT, HELP = "/reset", "/quit", "/help"
 HELP_TEXT = f"{RESET} forgets what was said, {QUIT} or Ctrl-D leaves; all else is answered"
-OPTION_RULES = (OptionRule("temperature top_k top_p seed", excludes="beam"),)
+OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, excludes="beam"),)
 INTERRUPTED = 130
 
 
@@ -58,8 +64,8 @@ def command(
     """
     check_options(context, OPTION_RULES)
     chatbot = load(model, device=device, weights=weights)
-    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    conversation = chatbot.conversation(_settings(chatbot.settings, given, beam, candidates))
+    sampling = sampling_given(context)
+    conversation = chatbot.conversation(_settings(chatbot.settings, sampling, beam, candidates))
     typed = sys.stdin.isatty()
     if typed:
         note(HELP_TEXT)
@@ -104,9 +110,8 @@ def _settings(
     own: DecodingSettings, given: dict[str, Any], beam: int | None, candidates: int | None
 ) -> DecodingSettings:
     """The run's own search, with what the options change."""
-    changed = {name: value for name, value in given.items() if value is not None}
-    sampling = {**(own.sampling.model_dump() if own.sampling else {}), **changed}
-    settings = search_settings(own, beam=beam, sampling=sampling if changed else None)
+    sampling = {**(own.sampling.model_dump() if own.sampling else {}), **given}
+    settings = search_settings(own, beam=beam, sampling=sampling if given else None)
     if candidates is None:
         return settings
     if candidates == 1:

@@ -2,11 +2,11 @@
 
 import sys
 
-from typer import Argument
+from typer import Argument, Context
 
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import check_n_best, flag, option
+from regard.cli.options.shared_options import check_n_best, flag, option, sampling_given
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
@@ -18,6 +18,7 @@ PROMPTS_AT_ONCE = 1024  # many, to fill batches; few, to print early
 
 
 def command(
+    context: Context,
     model: shared_options.Model,
     prompts: list[str] | None = Argument(
         None,
@@ -55,8 +56,7 @@ def command(
     """
     check_n_best(n_best, beam, sampled=beam is None)
     completer = load(model, device=device, weights=weights)
-    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = {name: value for name, value in given.items() if value is not None}
+    sampling = sampling_given(context)
     if beam is not None and sampling:
         raise SettingsError(
             f"--beam searches and does not draw: drop --{next(iter(sampling)).replace('_', '-')}"

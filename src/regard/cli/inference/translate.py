@@ -12,7 +12,15 @@ from typer import Argument, Context
 from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_n_best, check_options, flag, option
+from regard.cli.options.shared_options import (
+    SAMPLING_OPTIONS,
+    OptionRule,
+    check_n_best,
+    check_options,
+    flag,
+    option,
+    sampling_given,
+)
 from regard.corpora.readers.pair_files import read_bytes, read_lines
 from regard.decoding.settings import search_settings
 from regard.engines.ctranslate2.export_artifact import is_export
@@ -29,7 +37,7 @@ if TYPE_CHECKING:  # it imports torch
 
 LINE_OPTIONS = "n_best scores align json prefix"  # options for lines without markup
 OPTION_RULES = (
-    OptionRule("temperature top_k top_p seed", needs="sample"),
+    OptionRule(SAMPLING_OPTIONS, needs="sample"),
     OptionRule(LINE_OPTIONS, excludes="markup"),
 )
 LONG_LINE = 20_000  # characters of a line that is noted
@@ -100,8 +108,6 @@ def command(
     check_n_best(n_best, beam, sampled=sample)
     if document_format is not None:
         _check_document_options(document_format, file, context.params)
-    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = {name: value for name, value in given.items() if value is not None}
     dictionary = read_unknown_option(unknown) if unknown is not None else None
     document = None
     if document_format is not None:
@@ -133,7 +139,7 @@ def command(
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
-        sampling=sampling if sample else None,
+        sampling=sampling_given(context) if sample else None,
         unknown=unknown is not None,
     )
     if document is not None or markup:

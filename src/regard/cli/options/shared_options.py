@@ -57,6 +57,15 @@ TopP = Annotated[
     Option(min=0.0, max=1.0, help="Of sampling: draw from the likeliest that make up P."),
 ]
 Seed = Annotated[int | None, Option(min=0, help="Of sampling: what decides the draws.")]
+SAMPLING_OPTIONS = "temperature top_k top_p seed"
+
+
+def sampling_given(context: Context) -> dict[str, Any]:
+    """The options of sampling that are given."""
+    params = context.params
+    return {name: params[name] for name in SAMPLING_OPTIONS.split() if params[name] is not None}
+
+
 Engine = Annotated[
     EngineChoice,
     Option(

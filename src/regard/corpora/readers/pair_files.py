@@ -113,7 +113,8 @@ def read_pairs(
         raise CorpusError(
             f"{settings.data}: its name ends in none of .tsv, .csv, .tmx and .jsonl, with or "
             f"without .gz; rename it, or give its format ({', '.join(FORMATS)}), as in "
-            "--set corpus.train.format=tsv"
+            "--set corpus.train.format=tsv; plain text is for a language model: regard train text "
+            "--data FILE"
         )
     report.start_file(file_label(settings.data))
     if kind == "tmx":

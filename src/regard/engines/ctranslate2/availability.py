@@ -1,5 +1,10 @@
 """Whether CTranslate2, an optional dependency, can be used."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.recipes.paths import NAMED_WEIGHTS
+
 
 def _count_gpus() -> int:
     import ctranslate2
@@ -23,3 +28,19 @@ def why_ctranslate2_unavailable() -> str | None:
 def ct2_sees_gpu() -> bool:
     """Whether CTranslate2, which must be available, sees a GPU."""
     return _count_gpus() > 0
+
+
+def why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str) -> str | None:
+    """Why CTranslate2 cannot be used for a run and `others` of an ensemble, on a device, with
+    weights of a name or in a file; None: it can.
+    """
+    if others:
+        return "it is one model's, and several are to vote"
+    if device not in ("auto", "cpu"):
+        return f"it is for processors, and the device is {device}"
+    if weights != "model" and weights not in NAMED_WEIGHTS:
+        return f"exports are kept of a run's own weights, and these are in a file, {weights}"
+    missing = why_ctranslate2_unavailable()
+    if missing is None and device == "auto" and ct2_sees_gpu():
+        return "there is a GPU, where the native engine is at home; give device cpu"
+    return missing

@@ -29,7 +29,7 @@ export class NeuronView {
     const info = new Info("queries and keys", EXPLANATION);
     const menus = [this.rowMenu.element, this.columnMenu.element, info.button];
     this.keys = make("tbody");
-    const titles = ["piece", "key", "query × key", "sum", "share"];
+    const titles = ["piece", "key", "query × key", "score", "share"];
     const heads = titles.map((title) => make("th", { scope: "col" }, title));
     this.query = make("tr", { class: "query" });
     this.frame = make(

@@ -11,7 +11,11 @@ import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { wordingOf } from "./wording.js";
 
-const DARKEST = 0.82; // how dark a patch gets that is not looked at
+const STRONGEST = 0.82; // how dark a patch gets that is not looked at, or how coloured one that is
+const SHADES = [
+  { value: "colour", label: "Colour", title: "Patches that were looked at are coloured" },
+  { value: "dark", label: "Darken", title: "Patches that were not looked at are dark" },
+];
 const ALL = "all";
 const SOURCES = [
   { value: "layer", label: "One layer" },
@@ -28,8 +32,8 @@ const SCALES = [
 const NAMES = { class: "the class token", mean: "all patches on average" };
 const INFO =
   "The model cuts the picture into square patches and lets them look at each other, layer by layer. Some models " +
-  "add a class token, which belongs to no patch and from which the answer is read. Bright patches were looked at, " +
-  "dark ones were not; the scale below says how much the brightest stands for. Rollout follows the looks of all " +
+  "add a class token, which belongs to no patch and from which the answer is read. Coloured patches, or bright ones, " +
+  "were looked at; the line below says how much the strongest stands for. Rollout follows the looks of all " +
   "layers back to the picture: in each layer half of what a place holds comes from where it looked, and half from " +
   "itself (Abnar and Zuidema 2020). In a Swin model a patch looks only at those in its own window; windows are " +
   "drawn where they lie in the picture.";
@@ -43,6 +47,7 @@ export class PatchView {
   #held = null;
   #wish = "look";
   #scale = "own";
+  #shade = "colour";
   #changes = [];
 
   /** @param {HTMLElement} element @param {{onChange?: (changes: Object[]) => void, kinds?: string[]}} options */
@@ -55,6 +60,11 @@ export class PatchView {
     this.queries = new Menu("Looks", (query) => this.#hold(null, query));
     this.grid = new HeadGrid((place, wish) => this.#act(place, wish ?? this.#wish));
     this.wishes = new Switch("A click on a head", (wish) => (this.#wish = wish));
+    this.shades = new Switch("How the picture is shaded", (shade) => {
+      this.#shade = shade;
+      this.#draw();
+    });
+    this.shades.show(SHADES, this.#shade);
     this.scales = new Switch("Scale of the small maps", (scale) => {
       this.#scale = scale;
       this.#drawHeads();
@@ -62,7 +72,10 @@ export class PatchView {
     this.outcome = new Outcome(kinds.length ? (kept) => this.onChange(kept) : null);
     this.candidates = new Candidates();
     this.#compose();
-    whenThemeChanges(() => this.grid.repaint());
+    whenThemeChanges(() => {
+      this.grid.repaint();
+      if (this.#reading) this.#draw();
+    });
   }
 
   /** Draw a look document. */
@@ -122,7 +135,8 @@ export class PatchView {
     this.scaleLine = make("p", { class: "hint patch-scale" });
     this.answer = make("p", { class: "patch-answer" });
     this.notes = make("ul", { class: "notes", "aria-label": "Notes", hidden: true });
-    const menus = [this.sources, this.layers, this.heads, this.queries].map(({ element }) => element);
+    const controls = [this.sources, this.layers, this.heads, this.queries, this.shades];
+    const menus = controls.map(({ element }) => element);
     const text = make(
       "div",
       { class: "picture-text" },
@@ -192,13 +206,17 @@ export class PatchView {
     this.shade.width = columns;
     this.shade.height = rows;
     const pen = this.shade.getContext("2d");
-    const darkness = pen.createImageData(columns, rows);
+    const cover = pen.createImageData(columns, rows);
     const most = Math.max(...weights, 1e-9);
+    const coloured = this.#shade === "colour";
+    const ink = coloured ? getComputedStyle(this.shade).color.match(/[\d.]+/g).slice(0, 3).map(Number) : [0, 0, 0];
     weights.forEach((weight, patch) => {
-      darkness.data[4 * patch + 3] = Math.round(255 * DARKEST * (1 - shade(weight / most)));
+      const share = shade(weight / most);
+      cover.data.set([...ink, Math.round(255 * STRONGEST * (coloured ? share : 1 - share))], 4 * patch);
     });
-    pen.putImageData(darkness, 0, 0);
-    this.scaleLine.textContent = `The brightest patch was given ${percent(most)}; black ones nothing.`;
+    pen.putImageData(cover, 0, 0);
+    const [strong, none] = coloured ? ["most coloured", "Those without colour"] : ["brightest", "The darkest"];
+    this.scaleLine.textContent = `The ${strong} patch was given ${percent(most)}. ${none} got nothing.`;
   }
 
   #drawMark(query) {

@@ -183,7 +183,12 @@ export class Reading {
     const { without, target } = this.look;
     const isAsked = (one) => one.part === part && one.layer === layer && one.head === head;
     const found = without.find(isAsked);
-    return found !== undefined && found.text !== target.text;
+    return found !== undefined && this.#meant(found.text) !== this.#meant(target.text);
+  }
+
+  /** What counts of an answer: of a class its name, not how likely it is. */
+  #meant(text) {
+    return this.look.kind === "class" ? text.replace(/ [\d.]+%$/, "") : text;
   }
 
   /**

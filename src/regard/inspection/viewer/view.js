@@ -244,7 +244,6 @@ export class AttentionView {
     this.#alignment = links.length ? this.document.alignment : null;
     const weights = this.#bands.length ? this.#bands.map(({ values }) => values) : [this.#shown.values];
     this.#top = Math.max(...weights.map(scaleTop));
-    this.title.textContent = this.#titleText();
     if (picture === "lines") this.#drawWords(links);
     if (picture === "map") {
       this.map.show(this.#shown, `Map of ${part} attention, ${placeName(this.#choice)}`, this.#top);
@@ -284,13 +283,13 @@ export class AttentionView {
   }
 
   /** Which attention is shown, always written above it. */
-  #titleText() {
+  #titleText(spot) {
     const { part, heads, picture } = this.#choice;
     const { title } = this.#wording.parts[part];
     const shown =
       heads.length && picture === "lines"
         ? headsName(heads)
-        : who(this.#alignment && picture === "lines" ? this.#alignment : this.#choice);
+        : who(this.#alignment && picture === "lines" && !spot ? this.#alignment : this.#choice);
     return `${title}: ${shown}`;
   }
 
@@ -357,6 +356,7 @@ export class AttentionView {
 
   #light(spot) {
     this.words.light(spot);
+    this.title.textContent = this.#titleText(spot);
     this.forceButton.hidden = !this.#canForce();
     if (this.#forcing) return;
     this.readout.hidden = this.#choice.picture === "neurons";

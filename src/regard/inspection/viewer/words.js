@@ -160,7 +160,10 @@ export class WordLines {
     const lines = [this.rows, this.columns];
     const [own, lit] = this.#spot.side === "row" ? lines : lines.toReversed();
     own.buttons[this.#spot.index]?.classList.add("asking");
-    if (!this.#bands.length) lit.tint(this.#weights(this.#spot), this.#top);
+    if (!this.#bands.length) {
+      lit.tint(this.#weights(this.#spot), this.#top);
+      return;
+    }
     const stripes = this.#bands.map(({ colour, values }) => {
       return { colour, weights: this.#weights(this.#spot, values) };
     });
@@ -272,6 +275,7 @@ class Line {
   constructor(side, { point, pick, layout }) {
     this.side = side;
     this.buttons = [];
+    this.plain = true; // whether no word is shaded
     this.point = point;
     this.pick = pick;
     this.caption = make("span", { class: "line-name" });
@@ -290,6 +294,7 @@ class Line {
     const focused = this.buttons.indexOf(document.activeElement);
     const hint = (index) => (fresh.has(index) ? freshHint : null);
     this.buttons = items.map((item, index) => this.#word(item, index, hint(index)));
+    this.plain = true;
     const named = (button, index) => {
       const { begins } = items[index];
       return begins ? [make("span", { class: "segment" }, begins), button] : [button];
@@ -315,6 +320,7 @@ class Line {
 
   /** Shade the words by their weights, and name the greater ones. */
   tint(weights, top) {
+    this.plain = false;
     this.buttons.forEach((button, index) => {
       const weight = weights[index];
       button.style.setProperty("--weight", String(Math.sqrt(Math.min(1, weight / top))));
@@ -325,6 +331,8 @@ class Line {
 
   /** Give each word a stripe for each compared head, as opaque as its weight is great. */
   stripe(stripes, top) {
+    if (!stripes.length && this.plain) return;
+    this.plain = false;
     this.buttons.forEach((button, index) => {
       const cells = stripes.map(({ colour, weights }) => {
         const cell = make("i");
@@ -337,9 +345,11 @@ class Line {
   }
 
   clear() {
+    for (const button of this.list.querySelectorAll(".asking")) button.classList.remove("asking");
+    if (this.plain) return; // of a long sentence this takes time
     this.tint(this.buttons.map(() => 0), 1);
     this.stripe([], 1);
-    for (const button of this.buttons) button.classList.remove("asking");
+    this.plain = true;
   }
 
   #word(item, index, freshHint) {

@@ -28,7 +28,8 @@ router = APIRouter(tags=["inside"])
 async def attention(request: Request, service: ServiceDep) -> Response:
     """Translate a sentence of a text and show what was attended to, of every layer and head.
 
-    `parts` are maps of weights, bytes in base64 by layer, head, row and column, 255 being 1. With
+    `parts` are maps of weights by layer: bytes in base64 by head, row and column, 255 being the
+    largest of the row, which is in `peaks`; and queries and keys where there are such. With
     `changes`, heads are silenced or flattened and words forced to look elsewhere; `before` is then
     the translation without that. `sentence` says which one it is, of how many `sentences`.
     """
