@@ -26,7 +26,7 @@ def test_the_tree_tells_each_hypothesis(short):
     expect(short.locator(".tree-legend")).to_contain_text("(1 not drawn)")
 
 
-def test_a_tree_that_is_cut_says_where_it_goes_on(chromium, tmp_path, short):
+def test_a_tree_that_is_cut_says_where_it_goes_on_and_can_fit_its_frame(chromium, tmp_path, short):
     more = ".tree .more"
     expect(short.locator(more)).to_be_hidden()
     document = make_document(*SHORT)
@@ -37,3 +37,5 @@ def test_a_tree_that_is_cut_says_where_it_goes_on(chromium, tmp_path, short):
         expect(page.locator(more)).to_have_text(re.compile("^There is more to the right: scroll"))
         page.evaluate("document.querySelector('.tree-scroll').scrollLeft = 99999")
         expect(page.locator(more)).to_have_text(re.compile("^There is more to the left: scroll"))
+        page.get_by_label("Fit").check()
+        expect(page.locator(more)).to_be_hidden()
