@@ -1,6 +1,7 @@
 """Tokenizers of imported models: a `tokenizer.json`, read by the library `tokenizers`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from regard.errors import TextError
@@ -65,6 +66,9 @@ class HfTokenizer(Tokenizer):
             spelled.append(decoder.spell(piece or "") if plain else added.get(i, "").encode())
         super().__init__(settings, spelled, content)
         self.text_prefix = self._read_prefix()
+        pair = self._tokenizer.encode("a", "a")
+        marks = [i for i, kind in enumerate(pair.special_tokens_mask) if not kind]
+        self.separators = max((after - i - 1 for i, after in pairwise(marks)), default=0) or 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._content, self.settings, self.vocabulary_map)

@@ -62,6 +62,8 @@ class Tokenizer(ABC):
     """
 
     leading_space: bool = False  # whether a space is put before each text to encode
+    separators: int = 1
+    """How many EOS stand between the two texts of a pair."""
     text_prefix: tuple[int, ...] | None = None
     """The ids that an imported tokenizer puts before each text; None: the recipe says what is."""
     vocabulary_map: VocabularyMap | None = None

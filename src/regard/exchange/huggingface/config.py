@@ -77,6 +77,14 @@ class ConfigReader:
             known = " or ".join(map(repr, allowed))
             raise self.refusal(name, f"only {known} can be imported")
 
+    def group(self, name: str) -> "ConfigReader | None":
+        """A group of settings; None if it is missing."""
+        self._unread.discard(name)
+        value = self._raw.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise self.refusal(name, "must be a group of settings")
+        return None if value is None else ConfigReader(value, f"{self.where}: {name}")
+
     def activation(self, name: str) -> str:
         """Our name of an activation function."""
         value = self.get(name, str)

@@ -1,11 +1,15 @@
 """Every family of models that is exchanged with `transformers`, by its `model_type`."""
 
 from regard.errors import RunError
+from regard.exchange.huggingface.bert import BERT, ROBERTA
 from regard.exchange.huggingface.family import HfFamily
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.gpt2 import GPT2
+from regard.exchange.huggingface.llama import LLAMA
 
-FAMILIES: dict[str, HfFamily] = {family.model_type: family for family in (GPT2,)}
+FAMILIES: dict[str, HfFamily] = {
+    family.model_type: family for family in (BERT, ROBERTA, GPT2, LLAMA)
+}
 
 
 def find_family(folder: HfFolder) -> HfFamily:

@@ -23,6 +23,14 @@ WORDPIECE_TOKENS = {
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
 }
+BYTE_TOKENS = {
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "mask_token": "<mask>",
+}
+"""Special tokens of BERT's and RoBERTa's tokenizers where they do not name them."""
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token", "cls_token", "sep_token", "mask_token")
 
 

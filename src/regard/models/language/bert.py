@@ -240,7 +240,7 @@ class Bert(MaskedLanguageModel):
         if self.positions is not None:
             x = x + self.positions(torch.arange(length, device=device)).to(x.dtype)
         if self.segments is not None:
-            segments = inputs.segments
+            segments = inputs.segments if self.segments.num_embeddings > 1 else None
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         return self.dropout(self.norm(x))
 

@@ -67,11 +67,13 @@ def compare(family: HfFamily, peer: Any, model: Any, tokenizer: Any, reference: 
         if precision == "float64":
             model, peer = model.double(), peer.double()
             family.to_float64(peer)
-        ours, theirs = (
-            parity.our_logits(model, sample),
-            parity.peer_logits(peer, sample, vocabulary),
-        )
-        differences[precision] = _difference(ours, theirs, vocabulary)
+        theirs = parity.peer_logits(peer, sample, vocabulary)
+        difference = _difference(parity.our_logits(model, sample), theirs, vocabulary)
+        others = parity.our_other_logits(model, sample)
+        if others is not None:
+            their_others = parity.peer_other_logits(peer, sample, vocabulary)
+            difference = max(difference, _finite((others - their_others).abs().max()))
+        differences[precision] = difference
         largest = max(largest, float(theirs.abs().max()))
     model.float()
     same = sum(one == other for one, other in zip(*answers, strict=True))
@@ -94,8 +96,12 @@ def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap) -> floa
     absent = list(vocabulary.absent)
     if absent and bool((ours[:, absent] > IMPOSSIBLE).any()):
         return float("inf")
-    difference = float((ours[:, present] - theirs[:, vocabulary.to_theirs(present)]).abs().max())
-    return difference if difference == difference else float("inf")  # NaN
+    return _finite((ours[:, present] - theirs[:, vocabulary.to_theirs(present)]).abs().max())
+
+
+def _finite(difference: Tensor) -> float:
+    """A difference (); infinite for one that is no number."""
+    return float(difference.nan_to_num(nan=float("inf"), posinf=float("inf")))
 
 
 def _refusal(
@@ -139,8 +145,7 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
                 f"{folder.path}: transformers {transformers.__version__} cannot load it: "
                 f"{abbreviate(str(error))}"
             ) from None
-    known = described.table.copies
-    if lacking := [name for name in missing if name not in known]:
+    if lacking := [name for name in missing if not described.table.is_optional(name)]:
         raise RunError(f"{folder.path}: its weights lack {lacking[0]}, which transformers has")
     if extra := [name for name in unexpected if not described.table.is_optional(name)]:
         raise RunError(f"{folder.path}: transformers has no place for {extra[0]}")

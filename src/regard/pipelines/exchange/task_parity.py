@@ -53,6 +53,13 @@ class TaskParity(Protocol):
     def peer_logits(
         self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
     ) -> Tensor: ...
+    def our_other_logits(self, model: Any, sample: ParitySampleRows) -> Tensor | None:
+        """Logits of something else than tokens, which both sides have; None: there are none."""
+        ...
+
+    def peer_other_logits(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> Tensor: ...
     def our_answers(self, model: Any, sample: ParitySampleRows) -> list[list[int]]:
         """What our model writes, in our ids."""
         ...
@@ -64,7 +71,19 @@ class TaskParity(Protocol):
         ...
 
 
-class LanguageModelParity:
+class TokensOnly:
+    """Models that compute logits of tokens alone."""
+
+    def our_other_logits(self, model: Any, sample: ParitySampleRows) -> Tensor | None:
+        return None
+
+    def peer_other_logits(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> Tensor:
+        raise NotImplementedError
+
+
+class LanguageModelParity(TokensOnly):
     """Logits of all next tokens; greedy continuations."""
 
     def sample(self, tokenizer: Tokenizer, model: AnyGenerator) -> ParitySampleRows:
@@ -113,7 +132,9 @@ class LanguageModelParity:
 
 
 class MaskedLanguageParity:
-    """Logits at all positions; the likeliest token at each masked place."""
+    """Logits at all positions, and of whether a text follows another; the likeliest token at each
+    masked place.
+    """
 
     def sample(self, tokenizer: Tokenizer, model: MaskedLanguageModel) -> ParitySampleRows:
         assert tokenizer.vocabulary_map is not None
@@ -129,17 +150,28 @@ class MaskedLanguageParity:
         return logits[inputs.mask]
 
     def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
+        found = self._run(peer, sample, vocabulary)
+        pretraining = getattr(found, "prediction_logits", None)
+        logits: Tensor = found.logits if pretraining is None else pretraining
+        return logits[sample.padded().mask]
+
+    def our_other_logits(
+        self, model: MaskedLanguageModel, sample: ParitySampleRows
+    ) -> Tensor | None:
+        return model.next_sentence_logits(model.token_states(sample.padded()))
+
+    def peer_other_logits(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> Tensor:
+        logits: Tensor = self._run(peer, sample, vocabulary).seq_relationship_logits
+        return logits
+
+    def _run(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Any:
         given = sample.padded()
         assert given.segments is not None
         types = given.segments.clamp_max(peer.config.type_vocab_size - 1)
-        found = peer(
-            input_ids=their_ids(given, vocabulary),
-            attention_mask=given.mask.long(),
-            token_type_ids=types,
-        )
-        pretraining = getattr(found, "prediction_logits", None)
-        logits: Tensor = found.logits if pretraining is None else pretraining
-        return logits[given.mask]
+        ids, mask = their_ids(given, vocabulary), given.mask.long()
+        return peer(input_ids=ids, attention_mask=mask, token_type_ids=types)
 
     def our_answers(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> list[list[int]]:
         return self._likeliest(self.our_logits(model, sample), sample)

@@ -60,8 +60,9 @@ def read_masked_text(
     ids, segments, starts = [BOS], [0], list[int]()
     for number, side in enumerate(sides):
         starts.append(len(ids))
-        ids += [*side.ids, EOS]
-        segments += [number] * (len(side.ids) + 1)
+        ends = _num_ends(number, len(sides), tokenizer)
+        ids += [*side.ids, *[EOS] * ends]
+        segments += [number] * (len(side.ids) + ends)
     most, shown = limit or MAX_READ_TOKENS, f" {BETWEEN} ".join(parts)
     if len(ids) > most:
         raise TextError(
@@ -132,16 +133,22 @@ def _axis(sides: Sequence[_Side], tokenizer: Tokenizer, mask_id: int) -> Axis:
     """The pieces and words of all sides, with the tokens at their ends."""
     pieces, words = [CLS], list[str]()
     word_of, units = list[int | None]([None]), list[int]()
-    for side in sides:
+    for number, side in enumerate(sides):
         plain = [UNK if i == mask_id else i for i in side.ids]
         axis = build_axis(plain, tokenizer, side.surfaces)
         pairs = zip(side.ids, axis.pieces, strict=True)
-        pieces += [*(MASK if i == mask_id else piece for i, piece in pairs), SEP]
+        ends = _num_ends(number, len(sides), tokenizer)
+        pieces += [*(MASK if i == mask_id else piece for i, piece in pairs), *[SEP] * ends]
         word_of += [None if one is None else one + len(words) for one in axis.word_of]
-        word_of.append(None)
+        word_of += [None] * ends
         units += axis.sizes
         words += axis.words
     return Axis(tuple(pieces), tuple(words), tuple(word_of), tuple(units))
+
+
+def _num_ends(number: int, sides: int, tokenizer: Tokenizer) -> int:
+    """How many EOS stand behind a text of one or of a pair."""
+    return tokenizer.separators if number + 1 < sides else 1
 
 
 def _abbreviated(text: str) -> str:

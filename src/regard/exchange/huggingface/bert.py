@@ -1,0 +1,271 @@
+"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in names, and in RoBERTa's
+table of positions, whose first rows are not used: padding has one of them.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
+from regard.exchange.huggingface.family import (
+    HfFamily,
+    HfModel,
+    imported_vocabulary,
+    running_text_groups,
+)
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.tokenizer_files import (
+    BYTE_TOKENS,
+    WORDPIECE_TOKENS,
+    TokenizerFiles,
+    read_byte_bpe,
+    read_wordpiece,
+)
+from regard.exchange.tensor_table import (
+    StackedPart,
+    TensorEntry,
+    TensorTable,
+    vocabulary_rows,
+)
+from regard.models.language.bert import BertSettings, RobertaSettings
+from regard.text.build import Tokenizers
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
+from regard.text.vocabulary_map import VocabularyMap
+
+TASK = "masked-language-model"
+MaskedSettings = BertSettings | RobertaSettings
+
+
+class _Names(NamedTuple):
+    """What a family calls the parts that the other calls otherwise."""
+
+    model_type: str
+    settings: type[BertSettings] | type[RobertaSettings]
+    masked: str  # the class with an output layer for masked tokens
+    transform: str
+    transform_norm: str
+    bias: str
+    decoder: str
+    first_position: int  # beyond the row of padding
+    tokens: Mapping[str, str]  # special ones, where its tokenizer does not say so
+
+    def part(self, name: str) -> str:
+        """The name of a part of the encoder."""
+        return f"{self.model_type}.{name}"
+
+
+BERT_NAMES = _Names(
+    "bert",
+    BertSettings,
+    "BertForMaskedLM",
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.LayerNorm",
+    "cls.predictions.bias",
+    "cls.predictions.decoder",
+    0,
+    WORDPIECE_TOKENS,
+)
+ROBERTA_NAMES = _Names(
+    "roberta",
+    RobertaSettings,
+    "RobertaForMaskedLM",
+    "lm_head.dense",
+    "lm_head.layer_norm",
+    "lm_head.bias",
+    "lm_head.decoder",
+    1,
+    BYTE_TOKENS,
+)
+PRETRAINING = "BertForPreTraining"
+POOLER, NEXT_SENTENCE = "bert.pooler.dense.weight", "cls.seq_relationship.weight"
+
+
+def _read(names: _Names, folder: HfFolder) -> HfModel:
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    allowed = [[names.masked], [PRETRAINING]] if names is BERT_NAMES else [[names.masked]]
+    config.require("architectures", allowed)
+    config.require("position_embedding_type", ("absolute",), default="absolute")
+    config.require("is_decoder", (False,), default=False)
+    config.require("add_cross_attention", (False,), default=False)
+    config.ignore("attention_probs_dropout_prob", "bos_token_id", "eos_token_id")
+    config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads")
+    config.ignore("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
+    rows, tied = config.get("vocab_size", int), config.get("tie_word_embeddings", bool, True)
+    pad = config.get("pad_token_id", int)
+    first = pad + names.first_position if names.first_position else 0
+    files = read_wordpiece(folder) if names is BERT_NAMES else read_byte_bpe(folder)
+    tokenizers, mask = _tokenizers(names, files, rows, pad)
+    vocabulary, there = imported_vocabulary(tokenizers), folder.tensor_names()
+    values = {
+        "family": names.model_type,
+        "layers": config.get("num_hidden_layers", int),
+        "width": config.get("hidden_size", int),
+        "heads": config.get("num_attention_heads", int),
+        "feed_forward": config.get("intermediate_size", int),
+        "context": config.get("max_position_embeddings", int) - first,
+        "activation": config.activation("hidden_act"),
+        "dropout": config.get("hidden_dropout_prob", float, 0.1),
+        "segments": config.get("type_vocab_size", int),
+        "norm_epsilon": config.get("layer_norm_eps", float),
+        "first_position": first,
+        "mask_id": vocabulary.ours[mask],
+        "tied": tied,
+        "next_sentence": names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there,
+    }
+    settings = build_settings(names.settings, values, config.where)
+    config.finish()
+    groups = running_text_groups(TASK, tokenizers.source)
+    return _model(names, settings, tokenizers, groups, there)
+
+
+def _tokenizers(
+    names: _Names, files: TokenizerFiles, rows: int, pad: int
+) -> tuple[Tokenizers, int]:
+    """The tokenizers of a folder, and the id there of the masked token."""
+    special = {role: files.special(role, name) for role, name in names.tokens.items()}
+    mask = special["mask_token"]
+    if mask is None or special["cls_token"] is None or special["sep_token"] is None:
+        raise RunError(
+            f"{files.folder.path}: its tokenizer has no {names.tokens['mask_token']}, or no tokens "
+            "for the beginning and the end of a text, which a masked language model needs"
+        )
+    roles = [pad, special["unk_token"], special["cls_token"], special["sep_token"]]
+    tokenizer = files.build(roles, rows)
+    if not 0 <= mask < rows or mask in roles:
+        raise RunError(f"{files.folder.path}: its masked token has the id {mask}")
+    return Tokenizers(tokenizer, tokenizer), mask
+
+
+def _write(names: _Names, settings: MaskedSettings, tokenizers: Tokenizers) -> HfModel:
+    if settings.positions != "learned":
+        raise RunError(
+            f"model.positions: {settings.positions}: {names.model_type} of transformers has "
+            "learned positions alone"
+        )
+    if settings.mask_id is None:
+        raise RunError(
+            "model.mask_id: its masked token is none of its vocabulary, as transformers needs"
+        )
+    if not settings.segments:
+        raise RunError("model.segments: 0: transformers has one kind of segments, or more")
+    return _model(names, settings, tokenizers, {}, ())
+
+
+def _model(
+    names: _Names,
+    settings: MaskedSettings,
+    tokenizers: Tokenizers,
+    groups: dict[str, Any],
+    there: Collection[str],
+) -> HfModel:
+    vocabulary = imported_vocabulary(tokenizers)
+    assert settings.mask_id is not None
+    pad = vocabulary.special[PAD]
+    offset = names.first_position
+    if offset and (pad is None or settings.first_position != pad + offset):
+        raise RunError("RoBERTa's first position is the one behind the id of its padding")
+    architecture = PRETRAINING if settings.next_sentence else names.masked
+    config = {
+        "model_type": names.model_type,
+        "architectures": [architecture],
+        "vocab_size": vocabulary.rows,
+        "hidden_size": settings.width,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+        "intermediate_size": settings.feed_forward or 4 * settings.width,
+        "max_position_embeddings": settings.context + settings.first_position,
+        "type_vocab_size": settings.segments,
+        "hidden_act": their_activation(settings.activation),
+        "hidden_dropout_prob": settings.dropout,
+        "attention_probs_dropout_prob": settings.dropout,
+        "layer_norm_eps": settings.norm_epsilon,
+        "tie_word_embeddings": settings.tied,
+        "pad_token_id": pad,
+        "bos_token_id": vocabulary.special[BOS],
+        "eos_token_id": vocabulary.special[EOS],
+    }
+    special = {
+        "pad_token": pad,
+        "unk_token": vocabulary.special[UNK],
+        "cls_token": vocabulary.special[BOS],
+        "sep_token": vocabulary.special[EOS],
+        "mask_token": vocabulary.theirs[settings.mask_id],
+    }
+    return HfModel(
+        architecture,
+        config,
+        settings,
+        _table(names, settings, vocabulary),
+        tokenizers,
+        special_tokens=special,
+        recipe=groups,
+        present_name=partial(_present_name, names, settings.tied, frozenset(there)),
+    )
+
+
+def _table(names: _Names, settings: MaskedSettings, vocabulary: VocabularyMap) -> TensorTable:
+    rows, one = vocabulary_rows(vocabulary), TensorEntry.single
+    words = names.part("embeddings.word_embeddings.weight")
+    decoder_bias = f"{names.decoder}.bias"
+    entries = [
+        one("embedding.weight", words, rows),
+        one("positions.table.weight", names.part("embeddings.position_embeddings.weight")),
+        one("segments.weight", names.part("embeddings.token_type_embeddings.weight")),
+        *_linear("norm", names.part("embeddings.LayerNorm")),
+        *_linear("transform", names.transform),
+        *_linear("transform_norm", names.transform_norm),
+        one("output_bias", names.bias if settings.tied else decoder_bias, rows),
+    ]
+    for n in range(settings.layers):
+        entries += _layer(f"layers.{n}", names.part(f"encoder.layer.{n}"), settings.width)
+    unused = [re.escape(names.part("embeddings.")) + "(position|token_type)_ids"]
+    copies = {}
+    if settings.tied:
+        copies = {f"{names.decoder}.weight": words, decoder_bias: names.bias}
+    else:
+        entries.append(one("untied_output.weight", f"{names.decoder}.weight", rows))
+        unused.append(re.escape(names.bias))  # which is then not the bias that is added
+    if settings.next_sentence:
+        entries += _linear("pooler", "bert.pooler.dense")
+        entries += _linear("next_sentence", "cls.seq_relationship")
+    else:
+        unused.append(re.escape(names.part("pooler.dense.")) + "(weight|bias)")
+    return TensorTable(entries, copies, unused)
+
+
+def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
+    projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
+    return [
+        *(
+            TensorEntry(
+                f"{ours}.own.project.{kind}",
+                tuple(StackedPart(f"{name}.{kind}", width) for name in projections),
+            )
+            for kind in ("weight", "bias")
+        ),
+        *_linear(f"{ours}.own.out", f"{theirs}.attention.output.dense"),
+        *_linear(f"{ours}.around_own.norm", f"{theirs}.attention.output.LayerNorm"),
+        *_linear(f"{ours}.feed.inner", f"{theirs}.intermediate.dense"),
+        *_linear(f"{ours}.feed.outer", f"{theirs}.output.dense"),
+        *_linear(f"{ours}.around_feed.norm", f"{theirs}.output.LayerNorm"),
+    ]
+
+
+def _linear(ours: str, theirs: str) -> list[TensorEntry]:
+    """Weight and bias of a linear layer or a norm."""
+    kinds = ("weight", "bias")
+    return [TensorEntry.single(f"{ours}.{kind}", f"{theirs}.{kind}") for kind in kinds]
+
+
+def _present_name(names: _Names, tied: bool, there: Collection[str], name: str) -> str:
+    """The first files call the parts of a norm gamma and beta, and have one bias of the output."""
+    name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+    decoder_bias = f"{names.decoder}.bias"
+    lone = not tied and name == names.bias and decoder_bias not in there
+    return decoder_bias if lone else name
+
+
+BERT = HfFamily("bert", TASK, partial(_read, BERT_NAMES), partial(_write, BERT_NAMES))
+ROBERTA = HfFamily("roberta", TASK, partial(_read, ROBERTA_NAMES), partial(_write, ROBERTA_NAMES))

@@ -1,0 +1,219 @@
+"""LLaMA (Touvron et al. 2023): RMS norms, rotary positions, SwiGLU, keys shared by groups of heads.
+
+Rotary positions turn the two halves of a head there, and neighbours here: rows are reordered.
+"""
+
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.family import (
+    HfFamily,
+    HfModel,
+    imported_vocabulary,
+    running_text_groups,
+)
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.tokenizer_files import read_tokenizer_json
+from regard.exchange.tensor_table import (
+    StackedPart,
+    TensorEntry,
+    TensorTable,
+    rotary_rows,
+    vocabulary_rows,
+)
+from regard.models.language.gpt import GptSettings
+from regard.text.build import Tokenizers
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
+from regard.text.vocabulary_map import VocabularyMap
+
+ARCHITECTURE = "LlamaForCausalLM"
+TASK = "language-model"
+UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants of older files
+
+
+def _read(folder: HfFolder) -> HfModel:
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config.require("architectures", ([ARCHITECTURE],))
+    config.require("hidden_act", ("silu",))
+    config.require("rope_scaling", (None,))
+    config.require("partial_rotary_factor", (1, 1.0), default=1.0)
+    config.ignore("attention_dropout", "max_sequence_length")
+    rows = config.get("vocab_size", int)
+    files = read_tokenizer_json(folder)
+    ids = {name: config.optional(f"{name}_token_id", int) for name in ("pad", "bos", "eos")}
+    bos, eos = (
+        files.special(f"{name}_token") if ids[name] is None else ids[name]
+        for name in ("bos", "eos")
+    )
+    pad = ids["pad"] if (ids["pad"] or 0) >= 0 else None  # some files say -1
+    tokenizer = files.build([pad, files.special("unk_token"), bos, eos], rows)
+    tokenizers = Tokenizers(tokenizer, tokenizer)
+    heads, width = config.get("num_attention_heads", int), config.get("hidden_size", int)
+    head_width = config.optional("head_dim", int)
+    settings = build_settings(
+        GptSettings,
+        {
+            "layers": config.get("num_hidden_layers", int),
+            "width": width,
+            "heads": heads,
+            "kv_heads": config.get("num_key_value_heads", int, heads),
+            "head_width": None if head_width == width / max(heads, 1) else head_width,
+            "feed_forward": config.get("intermediate_size", int),
+            "context": config.get("max_position_embeddings", int),
+            "positions": "rotary",
+            "rotary_base": _rotary_base(config),
+            "norm": "rms",
+            "norm_epsilon": config.get("rms_norm_eps", float),
+            "activation": "swiglu",
+            "dropout": 0.0,
+            "bias": config.get("attention_bias", bool, False),
+            "feed_forward_bias": config.get("mlp_bias", bool, False),
+            "tied": config.get("tie_word_embeddings", bool),
+            "absent": imported_vocabulary(tokenizers).absent,
+        },
+        config.where,
+    )
+    config.finish()
+    return _model(settings, tokenizers, running_text_groups(TASK, tokenizer))
+
+
+def _rotary_base(config: ConfigReader) -> float:
+    """The base of the angles, which newer files have in a group of its own."""
+    group = config.group("rope_parameters")
+    if group is None:
+        return config.get("rope_theta", float)
+    config.ignore("rope_theta")
+    group.require("rope_type", ("default",), default="default")
+    group.require("partial_rotary_factor", (1, 1.0), default=1.0)
+    base = group.get("rope_theta", float)
+    group.finish()
+    return base
+
+
+def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
+    wanted = {"norm": "rms", "positions": "rotary", "activation": "swiglu"}
+    for name, value in wanted.items():
+        if getattr(settings, name) != value:
+            raise RunError(
+                f"model.{name}: {getattr(settings, name)}: LLaMA of transformers has {value} alone"
+            )
+    return _model(settings, tokenizers, {})
+
+
+def _model(settings: GptSettings, tokenizers: Tokenizers, groups: dict[str, Any]) -> HfModel:
+    vocabulary = imported_vocabulary(tokenizers)
+    own_bias = settings.feed_forward_bias
+    config = {
+        "model_type": "llama",
+        "architectures": [ARCHITECTURE],
+        "vocab_size": vocabulary.rows,
+        "hidden_size": settings.width,
+        "intermediate_size": settings.feed_forward or 4 * settings.width,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+        "num_key_value_heads": settings.kv_heads or settings.heads,
+        "head_dim": _head_width(settings),
+        "max_position_embeddings": settings.context,
+        "rope_parameters": {"rope_type": "default", "rope_theta": settings.rotary_base},
+        "rms_norm_eps": settings.norm_epsilon or torch.finfo(torch.float32).eps,
+        "hidden_act": "silu",
+        "attention_bias": settings.bias,
+        "mlp_bias": settings.bias if own_bias is None else own_bias,
+        "tie_word_embeddings": settings.tied,
+        "pad_token_id": vocabulary.special[PAD],
+        "bos_token_id": vocabulary.special[BOS],
+        "eos_token_id": vocabulary.special[EOS],
+    }
+    special = {
+        "pad_token": vocabulary.special[PAD],
+        "unk_token": vocabulary.special[UNK],
+        "bos_token": vocabulary.special[BOS],
+        "eos_token": vocabulary.special[EOS],
+    }
+    return HfModel(
+        ARCHITECTURE,
+        config,
+        settings,
+        _table(settings, vocabulary),
+        tokenizers,
+        special_tokens=special,
+        recipe=groups,
+    )
+
+
+def _head_width(settings: GptSettings) -> int:
+    return settings.head_width or settings.width // settings.heads
+
+
+def _table(settings: GptSettings, vocabulary: VocabularyMap) -> TensorTable:
+    rows, one = vocabulary_rows(vocabulary), TensorEntry.single
+    entries = [
+        one("embedding.weight", "model.embed_tokens.weight", rows),
+        one("last.norm.weight", "model.norm.weight"),
+    ]
+    for n in range(settings.layers):
+        entries += _layer(f"layers.{n}", f"model.layers.{n}", settings)
+    if settings.tied:
+        return TensorTable(entries, {"lm_head.weight": "model.embed_tokens.weight"}, UNUSED)
+    entries.append(one("untied_output.weight", "lm_head.weight", rows))
+    return TensorTable(entries, unused=UNUSED)
+
+
+def _layer(ours: str, theirs: str, settings: GptSettings) -> list[TensorEntry]:
+    one, attention, feed = TensorEntry.single, f"{theirs}.self_attn", f"{theirs}.mlp"
+    groups = settings.kv_heads or settings.heads
+    queries, keys = (heads * _head_width(settings) for heads in (settings.heads, groups))
+    hidden = settings.feed_forward or 4 * settings.width
+    own_bias = settings.bias if settings.feed_forward_bias is None else settings.feed_forward_bias
+    entries = [
+        one(f"{ours}.around_own.norm.weight", f"{theirs}.input_layernorm.weight"),
+        one(f"{ours}.around_feed.norm.weight", f"{theirs}.post_attention_layernorm.weight"),
+    ]
+    for kind in ("weight", "bias") if settings.bias else ("weight",):
+        projections = (
+            StackedPart(f"{attention}.q_proj.{kind}", queries, rotary_rows(settings.heads)),
+            StackedPart(f"{attention}.k_proj.{kind}", keys, rotary_rows(groups)),
+            StackedPart(f"{attention}.v_proj.{kind}", keys),
+        )
+        entries.append(TensorEntry(f"{ours}.own.project.{kind}", projections))
+        entries.append(one(f"{ours}.own.out.{kind}", f"{attention}.o_proj.{kind}"))
+    for kind in ("weight", "bias") if own_bias else ("weight",):
+        names = (f"{feed}.{name}.{kind}" for name in ("gate_proj", "up_proj"))
+        gates = tuple(StackedPart(name, hidden) for name in names)
+        entries.append(TensorEntry(f"{ours}.feed.inner.{kind}", gates))
+        entries.append(one(f"{ours}.feed.outer.{kind}", f"{feed}.down_proj.{kind}"))
+    return entries
+
+
+def _to_float64(peer: Any) -> None:
+    """Norms and angles are computed in float32 there, whatever the precision: the same formulas in
+    float64.
+    """
+    for module in peer.modules():
+        if type(module).__name__ == "LlamaRMSNorm":
+            module.forward = MethodType(_rms_norm, module)
+        if type(module).__name__ == "LlamaRotaryEmbedding":
+            module.forward = MethodType(_rotary_angles, module)
+
+
+def _rms_norm(module: Any, x: Tensor) -> Tensor:
+    scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + module.variance_epsilon)
+    normed: Tensor = module.weight * (x * scale)
+    return normed
+
+
+def _rotary_angles(module: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """cos and sin of p / base^(2i/K), twice side by side: (B, T, K)."""
+    base, width = module.config.rope_parameters["rope_theta"], 2 * len(module.inv_freq)
+    powers = torch.arange(0, width, 2, dtype=x.dtype) / width
+    phases = position_ids[..., None].to(x.dtype) / base**powers
+    both = torch.cat([phases, phases], -1)
+    return both.cos(), both.sin()
+
+
+LLAMA = HfFamily("llama", TASK, _read, _write, _to_float64)
