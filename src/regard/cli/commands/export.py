@@ -1,14 +1,16 @@
-"""`regard export`: a model in the format of CTranslate2."""
+"""`regard export`: a model in the formats of other toolkits."""
 
 from pathlib import Path
 
-from regard.cli.display.console import note, out, print_json
+from regard.cli.display.console import note, print_json
+from regard.cli.display.console import out as console
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
+from regard.pipelines.exchange.export_run import export_folder
 
 try:
     from regard.engines.ctranslate2.exporter import export_into_run, export_to
@@ -20,8 +22,15 @@ except (ImportError, OSError):
 
 def command(
     model: shared_options.Model,
-    to: Path | None = option(
-        "A folder of its own; otherwise it is kept in the run's.", "--to", metavar="DIR"
+    to: str | None = option(
+        "The format: ctranslate2, or hf, a folder for transformers. Or a folder for CTranslate2's.",
+        "--to",
+        metavar="FORMAT|DIR",
+    ),
+    out: Path | None = option(
+        "A folder of its own; an export for CTranslate2 is otherwise kept in the run's.",
+        "--out",
+        metavar="DIR",
     ),
     precision: ExportPrecision = option(
         "Of the weights; auto: int8 where it is close enough, otherwise float32.", default="auto"
@@ -38,29 +47,49 @@ def command(
 
         regard export runs/travel
         regard export runs/travel --to travel-fast --precision float32
+        regard export runs/gpt2 --to hf --out gpt2-mine
     """
+    if to == "hf":
+        _export_hf(model, out, weights, json=json)
+        return
+    to = None if to == "ctranslate2" else to
+    if to is not None and out is not None:
+        raise SettingsError(f"--to {to} and --out {out} both name a folder; give one")
+    place = out if to is None else Path(to)
     [run] = NativeEngine.open_runs((model,), device="cpu", weights=weights)
-    if to is None:
+    if place is None:
         export = export_into_run(run, weights, precision)
     else:
-        export = export_to(run, weights, precision, to)
+        export = export_to(run, weights, precision, place)
     gate = export.card.gate
     if json:
         print_json({"folder": str(export.folder), **export.card.model_dump(mode="json")})
     elif gate.refused is None:
-        out.print(f"{export.folder}  [dim]{export.card.engine}, {export.card.precision}[/]")
-        out.print(
+        console.print(f"{export.folder}  [dim]{export.card.engine}, {export.card.precision}[/]")
+        console.print(
             f"  float32: {gate.identical} of {gate.sentences} translated as by the native engine, "
             f"scores within {gate.score_difference:.1e}"
         )
         less = "less" if gate.loss >= 0 else "more"
-        out.print(
+        console.print(
             f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, {less} likely "
             f"by {abs(gate.loss):.4f} nats a token on the whole"
         )
         if gate.instead is not None:
-            out.print(f"  {gate.instead}")
+            console.print(f"  {gate.instead}")
     for one in gate.differences:
         note(f"source    {one.source}\nnative    {one.native}\nexported  {one.exported}")
     if gate.refused is not None:
         raise RunError(f"{model}: the export is refused: {gate.refused}")
+
+
+def _export_hf(model: str, out: Path | None, weights: str, *, json: bool) -> None:
+    """Write a folder for `transformers`."""
+    if out is None:
+        raise SettingsError("--to hf writes a folder: name one that is new or empty with --out")
+    found = export_folder(Path(model), out, weights=weights)
+    if json:
+        print_json({"folder": str(found.folder), **found.report.model_dump(mode="json")})
+        return
+    console.print(f"{found.folder}  [dim]{found.report.format}[/]")
+    console.print(f"  {found.report.gate.summary()}")

@@ -27,13 +27,8 @@ def command(
         regard complete runs/gpt2 "The cat sat on"
     """
     run = import_folder(folder, out)
-    gate = run.report.gate
     if json:
         print_json({"run": str(run.folder), **run.report.model_dump(mode="json")})
         return
     console.print(f"{run.folder}  [dim]{run.report.format}[/]")
-    console.print(
-        f"  {gate.reference}: logits at {gate.positions:,} positions differ by at most "
-        f"{gate.float64:.1e} in float64, {gate.float32:.1e} in float32; {gate.same_answers} of "
-        f"{gate.answers} answers are the same"
-    )
+    console.print(f"  {run.report.gate.summary()}")

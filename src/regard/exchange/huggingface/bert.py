@@ -22,6 +22,7 @@ from regard.exchange.huggingface.tokenizer_files import (
     TokenizerFiles,
     read_byte_bpe,
     read_wordpiece,
+    with_tokenizer_files,
 )
 from regard.exchange.tensor_table import (
     StackedPart,
@@ -150,7 +151,7 @@ def _write(names: _Names, settings: MaskedSettings, tokenizers: Tokenizers) -> H
         )
     if not settings.segments:
         raise RunError("model.segments: 0: transformers has one kind of segments, or more")
-    return _model(names, settings, tokenizers, {}, ())
+    return with_tokenizer_files(_model(names, settings, tokenizers, {}, ()))
 
 
 def _model(
@@ -267,5 +268,9 @@ def _present_name(names: _Names, tied: bool, there: Collection[str], name: str) 
     return decoder_bias if lone else name
 
 
-BERT = HfFamily("bert", TASK, partial(_read, BERT_NAMES), partial(_write, BERT_NAMES))
-ROBERTA = HfFamily("roberta", TASK, partial(_read, ROBERTA_NAMES), partial(_write, ROBERTA_NAMES))
+BERT, ROBERTA = (
+    HfFamily(
+        names.model_type, TASK, (names.model_type,), partial(_read, names), partial(_write, names)
+    )
+    for names in (BERT_NAMES, ROBERTA_NAMES)
+)

@@ -29,6 +29,8 @@ class HfModel:
     tokenizers: Tokenizers | None = None  # None: it reads no text
     special_tokens: Mapping[str, int | None] = field(default_factory=dict)
     """The ids there of `pad_token` and others that its tokenizer names."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Further files of an export, by name: those of its tokenizer."""
     recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
     present_name: Callable[[str], str] = same_name
     """The name in the table of a tensor that a file has under an older one."""
@@ -57,6 +59,7 @@ class HfFamily:
 
     model_type: str
     task: str  # of the run that a model becomes
+    model_families: tuple[str, ...]  # of our models that can become one of theirs
     read: Callable[[HfFolder], HfModel]
     """The model of a folder; a `RunError` that names what cannot be honoured."""
     write: Callable[[Any, Tokenizers], HfModel]

@@ -12,7 +12,7 @@ from regard.exchange.huggingface.family import (
     running_text_groups,
 )
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.tokenizer_files import read_byte_bpe
+from regard.exchange.huggingface.tokenizer_files import read_byte_bpe, with_tokenizer_files
 from regard.exchange.tensor_table import (
     SAME,
     TRANSPOSED,
@@ -74,7 +74,7 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
             raise RunError(f"model.{name}: {getattr(settings, name)}: GPT-2 has no such setting")
     if (settings.norm, settings.positions) != ("layer", "learned") or not settings.bias:
         raise RunError("GPT-2 has layer norms, learned positions and biases, and no others")
-    return _model(settings, tokenizers, imported_vocabulary(tokenizers), {})
+    return with_tokenizer_files(_model(settings, tokenizers, imported_vocabulary(tokenizers), {}))
 
 
 def _model(
@@ -148,4 +148,4 @@ def _present_name(name: str) -> str:
     return name if has_prefix else f"{PREFIX}{name}"
 
 
-GPT2 = HfFamily("gpt2", "language-model", _read, _write)
+GPT2 = HfFamily("gpt2", "language-model", ("gpt",), _read, _write)

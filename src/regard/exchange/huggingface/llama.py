@@ -18,7 +18,10 @@ from regard.exchange.huggingface.family import (
     running_text_groups,
 )
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.tokenizer_files import read_tokenizer_json
+from regard.exchange.huggingface.tokenizer_files import (
+    read_tokenizer_json,
+    with_tokenizer_files,
+)
 from regard.exchange.tensor_table import (
     StackedPart,
     TensorEntry,
@@ -102,7 +105,7 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
             raise RunError(
                 f"model.{name}: {getattr(settings, name)}: LLaMA of transformers has {value} alone"
             )
-    return _model(settings, tokenizers, {})
+    return with_tokenizer_files(_model(settings, tokenizers, {}))
 
 
 def _model(settings: GptSettings, tokenizers: Tokenizers, groups: dict[str, Any]) -> HfModel:
@@ -216,4 +219,4 @@ def _rotary_angles(module: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor
     return both.cos(), both.sin()
 
 
-LLAMA = HfFamily("llama", TASK, _read, _write, _to_float64)
+LLAMA = HfFamily("llama", TASK, ("gpt",), _read, _write, _to_float64)

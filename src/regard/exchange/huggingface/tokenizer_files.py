@@ -1,17 +1,18 @@
 """Tokenizers of folders that `transformers` saved -> ours, and back."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tokenizers
 
 from regard.errors import RunError, TextError
+from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder, JsonObject, string_token
 from regard.json_files import dump_json
 from regard.settings import abbreviate
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.settings import TokenizerSettings
-from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -177,10 +178,12 @@ def _token_ids(content: bytes) -> dict[str, int]:
     return found
 
 
-def write_tokenizer(tokenizer: Tokenizer, roles: Mapping[str, int | None]) -> dict[str, bytes]:
-    """The files of an imported tokenizer, by name; `roles` are the ids there of ROLES."""
-    content = tokenizer.content
+def with_tokenizer_files(model: HfModel) -> HfModel:
+    """A model with the files of its imported tokenizer."""
+    assert model.tokenizers is not None
+    content, roles = model.tokenizers.source.content, model.special_tokens
     names = {i: name for name, i in _token_ids(content).items()}
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     config |= {role: names[i] for role, i in roles.items() if i is not None and i in names}
-    return {TOKENIZER: content, TOKENIZER_CONFIG: f"{dump_json(config, indent=2)}\n".encode()}
+    files = {TOKENIZER: content, TOKENIZER_CONFIG: f"{dump_json(config, indent=2)}\n".encode()}
+    return replace(model, files=files)

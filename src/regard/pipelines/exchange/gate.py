@@ -4,16 +4,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import RunError
-from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.family import HfFamily, HfModel, imported_vocabulary
 from regard.exchange.huggingface.folder import HfFolder
+from regard.pipelines.exchange.stored_answers import (
+    ANSWERS,
+    NUM_POSITIONS,
+    difference_from_answers,
+    write_answers,
+)
 from regard.pipelines.exchange.task_parity import TASK_PARITY
 from regard.settings import Settings, abbreviate
+from regard.text.build import Tokenizers
 from regard.text.vocabulary_map import VocabularyMap
 
 FLOAT64_TOLERANCE = 1e-9  # differences of logits, for each unit of the largest logit above 1
@@ -41,13 +49,73 @@ class GateReport(Settings):
     refused: str | None = None
     """Why the conversion is refused; None: it is not."""
 
+    def summary(self) -> str:
+        """What was found, in a sentence."""
+        found = [(name, getattr(self, name)) for name in ("float64", "float32")]
+        numbers = [f"{one:.1e} in {name}" for name, one in found if one is not None]
+        same = f"; {self.same_answers} of {self.answers} answers are the same"
+        return (
+            f"{self.reference}: logits at {self.positions:,} positions differ by at most "
+            f"{', '.join(numbers)}{same if self.answers else ''}"
+        )
+
 
 def check_import(
     family: HfFamily, folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor], run: Any
 ) -> GateReport:
-    """Compare `run`, which has a `model` and a `tokenizer`, with the model of a folder."""
+    """Compare `run`, which has a `model`, with the model of a folder.
+
+    Where `transformers` is not installed, with the answers that the folder may have.
+    """
+    assert described.tokenizers is not None
+    if find_spec("transformers") is None:
+        stored = compare_answers(family, folder.path, run.model, described.tokenizers)
+        if stored is not None:
+            return stored
+    require_transformers(str(folder.path), "imported")
     peer = load_peer(folder, described, tensors)
-    return compare(family, peer, run.model, run.tokenizer, reference_name())
+    return compare(family, peer, run.model, described.tokenizers, reference_name())
+
+
+def require_transformers(what: str, done: str) -> None:
+    """An error unless `transformers` is installed."""
+    if find_spec("transformers") is None:
+        raise RunError(
+            f"{what}: is {done} only if it computes what transformers does, which is not "
+            "installed; install it: pip install 'regard[exchange]'"
+        )
+
+
+@torch.inference_mode()
+def compare_answers(
+    family: HfFamily, folder: Path, model: Any, tokenizers: Tokenizers
+) -> GateReport | None:
+    """Compare with the answers that are stored in a folder, in float32; None: there are none."""
+    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    sample = parity.sample(tokenizers, model)
+    logits = parity.our_logits(model, sample)
+    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
+    columns = present, vocabulary.to_theirs(present)
+    found = difference_from_answers(folder, sample, logits, columns)
+    if found is None:
+        return None
+    largest = max(1.0, float(logits[:, present].abs().max()))
+    return GateReport(
+        reference=f"the answers in {ANSWERS}",
+        positions=min(NUM_POSITIONS, len(logits)),
+        float32=found,
+        refused=_refusal({"float32": found}, largest, 0, 0),
+    )
+
+
+@torch.inference_mode()
+def store_answers(
+    folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers
+) -> None:
+    """Write what `transformers` computes of the sample into a folder."""
+    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    sample = parity.sample(tokenizers, model)
+    write_answers(folder, sample, parity.peer_logits(peer, sample, vocabulary))
 
 
 def reference_name() -> str:
@@ -56,10 +124,12 @@ def reference_name() -> str:
 
 
 @torch.inference_mode()
-def compare(family: HfFamily, peer: Any, model: Any, tokenizer: Any, reference: str) -> GateReport:
+def compare(
+    family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers, reference: str
+) -> GateReport:
     """Logits in float32 and in float64, then what both sides write."""
-    vocabulary, parity = tokenizer.vocabulary_map, TASK_PARITY[family.task]
-    sample = parity.sample(tokenizer, model)
+    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    sample = parity.sample(tokenizers, model)
     differences: dict[str, float] = {}
     answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
     largest = 1.0
@@ -108,8 +178,8 @@ def _refusal(
     differences: Mapping[str, float], largest: float, same: int, answers: int
 ) -> str | None:
     tolerances = {"float64": FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
-    for precision, tolerance in tolerances.items():
-        found = differences[precision]
+    for precision, found in sorted(differences.items(), reverse=True):
+        tolerance = tolerances[precision]
         if not found <= tolerance * largest:
             return (
                 f"in {precision} its logits differ by {found:.3g}, and {tolerance * largest:.1g} "
@@ -125,11 +195,6 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
 
     Its own loader is not used: it ties some weights that files have apart.
     """
-    if find_spec("transformers") is None:
-        raise RunError(
-            f"{folder.path}: is imported only if it computes what transformers does, which is not "
-            "installed; install it: pip install transformers"
-        )
     transformers = import_module("transformers")  # optional, and slow to import
     with quiet(transformers):
         try:

@@ -131,11 +131,7 @@ def _card(name: str, described: HfModel, report: ExchangeReport) -> Iterator[str
     yield f"- licence: {report.licence or 'the source states none'}"
     yield from (f"- SHA-256 of {file}: `{digest}`" for file, digest in report.files.items())
     yield "\n## Parity\n"
-    yield (
-        f"Compared with {gate.reference} at {gate.positions:,} positions of {gate.rows} texts: "
-        f"logits differ by at most {gate.float64:.1e} in float64 and {gate.float32:.1e} in "
-        f"float32; {gate.same_answers} of {gate.answers} answers are the same.\n"
-    )
+    yield f"{gate.summary()}.\n"
     yield "## Model\n"
     yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."
     yield f"\nregard {report.regard}\n"

@@ -12,8 +12,8 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.contracts import AnyGenerator, MaskedLanguageModel
+from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
-from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 from regard.types import Padded
 
@@ -48,7 +48,7 @@ def draw_rows(
 class TaskParity(Protocol):
     """How models of a task are compared; logits are (N, V) of all real positions of a sample."""
 
-    def sample(self, tokenizer: Tokenizer, model: Any) -> ParitySampleRows: ...
+    def sample(self, tokenizers: Tokenizers, model: Any) -> ParitySampleRows: ...
     def our_logits(self, model: Any, sample: ParitySampleRows) -> Tensor: ...
     def peer_logits(
         self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
@@ -86,9 +86,9 @@ class TokensOnly:
 class LanguageModelParity(TokensOnly):
     """Logits of all next tokens; greedy continuations."""
 
-    def sample(self, tokenizer: Tokenizer, model: AnyGenerator) -> ParitySampleRows:
-        assert tokenizer.vocabulary_map is not None
-        return draw_rows(tokenizer.vocabulary_map, model.max_length)
+    def sample(self, tokenizers: Tokenizers, model: AnyGenerator) -> ParitySampleRows:
+        assert tokenizers.source.vocabulary_map is not None
+        return draw_rows(tokenizers.source.vocabulary_map, model.max_length)
 
     def our_logits(self, model: AnyGenerator, sample: ParitySampleRows) -> Tensor:
         given = sample.padded()
@@ -136,9 +136,9 @@ class MaskedLanguageParity:
     masked place.
     """
 
-    def sample(self, tokenizer: Tokenizer, model: MaskedLanguageModel) -> ParitySampleRows:
-        assert tokenizer.vocabulary_map is not None
-        drawn = draw_rows(tokenizer.vocabulary_map, model.max_length)
+    def sample(self, tokenizers: Tokenizers, model: MaskedLanguageModel) -> ParitySampleRows:
+        assert tokenizers.source.vocabulary_map is not None
+        drawn = draw_rows(tokenizers.source.vocabulary_map, model.max_length)
         rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
         for row in rows:
             row[len(row) // 2] = model.mask_id

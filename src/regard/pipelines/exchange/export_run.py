@@ -1,0 +1,124 @@
+"""A run of ours -> a folder that `transformers` loads, and that computes the same."""
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+
+from regard.atomic_io import write_atomic
+from regard.errors import RunError
+from regard.exchange.huggingface.families import FAMILIES
+from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.folder import CONFIG, WEIGHTS
+from regard.json_files import dump_json, read_json
+from regard.manifest import sha256_of_file
+from regard.pipelines.exchange.gate import (
+    compare,
+    quiet,
+    reference_name,
+    require_transformers,
+    store_answers,
+)
+from regard.pipelines.exchange.import_run import (
+    REPORT,
+    ExchangeReport,
+    move_into_place,
+    require_free,
+    temporary_folder,
+    write_report,
+)
+from regard.pipelines.load import load_for_look
+from regard.recipes.run_folder import RunFolder, find_weights
+from regard.settings import abbreviate
+from regard.tasks.contracts import TaskRecipe
+from regard.text.build import Tokenizers, load_tokenizers
+from regard.training.checkpoints import load_weights
+
+
+class ExportedFolder(NamedTuple):
+    """A folder that was exported."""
+
+    folder: Path
+    report: ExchangeReport
+
+
+def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedFolder:
+    """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
+    require_transformers(str(path), "exported")
+    run, recipe = RunFolder(path), RunFolder(path).load_any_recipe()
+    file, tokenizers = find_weights(run, weights), load_tokenizers(path)
+    family, described = find_writer(recipe, tokenizers, path)
+    tensors = described.table.to_theirs(load_weights(file))
+    require_free(out)
+    with temporary_folder(out) as place:
+        write_atomic(place / CONFIG, f"{dump_json(described.config, indent=2)}\n".encode())
+        write_atomic(place / WEIGHTS, safetensors.torch.save(tensors, {"format": "pt"}))
+        for name, content in described.files.items():
+            write_atomic(place / name, content)
+        pipeline = load_for_look(path, device="cpu", weights=weights)
+        peer = _load_peer(place, described)
+        gate = compare(family, peer, pipeline.model, tokenizers, reference_name())
+        report = ExchangeReport(
+            direction="export",
+            format=f"transformers, {family.model_type}",
+            source=str(path),
+            files={file.name: sha256_of_file(file)},
+            licence=_licence(path),
+            gate=gate,
+        )
+        if gate.refused is not None:
+            shutil.rmtree(place)
+            place.mkdir()
+        else:
+            store_answers(place, family, peer.float(), pipeline.model, tokenizers)
+        write_report(place, report)
+        move_into_place(place, out)
+    if gate.refused is not None:
+        raise RunError(
+            f"{path}: not exported, as transformers would not compute the same: {gate.refused}; "
+            f"{out / REPORT} has the report"
+        )
+    return ExportedFolder(out, report)
+
+
+def find_writer(recipe: TaskRecipe, tokenizers: Tokenizers, path: Path) -> tuple[HfFamily, HfModel]:
+    """The family that can say what a run's model is; an error that names why none can."""
+    kind, reasons = str(recipe.model.family), []
+    for family in FAMILIES.values():
+        if family.task != recipe.task or kind not in family.model_families:
+            continue
+        try:
+            return family, family.write(recipe.model, tokenizers)
+        except RunError as error:
+            reasons.append(str(error))
+    if not reasons:
+        raise RunError(
+            f"{path}: a model of the family {kind} for {recipe.task} has no place in transformers"
+        )
+    raise RunError(f"{path}: cannot be exported: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def _load_peer(folder: Path, described: HfModel) -> Any:
+    """What the loader of `transformers` itself makes of a folder."""
+    transformers = import_module("transformers")
+    with quiet(transformers):
+        try:
+            kind = getattr(transformers, described.architecture)
+            return kind.from_pretrained(
+                str(folder), local_files_only=True, dtype=import_module("torch").float32
+            ).eval()
+        except Exception as error:  # of its own kinds, without a common one
+            raise RunError(
+                f"transformers {transformers.__version__} cannot load the export: "
+                f"{abbreviate(str(error))}"
+            ) from None
+
+
+def _licence(path: Path) -> str | None:
+    """That of the model which a run was imported from."""
+    try:
+        return read_json(path / REPORT, ExchangeReport).licence
+    except (OSError, ValueError):
+        return None

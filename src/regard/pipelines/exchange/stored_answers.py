@@ -1,0 +1,58 @@
+"""Logits that another toolkit computed, stored beside its model: they stand in for it where it is
+not installed.
+"""
+
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from regard.atomic_io import read_limited, write_atomic
+from regard.errors import RunError
+from regard.manifest import sha256
+
+ANSWERS = "regard-answers.safetensors"
+MAX_BYTES = 256 << 20
+NUM_POSITIONS = 16  # whose logits are stored, spread over a sample
+
+
+def write_answers(folder: Path, sample: object, logits: Tensor) -> None:
+    """Store some of the logits (N, V) of a sample."""
+    metadata = {"sample": _digest(sample)}
+    stored = {"logits": _chosen(logits).float().contiguous()}
+    write_atomic(folder / ANSWERS, safetensors.torch.save(stored, metadata))
+
+
+def difference_from_answers(
+    folder: Path, sample: object, logits: Tensor, columns: tuple[list[int], list[int]]
+) -> float | None:
+    """The largest difference of our logits (N, V) of a sample from those stored; None: there are
+    none of this sample. `columns` are our ids, and theirs, of the same tokens.
+    """
+    path = folder / ANSWERS
+    try:
+        content = read_limited(path, max_bytes=MAX_BYTES)
+        stored = safetensors.torch.load(content)["logits"]
+    except FileNotFoundError:
+        return None
+    except (OSError, SafetensorError, KeyError) as error:
+        raise RunError(f"{path}: damaged: {error}") from None
+    if _digest(sample).encode() not in content[: 1 << 16]:
+        return None
+    ours, (here, there) = _chosen(logits), columns
+    if stored.ndim != 2 or len(stored) != len(ours) or max(there) >= stored.shape[1]:
+        raise RunError(f"{path}: of {tuple(stored.shape)} numbers, which do not fit the model")
+    found = (ours[:, here] - stored[:, there]).abs().max().nan_to_num(nan=float("inf"))
+    return float(found)
+
+
+def _chosen(logits: Tensor) -> Tensor:
+    """The logits of a few positions, from the first to the last."""
+    count = min(NUM_POSITIONS, len(logits))
+    return logits[torch.linspace(0, len(logits) - 1, count).long()]
+
+
+def _digest(sample: object) -> str:
+    return sha256(repr(sample).encode())
