@@ -33,7 +33,7 @@ def read(tmp_path, content, name="train.tsv", **settings):
     ("name", "content", "settings"),
     [
         ("train.tsv", TABLE, {}),
-        ("train.tsv.gz", gzip.compress(TABLE.encode()), {}),
+        ("train.tsv.gz", gzip.compress(TABLE.encode(), mtime=0), {}),
         ("train.tsv", f"\n{TABLE}\n\n", {}),
         ("train.csv", 'NUM,How far ?\nHUM,"Who\nwas it ?"\n', {}),
         ("train.csv", "kind,q\nNUM,How far ?\nHUM,Who was it ?\n", {"label": "kind", "text": "q"}),
