@@ -1,6 +1,7 @@
 """Position encodings: added to token vectors (sinusoids, learned), or used by self-attention."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -52,7 +53,7 @@ def sinusoid_tensor2tensor(positions: Tensor, width: int) -> Tensor:
     return nn.functional.pad(vectors, (0, width - 2 * half))  # (T, D)
 
 
-SINUSOIDS = {
+SINUSOIDS: dict[SinusoidLayout, Callable[[Tensor, int], Tensor]] = {
     "interleaved": sinusoid,
     "halves": sinusoid_halves,
     "tensor2tensor": sinusoid_tensor2tensor,

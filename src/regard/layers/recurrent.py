@@ -35,7 +35,8 @@ class RecurrentOutput(NamedTuple):
 class RecurrentLayer(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997, with forget gate) or a GRU (Cho et al. 2014).
 
-    It is computed by torch's kernels, whose second bias is held at zero. Their GRU differs from
+    It is computed by torch's kernels, whose second bias is zero unless there is a `state_bias`: it
+    is added to U h, and so is inside the reset gate of a GRU. Their GRU differs from
     Cho's and Bahdanau's: its candidate is tanh(W x + r ∘ (U h)), not tanh(W x + U (r ∘ h)), and
     its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does. Autocast is
     off: the state would lose small updates. An LSTM's c may have more `units` than its `width`, to
@@ -54,18 +55,22 @@ class RecurrentLayer(nn.Module):
         units: int | None = None,
         weight_drop: float = 0.0,
         float16: bool = False,
+        state_bias: bool = False,
     ) -> None:
         super().__init__()
         if units is not None and cell != "lstm":
             raise ValueError(f"only an LSTM has units beside its width, got {cell=} and {units=}")
         if units is not None and weight_drop:
             raise ValueError(f"weights of a projected LSTM are not dropped, got {weight_drop=}")
+        if units is not None and state_bias:
+            raise ValueError(f"a projected LSTM has one bias, got {state_bias=}")
         self.cell, self.width, self.units = cell, width, units or width
         self.weight_drop, self.float16 = weight_drop, float16
         rows = NUM_GATES[cell] * self.units
         self.weight_ih = nn.Parameter(torch.empty(rows, inputs))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.empty(rows))
+        self.state_bias = nn.Parameter(torch.zeros(rows)) if state_bias else None
         self.weight_hr = None if units is None else nn.Parameter(torch.empty(width, units))
         self.reset_parameters()
 
@@ -106,7 +111,7 @@ class RecurrentLayer(nn.Module):
                 return self._run_projected(F.linear(x, weight, self.bias), *(h[0] for h in first))
             drop = self.weight_drop if self.training else 0.0
             weight_hh = apply_dropout(self.weight_hh, drop)
-            weights = [weight, weight_hh, self.bias, torch.zeros_like(self.bias)]
+            weights = [weight, weight_hh, self.bias, self._second_bias]
             if in_half:
                 x, *weights = to_half(x, *weights)
                 first = list(to_half(*first))
@@ -136,7 +141,7 @@ class RecurrentLayer(nn.Module):
         """The state after one more input: `x` (..., inputs), each of `hidden` (..., D)."""
         leading_shape = x.shape[:-1]
         x, *old = (y.to(self.bias.dtype).flatten(0, -2) for y in (x, *hidden))  # (N, ·)
-        weights = (self.weight_ih, self.weight_hh, self.bias, torch.zeros_like(self.bias))
+        weights = (self.weight_ih, self.weight_hh, self.bias, self._second_bias)
         with torch.autocast(x.device.type, enabled=False):
             new: Hidden
             if self.weight_hr is not None:
@@ -146,6 +151,10 @@ class RecurrentLayer(nn.Module):
             else:
                 new = (torch.gru_cell(x, old[0], *weights),)
         return tuple(h.view(*leading_shape, -1) for h in new)
+
+    @property
+    def _second_bias(self) -> Tensor:
+        return torch.zeros_like(self.bias) if self.state_bias is None else self.state_bias
 
     def advance(self, x: Tensor, hidden: Hidden | None) -> RecurrentOutput:
         """All of `x` (B, T, inputs) from zeros; from `hidden`, one step of `x` (B, K, inputs)."""
@@ -221,11 +230,18 @@ class RecurrentDecoder(nn.Module):
     """A stack of layers read from the left, with dropout between them."""
 
     def __init__(
-        self, cell: CellName, inputs: int, width: int, *, layers: int = 1, dropout: float = 0.0
+        self,
+        cell: CellName,
+        inputs: int,
+        width: int,
+        *,
+        layers: int = 1,
+        dropout: float = 0.0,
+        state_bias: bool = False,
     ) -> None:
         super().__init__()
         widths = [inputs, *[width] * (layers - 1)]
-        stack = nn.ModuleList(RecurrentLayer(cell, i, width) for i in widths)
+        stack = nn.ModuleList(RecurrentLayer(cell, i, width, state_bias=state_bias) for i in widths)
         self.layers = cast(Sequence[RecurrentLayer], stack)
         self.dropout = Dropout(dropout)
 
@@ -262,12 +278,13 @@ class RecurrentEncoder(nn.Module):
         reading: Reading = "forward",
         dropout: float = 0.0,
         units: int | None = None,
+        state_bias: bool = False,
     ) -> None:
         super().__init__()
         check_reading(reading, width, units)
         widths = [inputs, *[width] * (layers - 1)]
         self.layers = nn.ModuleList(
-            _DirectionalLayer(cell, i, width, reading, units) for i in widths
+            _DirectionalLayer(cell, i, width, reading, units, state_bias=state_bias) for i in widths
         )
         self.dropout = Dropout(dropout)
 
@@ -295,12 +312,19 @@ def check_reading(reading: Reading, width: int, units: int | None = None) -> Non
 
 class _DirectionalLayer(nn.Module):
     def __init__(
-        self, cell: CellName, inputs: int, width: int, reading: Reading, units: int | None
+        self,
+        cell: CellName,
+        inputs: int,
+        width: int,
+        reading: Reading,
+        units: int | None,
+        *,
+        state_bias: bool,
     ) -> None:
         super().__init__()
         if reading == "both":
             width, units = width // 2, units and units // 2
-        layer = partial(RecurrentLayer, cell, inputs, width, units=units)
+        layer = partial(RecurrentLayer, cell, inputs, width, units=units, state_bias=state_bias)
         self.forward_layer = layer() if reading != "backward" else None
         self.backward_layer = layer() if reading != "forward" else None
 

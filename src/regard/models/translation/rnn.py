@@ -38,6 +38,9 @@ class RnnSettings(Settings):
     """How the source is read; `backward` puts its beginning next to that of the target."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """On token vectors, between layers and before the output layer."""
+    state_bias: bool = False
+    """Whether recurrent layers have a second bias, added to the product with the state, as torch's
+    have; in a GRU the reset gate is multiplied with it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -58,11 +61,24 @@ class RnnEncoderDecoder(Generator[Padded, Memory, RecurrentState]):
         self.source = build_embedding(source_size, settings.embedding)
         inputs, reading = settings.embedding or source_size, settings.reading
         self.encoder = RecurrentEncoder(
-            cell, inputs, width, layers=layers, reading=reading, dropout=dropout
+            cell,
+            inputs,
+            width,
+            layers=layers,
+            reading=reading,
+            dropout=dropout,
+            state_bias=settings.state_bias,
         )
         self.target = build_embedding(target_size, settings.embedding)
         inputs = settings.embedding or target_size
-        self.decoder = RecurrentDecoder(cell, inputs, width, layers=layers, dropout=dropout)
+        self.decoder = RecurrentDecoder(
+            cell,
+            inputs,
+            width,
+            layers=layers,
+            dropout=dropout,
+            state_bias=settings.state_bias,
+        )
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
 
