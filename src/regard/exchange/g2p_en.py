@@ -28,9 +28,14 @@ from regard.text.tokenizer import CharacterTokenizer, WhitespaceTokenizer
 
 MAX_BYTES = 64 << 20  # of the archive, and of all arrays in it together
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # behind <pad>, <unk> and </s>
-VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW".split()
-CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH".split()
-PHONEMES = sorted([*(f"{vowel}{stress}" for vowel in VOWELS for stress in range(3)), *CONSONANTS])
+VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
+CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH"
+PHONEMES = sorted(
+    [
+        *(f"{vowel}{stress}" for vowel in VOWELS.split() for stress in range(3)),
+        *CONSONANTS.split(),
+    ]
+)
 """ARPAbet, vowels with their stress, behind <pad>, <unk>, <s> and </s>; the file has a UW, too."""
 MAX_PHONEMES = 20  # of a word, as the package limits them
 
@@ -75,9 +80,7 @@ def read_g2p(path: Path) -> G2pModel:
     expected = _shapes(width, vectors)
     for name, array in arrays.items():
         if array.shape != expected[name]:
-            raise RunError(
-                f"{path}: {name} is of {array.shape}, and g2p_en's of {expected[name]}"
-            )
+            raise RunError(f"{path}: {name} is of {array.shape}, and g2p_en's of {expected[name]}")
     weights = {ours: torch.from_numpy(arrays[name]) for name, ours in NAMES.items()}
     letters = weights["source.weight"]
     weights["source.weight"] = torch.cat(  # ours have BOS before EOS, which no source has

@@ -3,9 +3,9 @@
 import io
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,18 @@ WHITE = (255, 255, 255)
 MODES_WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
 WIDE_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N", "F")  # more than eight bits a pixel, grey
 
+RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "lanczos": Image.Resampling.LANCZOS,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
+
 Bytes = NDArray[np.uint8]
+Framing = Literal["crop", "stretch"]
+"""What becomes of a picture that is no square: its middle is taken, or all of it is squeezed."""
+Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic"]
+"""How pixels are computed from those of another size."""
 
 
 class Picture(NamedTuple):
@@ -151,7 +162,7 @@ def _to_bytes(grey: NDArray[Any]) -> tuple[Bytes, str]:
     return scaled.round().astype(np.uint8), f"{bits} bits a pixel, scaled from {low:g} to {high:g}"
 
 
-def crop_square(pixels: Bytes, size: int) -> Bytes:
+def crop_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") -> Bytes:
     """The square in the middle of a picture (height, width, 3), as (size, size, 3).
 
     As wide as the shorter side: the whole picture resized, then cropped, would be the same.
@@ -159,11 +170,21 @@ def crop_square(pixels: Bytes, size: int) -> Bytes:
     height, width = pixels.shape[:2]
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
-    square = pixels[top : top + side, left : left + side]
-    if side == size:
-        return square.copy()
-    image = Image.fromarray(np.ascontiguousarray(square))
-    return np.array(image.resize((size, size), Image.Resampling.BICUBIC))
+    return stretch_square(pixels[top : top + side, left : left + side], size, resampling)
+
+
+def stretch_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") -> Bytes:
+    """All of a picture (height, width, 3), squeezed to (size, size, 3)."""
+    if pixels.shape[:2] == (size, size):
+        return pixels.copy()
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    return np.array(image.resize((size, size), RESAMPLING[resampling]))
+
+
+FRAMINGS: Mapping[Framing, Callable[[Bytes, int, Resampling], Bytes]] = {
+    "crop": crop_square,
+    "stretch": stretch_square,
+}
 
 
 def find_pictures(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:

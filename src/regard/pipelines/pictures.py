@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from regard.errors import PictureError
-from regard.images.picture_files import Bytes, Picture, crop_square, read_picture
+from regard.images.picture_files import FRAMINGS, Bytes, Framing, Picture, read_picture
 from regard.inspection.recording.picture_attention import PictureAttention
 
 SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
@@ -38,10 +38,10 @@ def try_to_read(name: PictureName) -> Picture | PictureError:
         return error
 
 
-def shown_pixels(picture: Picture, model_size: int) -> Bytes:
-    """The square in the middle of a picture, at least as large as the model sees it."""
+def shown_pixels(picture: Picture, model_size: int, framing: Framing = "crop") -> Bytes:
+    """The square of a picture that the model reads, at least as large as the model sees it."""
     size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
-    return crop_square(picture.pixels, max(size, model_size))
+    return FRAMINGS[framing](picture.pixels, max(size, model_size), "bicubic")
 
 
 def picture_address(pixels: Bytes) -> str:

@@ -81,7 +81,9 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
 
     def __init__(self, recipe: PictureClassificationRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
-        self.features, self.splits = PixelFeatures(recipe.model.picture_size), SplitFiles(folder)
+        model = recipe.model
+        self.features = PixelFeatures(model.picture_size, model.framing, model.resampling)
+        self.splits = SplitFiles(folder)
         self._corpus: PictureSplits | None = None
         self._pixels: dict[SplitName, ReadPixels] = {}
         self._note: Notify = lambda message: None

@@ -15,7 +15,7 @@ from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
 from regard.corpora.download import data_folder
 from regard.errors import SettingsError
 from regard.exchange.pretrained_cnn import MAX_BYTES, PretrainedCnn, load_efficientnet
-from regard.images.picture_files import Picture, crop_square
+from regard.images.picture_files import FRAMINGS, Framing, Picture, Resampling
 from regard.iterate import chunked
 from regard.layers.efficientnet import PICTURE_SIZE
 from regard.manifest import check_file, sha256
@@ -80,14 +80,19 @@ class RegionFeatures:
 
 @dataclass(frozen=True)
 class PixelFeatures:
-    """The bytes of a picture's middle: (3, size, size)."""
+    """The bytes of a picture's middle, or of all of it: (3, size, size)."""
 
     size: int
+    framing: Framing = "crop"
+    resampling: Resampling = "bicubic"
 
     @property
     def fingerprint(self) -> str:
         """Changes when the same picture would give other numbers."""
-        return sha256(f"pixels {PREPROCESSING} {self.size}".encode())
+        how = PREPROCESSING
+        if (self.framing, self.resampling) != ("crop", "bicubic"):
+            how = f"{self.framing}, {self.resampling}, bytes"
+        return sha256(f"pixels {how} {self.size}".encode())
 
     def to_inputs(self, values: Array) -> Pixels:
         """What a model reads, of features (B, 3, size, size)."""
@@ -95,7 +100,8 @@ class PixelFeatures:
 
     def compute(self, pictures: Sequence[Picture]) -> Array:
         """(N, 3, size, size)"""
-        return stack_pixels(pictures, self.size).contiguous().numpy()
+        pixels = stack_pixels(pictures, self.size, self.framing, self.resampling)
+        return pixels.contiguous().numpy()
 
 
 PictureFeatures = RegionFeatures | PixelFeatures
@@ -139,9 +145,15 @@ def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
     write_atomic(folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
 
 
-def stack_pixels(pictures: Sequence[Picture], size: int) -> Tensor:
-    """The middles of pictures, as bytes (B, 3, size, size), channels last in memory."""
-    squares = np.stack([crop_square(picture.pixels, size) for picture in pictures])
+def stack_pixels(
+    pictures: Sequence[Picture],
+    size: int,
+    framing: Framing = "crop",
+    resampling: Resampling = "bicubic",
+) -> Tensor:
+    """Squares of pictures, as bytes (B, 3, size, size), channels last in memory."""
+    square = FRAMINGS[framing]
+    squares = np.stack([square(picture.pixels, size, resampling) for picture in pictures])
     return torch.from_numpy(squares).permute(0, 3, 1, 2)
 
 

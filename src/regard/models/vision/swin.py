@@ -81,15 +81,15 @@ class SwinLayer(PatchLayer):
 
     def __init__(
         self,
+        settings: SwinSettings,
         width: int,
         heads: int,
-        hidden: int,
         *,
         windows: PictureWindows,
-        dropout: float,
         drop_path: float,
     ) -> None:
-        super().__init__(width, heads, hidden, dropout=dropout, drop_path=drop_path)
+        hidden = round(settings.expansion * width)
+        super().__init__(settings, width, heads, hidden, drop_path=drop_path)
         self.windows = windows
         self.relative = RelativeBias(windows.size, heads)
         mask = window_mask(windows) if windows.shift else None  # (W, 1, N, N)
@@ -136,18 +136,17 @@ class Swin(PicturePredictor):
             stages.append(
                 nn.ModuleList(
                     SwinLayer(
+                        settings,
                         width,
                         settings.heads[number],
-                        round(settings.expansion * width),
                         windows=_windows(side, settings.window, moved=layer % 2 == 1),
-                        dropout=settings.dropout,
                         drop_path=next(rates),
                     )
                     for layer in range(layers)
                 )
             )
         self.stages, self.mergers = cast(Sequence[Sequence[SwinLayer]], stages), mergers
-        self.last = Residual(width, "pre", 0.0)
+        self.last = Residual(width, "pre", 0.0, epsilon=settings.norm_epsilon)
         self.output = nn.Linear(width, classes)
         init_patch_model(self)
 

@@ -10,9 +10,15 @@ from torch import Tensor, nn
 from regard.attention.attend import attend
 from regard.attention.multihead import MultiHeadAttention, merge_heads
 from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
+from regard.images.picture_files import Framing, Resampling
 from regard.kernels.dropout import Dropout
 from regard.layers.patches import Colour, PatchEmbedding, PixelScale, picture_sinusoids
-from regard.layers.transformer_parts import FeedForward, Residual, drop_path_scales
+from regard.layers.transformer_parts import (
+    ActivationName,
+    FeedForward,
+    Residual,
+    drop_path_scales,
+)
 from regard.models.contracts import PicturePredictor
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Pixels, Site
@@ -35,6 +41,16 @@ class PictureModelSettings(Settings):
     """Mean of red, green and blue in the training pictures, from 0 to 1: it is subtracted."""
     pixel_deviation: Colour = GREY
     """Their standard deviation, by which the rest is divided."""
+    framing: Framing = "crop"
+    """What is read of a picture that is no square: its middle, or all of it, squeezed."""
+    resampling: Resampling = "bicubic"
+    """How pictures are scaled."""
+    activation: Literal["gelu", "gelu_tanh", "silu", "relu"] = "gelu"
+    """The activation function of the feed-forward layers."""
+    norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
+    """Added to the variance in the layer norms of layers and of the output."""
+    qkv_bias: bool = True
+    """Whether the projections to queries, keys and values have biases."""
 
     @model_validator(mode="after")
     def _check_pixels(self) -> Self:
@@ -81,6 +97,11 @@ class VitSettings(PictureModelSettings):
 class PatchAttention(MultiHeadAttention):
     """Self-attention of patches, none of which is padding."""
 
+    def __init__(self, width: int, heads: int, *, dropout: float, qkv_bias: bool) -> None:
+        super().__init__(width, heads, dropout=dropout)
+        if not qkv_bias:
+            self.project.register_parameter("bias", None)
+
     def attend(
         self, x: Tensor, *, site: Site, hook: AttentionHook | None, bias: Tensor | None = None
     ) -> Tensor:
@@ -103,14 +124,22 @@ class PatchLayer(nn.Module):
     """Self-attention and feed-forward, each behind a norm and in a residual connection."""
 
     def __init__(
-        self, width: int, heads: int, hidden: int, *, dropout: float, drop_path: float
+        self,
+        settings: PictureModelSettings,
+        width: int,
+        heads: int,
+        hidden: int,
+        *,
+        drop_path: float,
     ) -> None:
         super().__init__()
+        dropout, epsilon = settings.dropout, settings.norm_epsilon
+        activation: ActivationName = settings.activation
         self.drop_path = drop_path
-        self.own = PatchAttention(width, heads, dropout=dropout)
-        self.around_own = Residual(width, "pre", dropout)
-        self.feed = FeedForward(width, hidden, "gelu", dropout=dropout)
-        self.around_feed = Residual(width, "pre", dropout)
+        self.own = PatchAttention(width, heads, dropout=dropout, qkv_bias=settings.qkv_bias)
+        self.around_own = Residual(width, "pre", dropout, epsilon=epsilon)
+        self.feed = FeedForward(width, hidden, activation, dropout=dropout)
+        self.around_feed = Residual(width, "pre", dropout, epsilon=epsilon)
 
     def mix(
         self, x: Tensor, heads: Tensor, following: Residual | None, shape: tuple[int, int]
@@ -161,16 +190,16 @@ class Vit(PicturePredictor):
         self.dropout = Dropout(settings.dropout)
         layers = nn.ModuleList(
             PatchLayer(
+                settings,
                 width,
                 settings.heads,
                 settings.feed_forward or 4 * width,
-                dropout=settings.dropout,
                 drop_path=rate,
             )
             for rate in drop_rates(settings.drop_path, settings.layers)
         )
         self.layers = cast(Sequence[PatchLayer], layers)
-        self.last = Residual(width, "pre", 0.0)
+        self.last = Residual(width, "pre", 0.0, epsilon=settings.norm_epsilon)
         self.output = nn.Linear(width, classes)
         init_patch_model(self)
         for vectors in (self.first, self.positions):

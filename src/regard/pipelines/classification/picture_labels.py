@@ -116,7 +116,9 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         size, (height, width) = self.task.features.size, picture.pixels.shape[:2]
         if height == width == size:
             return tuple(note for note in picture.notes if not note.endswith(ENLARGED))
-        scaled = f"{width} × {height} pixels: the square in the middle, scaled to {size} × {size}"
+        taken = {"crop": "the square in the middle", "stretch": "all of it, squeezed"}
+        what = taken[self.task.features.framing]
+        scaled = f"{width} × {height} pixels: {what}, scaled to {size} × {size}"
         return (*picture.notes, scaled) if height != width else picture.notes
 
     # -- looking --------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         )
         counts = head_counts(layers)
         notes = (*self._notes(picture), *([counts] if counts else []))
-        pixels = shown_pixels(picture, self.task.features.size)
+        pixels = shown_pixels(picture, self.task.features.size, self.task.features.framing)
         attention = build_patch_attention(layers, pixels)
         ablate = partial(self._ablate, picture, [len(one.weights) for one in layers])
         return PictureClassificationLook(name, labels, notes, attention, tuple(layers), ablate)
