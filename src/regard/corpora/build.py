@@ -105,6 +105,8 @@ class CorpusSettings(Settings):
     join: PositiveInt = 1
     """Training pairs are joined with their neighbours, 1 to this many together, so that a model
     learns to read sentences longer than those of the corpus; 1 leaves them alone."""
+    imported: bool = False
+    """There is no corpus: the model is that of another toolkit, as `regard import` wrote it."""
 
     @property
     def label(self) -> str:
@@ -113,7 +115,7 @@ class CorpusSettings(Settings):
         for files in self.training_files():
             weight = getattr(files, "weight", 1.0)
             labels.append(files_label(files) + (f" (weight {weight:g})" if weight != 1 else ""))
-        return self.name or ", ".join(labels)
+        return self.name or ", ".join(labels) or "no corpus"
 
     def training_files(self) -> tuple[FilesSettings, ...]:
         """All files to train on, where they are one's own."""
@@ -151,6 +153,8 @@ class CorpusSettings(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.imported:
+            return self._require_nothing_else()
         if (self.name is None) == (self.train is None):
             raise ValueError(
                 f"give either train, files of your own, or name, one of {', '.join(CORPORA)}"
@@ -174,6 +178,11 @@ class CorpusSettings(Settings):
                 raise ValueError(
                     f"give languages, such as [en, de]: {files.data} may hold any number of them"
                 )
+        return self
+
+    def _require_nothing_else(self) -> Self:
+        if self != type(self).model_construct(imported=True, languages=self.languages):
+            raise ValueError("imported: true says that there is no corpus; leave the rest out")
         return self
 
     def _check_dialogue_files(self, kinds: Collection[str | None]) -> None:

@@ -51,9 +51,17 @@ class LabelledPictureSettings(Settings):
     """Share that is for testing; left out, 0: no test."""
     skip_bad: bool = False
     """Skip and count pictures that cannot be read, instead of ending at the first."""
+    imported: bool = False
+    """There are no pictures: the model is that of another toolkit, as `regard import` wrote it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.imported:
+            if self != type(self).model_construct(imported=True):
+                raise ValueError(
+                    "imported: true says that there are no pictures; leave the rest out"
+                )
+            return self
         if (self.name is None) == (self.train is None):
             raise ValueError(
                 "give either train, a folder of your own, or name, one of "
@@ -72,7 +80,7 @@ class LabelledPictureSettings(Settings):
     @property
     def corpus_label(self) -> str:
         """What messages call the corpus."""
-        return self.name or self.train or ""
+        return self.name or self.train or "no corpus"
 
     @property
     def shares(self) -> dict[SplitName, float]:

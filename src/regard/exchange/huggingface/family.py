@@ -1,6 +1,6 @@
 """What the families of models that are exchanged with `transformers` have in common."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,12 @@ class HfModel:
     recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
     present_name: Callable[[str], str] = same_name
     """The name in the table of a tensor that a file has under an older one."""
+    run_files: Mapping[str, bytes] = field(default_factory=dict)
+    """Further files of the run, such as labels."""
+    their_files: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Further JSON files of a folder there."""
+    peer_names: Sequence[tuple[str, str]] = ()
+    """Patterns of names in files and what `transformers` has in memory instead, in this order."""
 
 
 def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:

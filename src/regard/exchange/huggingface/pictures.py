@@ -92,8 +92,8 @@ def write_preprocessor(settings: Any) -> dict[str, Any]:
     """The content of `preprocessor_config.json` for our settings."""
     if settings.framing != "stretch":
         raise RunError(
-            f"model.framing: {settings.framing}: transformers' processor squeezes pictures; whoever "
-            "uses the export would read other pixels"
+            f"model.framing: {settings.framing}: the image processors of transformers squeeze "
+            "pictures, so that they would read other pixels"
         )
     size = settings.picture_size
     return {

@@ -31,7 +31,9 @@ def _read(folder: HfFolder) -> HfModel:
     config = ConfigReader(folder.config, str(folder.path / "config.json"))
     config.require("architectures", ([ARCHITECTURE],))
     config.require("num_channels", (3,), default=3)
-    config.ignore("encoder_stride", "pooler_act", "pooler_output_size", "attention_probs_dropout_prob")
+    config.ignore(
+        "encoder_stride", "pooler_act", "pooler_output_size", "attention_probs_dropout_prob"
+    )
     size = square(config, "image_size")
     settings = build_settings(
         VitSettings,
@@ -91,7 +93,7 @@ def _model(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
         recipe=picture_groups(),
         run_files=label_files(labels),
         their_files={PREPROCESSOR: write_preprocessor(settings)},
-        peer_names=PEER_NAMES + ((r"^vit\.encoder\.layer\.", "vit.layers."),),
+        peer_names=(*PEER_NAMES, (r"^vit\.encoder\.layer\.", "vit.layers.")),
     )
 
 

@@ -35,9 +35,9 @@ class GateReport(Settings):
     reference: str
     """Who computed what ours is compared with."""
     rows: int = 0
-    """Texts of the sample."""
+    """Texts or pictures of the sample."""
     positions: int = 0
-    """Tokens whose logits were compared."""
+    """Places in them whose logits were compared."""
     float64: float | None = None
     """The largest difference of two logits in float64; None: it was not computed."""
     float32: float | None = None
@@ -153,7 +153,7 @@ def compare(
         positions=sum(map(len, sample.rows)),
         answers=len(answers[0]),
         same_answers=same,
-        refused=_refusal(differences, largest, same, len(answers[0])),
+        refused=refusal(differences, largest, same, len(answers[0])),
         **differences,
     )
 
@@ -174,9 +174,12 @@ def _finite(difference: Tensor) -> float:
     return float(difference.nan_to_num(nan=float("inf"), posinf=float("inf")))
 
 
-def _refusal(
+def refusal(
     differences: Mapping[str, float], largest: float, same: int, answers: int
 ) -> str | None:
+    """Why a conversion is refused, by the `differences` of logits in each precision, the `largest`
+    logit, and how many `answers` are the `same`; None: it is not.
+    """
     tolerances = {"float64": FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
     for precision, found in sorted(differences.items(), reverse=True):
         tolerance = tolerances[precision]

@@ -1,22 +1,20 @@
-"""A folder that `transformers` saved -> a run of ours that computes the same."""
+"""A folder of another toolkit -> a run of ours that computes the same."""
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from regard import __version__
-from regard.atomic_io import storage_error, write_atomic
+from regard.atomic_io import read_limited, storage_error, write_atomic
 from regard.errors import RunError
-from regard.exchange.huggingface.families import find_family
-from regard.exchange.huggingface.family import HfModel
-from regard.exchange.huggingface.folder import HfFolder
-from regard.pipelines.exchange.gate import GateReport, check_import
-from regard.pipelines.load import load_for_look
+from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
+from regard.pipelines.exchange.from_g2p_en import G2P_EN
+from regard.pipelines.exchange.from_transformers import TRANSFORMERS
+from regard.pipelines.exchange.gate import GateReport
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.settings import Settings
@@ -26,6 +24,9 @@ from regard.training.checkpoints import check_finite, save_weights
 REPORT = "exchange.json"
 TEMPORARY_PREFIX = ".regard-import-"
 MAX_LICENCE = 200  # characters of a licence's name that are kept
+MAX_CARD_BYTES = 1 << 20
+FORMATS = (CTRANSLATE2, G2P_EN)
+"""Formats whose folders have a file that no other has."""
 
 
 class ExchangeReport(Settings):
@@ -55,29 +56,26 @@ class ImportedRun(NamedTuple):
 
 def import_folder(source: Path, out: Path, *, name: str | None = None) -> ImportedRun:
     """Make the run `out` of a folder; where the gate refuses it, `out` has the report alone."""
-    folder = HfFolder(source)
-    family = find_family(folder)
-    described = family.read(folder)
-    tensors = {described.present_name(key): one for key, one in folder.tensors().items()}
-    weights = described.table.to_ours(tensors)
-    check_finite(source, weights)
+    if not source.is_dir():
+        raise RunError(f"{source}: no such folder")
+    model = _find_format(source).read(source)
+    check_finite(source, model.weights)
     require_free(out)
     with temporary_folder(out) as place:
-        _write_run(RunFolder(place), described, weights, name or out.name, source)
-        run = load_for_look(place, device="cpu")
+        _write_run(RunFolder(place), model, name or out.name, source)
         report = ExchangeReport(
             direction="import",
-            format=f"transformers, {family.model_type}",
+            format=model.format,
             source=str(source),
-            files=folder.digests(),
-            licence=read_licence(folder),
-            gate=check_import(family, folder, described, tensors, run),
+            files=dict(model.digests),
+            licence=read_licence(source),
+            gate=model.check(place),
         )
         if report.gate.refused is not None:
             shutil.rmtree(place)
             place.mkdir()
         else:
-            write_atomic(place / "card.md", "\n".join(_card(out.name, described, report)).encode())
+            write_atomic(place / "card.md", "\n".join(_card(out.name, model, report)).encode())
         write_report(place, report)
         move_into_place(place, out)
     if report.gate.refused is not None:
@@ -88,19 +86,24 @@ def import_folder(source: Path, out: Path, *, name: str | None = None) -> Import
     return ImportedRun(out, report)
 
 
-def _write_run(
-    folder: RunFolder, described: HfModel, weights: Mapping[str, Tensor], name: str, source: Path
-) -> None:
+def _find_format(source: Path) -> ImportFormat:
+    """The format of a folder's files; that of `transformers` unless there is a mark of another."""
+    return next((one for one in FORMATS if one.is_format(source)), TRANSFORMERS)
+
+
+def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) -> None:
     raw: dict[str, Any] = {
-        **described.recipe,
+        **model.recipe,
         "name": name,
-        "about": f"Imported: {described.architecture} of transformers.",
-        "model": described.settings.model_dump(mode="json"),
+        "about": f"Imported: {model.about}.",
+        "model": model.settings.model_dump(mode="json"),
     }
     folder.save_recipe(make_any_recipe(raw, where=str(source)))
-    if described.tokenizers is not None:
-        save_tokenizers(described.tokenizers, folder.path)
-    save_weights(folder.weights("model"), weights)
+    if model.tokenizers is not None:
+        save_tokenizers(model.tokenizers, folder.path)
+    for file, content in model.run_files.items():
+        write_atomic(folder.path / file, content)
+    save_weights(folder.weights("model"), model.weights)
 
 
 def write_report(folder: Path, report: ExchangeReport) -> None:
@@ -108,9 +111,12 @@ def write_report(folder: Path, report: ExchangeReport) -> None:
     write_atomic(folder / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
 
 
-def read_licence(folder: HfFolder) -> str | None:
+def read_licence(source: Path) -> str | None:
     """The licence that a model card names at its head, or the file of a licence."""
-    card = folder.read_bytes("README.md") or b""
+    try:
+        card = read_limited(source / "README.md", max_bytes=MAX_CARD_BYTES)
+    except OSError:
+        card = b""
     lines = card.decode("utf-8", "replace").splitlines()
     if lines and lines[0].strip() == "---":
         for line in lines[1:]:
@@ -119,19 +125,17 @@ def read_licence(folder: HfFolder) -> str | None:
             if line.startswith("license:"):
                 return line.removeprefix("license:").strip()[:MAX_LICENCE] or None
     for name in ("LICENSE", "LICENSE.txt", "LICENSE.md"):
-        if (folder.path / name).is_file():
+        if (source / name).is_file():
             return f"see {name} of the source"
     return None
 
 
-def _card(name: str, described: HfModel, report: ExchangeReport) -> Iterator[str]:
-    gate = report.gate
-    yield f"# {name}: imported from transformers\n"
-    yield f"- source: `{report.source}`, a {described.architecture}"
+def _card(name: str, model: ForeignModel, report: ExchangeReport) -> Iterator[str]:
+    yield f"# {name}: imported from {model.format}\n"
+    yield f"- source: `{report.source}`, {model.about}"
     yield f"- licence: {report.licence or 'the source states none'}"
     yield from (f"- SHA-256 of {file}: `{digest}`" for file, digest in report.files.items())
-    yield "\n## Parity\n"
-    yield f"{gate.summary()}.\n"
+    yield f"\n## Parity\n\n{report.gate.summary()}.\n"
     yield "## Model\n"
     yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."
     yield f"\nregard {report.regard}\n"

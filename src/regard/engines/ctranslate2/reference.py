@@ -1,0 +1,73 @@
+"""CTranslate2 itself on a folder of anyone's, in float32: what an imported model is held to."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import ctranslate2
+
+from regard.errors import RunError
+from regard.settings import abbreviate
+
+Tokens = Sequence[str]
+
+
+class ReferenceAnswer(NamedTuple):
+    """What CTranslate2 found."""
+
+    tokens: tuple[str, ...]  # EOS included, where it ended
+    score: float  # the log-probability of these tokens, divided by their number
+
+
+class Ct2Reference:
+    """A model of CTranslate2, whose tokens are strings."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"CTranslate2 {ctranslate2.__version__}"
+        try:
+            with ThreadPoolExecutor(1) as pool:  # see `CTranslate2Engine`
+                self._engine = pool.submit(
+                    ctranslate2.Translator,
+                    str(folder),
+                    device="cpu",
+                    compute_type="float32",
+                    inter_threads=1,
+                    intra_threads=1,
+                ).result()
+        except (RuntimeError, ValueError) as error:
+            raise RunError(
+                f"{folder}: {self.name} cannot load it: {abbreviate(str(error))}"
+            ) from None
+
+    def log_probabilities(
+        self, sources: Sequence[Tokens], targets: Sequence[Tokens]
+    ) -> list[list[float]]:
+        """Of each target's tokens, and of its EOS, in nats."""
+        scored = self._engine.score_batch(
+            list(map(list, sources)), list(map(list, targets)), max_input_length=0
+        )
+        return [list(one.log_probs) for one in scored]
+
+    def search(
+        self, sources: Sequence[Tokens], *, beam: int, n_best: int, limit: int, never: Sequence[str]
+    ) -> list[list[ReferenceAnswer]]:
+        """The n best of each source, of at most `limit` tokens; `never` are not written."""
+        found = self._engine.translate_batch(
+            list(map(list, sources)),
+            beam_size=beam,
+            num_hypotheses=n_best,
+            length_penalty=1,
+            max_decoding_length=limit,
+            suppress_sequences=[[token] for token in never] or None,
+            return_end_token=True,  # which then counts in the length
+            return_scores=True,
+            max_input_length=0,
+        )
+        return [
+            [
+                ReferenceAnswer(tuple(tokens), score)
+                for tokens, score in zip(one.hypotheses, one.scores, strict=True)
+            ]
+            for one in found
+        ]

@@ -1,0 +1,37 @@
+"""A model of another toolkit, as every format of import describes it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from regard.pipelines.exchange.gate import GateReport
+from regard.settings import Settings
+from regard.text.build import Tokenizers
+
+
+@dataclass(frozen=True)
+class ForeignModel:
+    """What becomes a run, and how it is held to what the other side computes."""
+
+    format: str  # the toolkit, and the family of the model
+    about: str  # what it is, for a person
+    settings: Settings  # of our model
+    weights: Mapping[str, Tensor]  # under our names
+    digests: Mapping[str, str]  # the SHA-256 of the files of weights that were read
+    check: Callable[[Path], GateReport]
+    """The gate, for the folder of the run that was made."""
+    tokenizers: Tokenizers | None = None  # None: it reads no text
+    recipe: Mapping[str, Any] = field(default_factory=dict)  # groups of the recipe, beside `model`
+    run_files: Mapping[str, bytes] = field(default_factory=dict)  # further files of the run
+
+
+class ImportFormat(NamedTuple):
+    """How folders of a toolkit are read."""
+
+    is_format: Callable[[Path], bool]
+    """Whether a folder holds a file of this format."""
+    read: Callable[[Path], ForeignModel]
+    """The model of a folder; a `RunError` that names what cannot be read or honoured."""

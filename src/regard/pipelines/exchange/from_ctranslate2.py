@@ -1,0 +1,268 @@
+"""A folder with CTranslate2's `model.bin`, as a model that becomes a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.batching.collate import collate_targets, pad_source
+from regard.decoding.batch_search import SearchMember, one_thread, search_many
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
+from regard.errors import RegardError, RunError
+from regard.exchange.ctranslate2_file import MODEL_FILE
+from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
+from regard.exchange.tensor_table import vocabulary_rows
+from regard.manifest import sha256_of_file
+from regard.models.contracts import AnyGenerator
+from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport, refusal
+from regard.recipes.paths import EXPORT_INFO
+from regard.recipes.run_folder import Run, load_run
+from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
+from regard.text.settings import TokenizerSettings
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary_map import VocabularyMap
+
+PADDING = ("<blank>", "<pad>", "[PAD]")  # how toolkits spell it; CTranslate2 knows none
+SOURCE_LENGTHS = (1, 2, 5, 13, 40)  # tokens of the rows of a sample
+TARGET_TOKENS = 2048  # of the vocabulary, at most, that a sample writes
+TARGET_LENGTH = 32
+NUM_DECODED = 8
+BEAM = 4
+MAX_TOKENS = 24  # of the answers that are compared
+SEARCH_BUDGET = 2048  # positions that are searched at a time
+
+
+class _Side(NamedTuple):
+    """The vocabulary of one side."""
+
+    tokens: list[str]  # in the order of the rows there
+    ids: VocabularyMap
+
+    def names(self, row: Sequence[int]) -> list[str]:
+        """What CTranslate2 calls our ids."""
+        return [self.tokens[i] for i in self.ids.to_theirs(row)]
+
+
+def _read(folder: Path) -> ForeignModel:
+    model = read_ct2_folder(folder)
+    if reason := why_ctranslate2_unavailable():
+        raise RunError(f"{folder}: is imported only if it computes what CTranslate2 does: {reason}")
+    source, target = _sides(folder, model)
+    tokenizers = _tokenizers(folder, source, target)
+
+    def check(place: Path) -> GateReport:
+        return _check(folder, load_run(place, device=torch.device("cpu")), source, target)
+
+    return ForeignModel(
+        format="ctranslate2, transformer",
+        about="a Transformer of CTranslate2",
+        settings=model.settings,
+        weights=_our_rows(model.weights, source.ids, target.ids),
+        digests={MODEL_FILE: sha256_of_file(folder / MODEL_FILE)},
+        check=check,
+        tokenizers=tokenizers,
+        recipe={"corpus": {"imported": True}, "text": _text_settings(tokenizers)},
+    )
+
+
+def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
+    """The vocabularies of source and target: one where a model shares it."""
+    target = _Side(model.target_tokens, _vocabulary_map(folder, model.target_tokens, model.config))
+    if model.source_tokens == model.target_tokens:
+        return target, target
+    if model.settings.embeddings == "shared":
+        raise RunError(f"{folder}: one matrix embeds both vocabularies, and these differ")
+    return _Side(
+        model.source_tokens, _vocabulary_map(folder, model.source_tokens, model.config)
+    ), target
+
+
+def _vocabulary_map(folder: Path, tokens: list[str], config: Ct2Config) -> VocabularyMap:
+    ids = {token: number for number, token in enumerate(tokens)}
+    start, eos = ids.get(config.decoder_start_token or ""), ids.get(config.eos_token)
+    if start is None:  # only a target needs it
+        start = ids.get(config.bos_token)
+    if eos is None:
+        raise RunError(f"{folder}: a vocabulary holds no {config.eos_token!r}, which ends a text")
+    unknown, padding = ids[config.unk_token], (ids[name] for name in PADDING if name in ids)
+    pad = next((i for i in padding if i not in (start, eos, unknown)), None)
+    special = {"padding": pad, "unknown": unknown, "start": start, "end": eos}
+    if None in special.values() or len({*special.values()}) < len(special):
+        raise RunError(
+            f"{folder}: a vocabulary must have four tokens for padding, what is unknown, the start "
+            f"and the end, and has {', '.join(f'{name} {i}' for name, i in special.items())}"
+        )
+    return VocabularyMap(special=(pad, unknown, start, eos), rows=len(tokens))
+
+
+def _our_rows(
+    weights: dict[str, Tensor], source: VocabularyMap, target: VocabularyMap
+) -> dict[str, Tensor]:
+    """The weights, their rows of tokens in our order."""
+    maps = {
+        "embeddings.source": source,
+        "embeddings.target": target,
+        "embeddings.output": target,
+        "embeddings.output_bias": target,
+    }
+    return {
+        name: vocabulary_rows(maps[name]).to_ours(tensor) if name in maps else tensor
+        for name, tensor in weights.items()
+    }
+
+
+def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
+    """Those of an export of ours; else, as CTranslate2 reads tokens: single characters where all
+    are such, or what spaces separate.
+    """
+    labels = token_labels(max(len(source.tokens), len(target.tokens)))
+    if (folder / EXPORT_INFO).is_file() and labels[: len(source.tokens)] == source.tokens:
+        try:
+            found = load_tokenizers(folder)
+        except RegardError as error:
+            raise RunError(
+                f"{folder}: an export whose tokenizers cannot be read: {error}"
+            ) from None
+        if (found.source.size, found.target.size) != (len(source.tokens), len(target.tokens)):
+            raise RunError(f"{folder}: its tokenizers have other sizes than its vocabularies")
+        return found
+    if source is target:
+        both = _tokenizer(folder, source)
+        return Tokenizers(both, both)
+    return Tokenizers(_tokenizer(folder, source), _tokenizer(folder, target))
+
+
+def _tokenizer(folder: Path, side: _Side) -> Tokenizer:
+    own = side.names(range(len(SPECIAL_PIECES), side.ids.size))
+    single = all(len(token) == 1 for token in own)
+    kind, space = ("characters", "") if single else ("whitespace", " ")
+    settings = TokenizerSettings.model_validate({"kind": kind, "size": 0, "form": "none"})
+    return VOCAB_TOKENIZERS[kind]([f"{space}{token}" for token in own], settings)
+
+
+def _text_settings(tokenizers: Tokenizers) -> dict[str, Any]:
+    joint = tokenizers.source is tokenizers.target
+    sides = {"source": tokenizers.source} if joint else tokenizers._asdict()
+    return {
+        "joint": joint,
+        **{name: one.settings.model_dump(mode="json") for name, one in sides.items()},
+    }
+
+
+# -- the gate ---------------------------------------------------------------------------------
+
+
+def _check(folder: Path, run: Run, source: _Side, target: _Side) -> GateReport:
+    """Log-probabilities of random texts, whose targets have all tokens of a small vocabulary; then
+    what greedy search and a beam write.
+    """
+    from regard.engines.ctranslate2.reference import Ct2Reference  # ctranslate2
+
+    reference, model = Ct2Reference(folder), run.model
+    sources, targets = _sample(source.ids, target.ids, model.max_length)
+    names = [source.names(row) for row in sources], [target.names(row) for row in targets]
+    theirs = torch.tensor([x for row in reference.log_probabilities(*names) for x in row])
+    with one_thread():
+        difference = _difference(_log_probabilities(model, sources, targets), theirs)
+    answers, sides = [], (source, target)
+    for beam in (1, BEAM):
+        answers += _compare_answers(model, reference, sources[:NUM_DECODED], sides, beam)
+    return GateReport(
+        reference=f"{reference.name}, in float32",
+        rows=len(sources),
+        positions=len(theirs),
+        float32=difference,
+        answers=len(answers),
+        same_answers=sum(answers),
+        refused=refusal(
+            {"float32": difference}, float(theirs.abs().max()), sum(answers), len(answers)
+        ),
+    )
+
+
+def _sample(
+    source: VocabularyMap, target: VocabularyMap, longest: int | None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Rows of our ids: sources of unlike lengths, and targets that hold each token once, as far as
+    there are not too many.
+    """
+    rng, first = Random(0), len(SPECIAL_PIECES)
+    tokens = rng.sample(range(first, target.size), min(TARGET_TOKENS, target.size - first))
+    length = min(TARGET_LENGTH, (longest or TARGET_LENGTH + 1) - 1)
+    targets = [tokens[i : i + length] for i in range(0, len(tokens), length)]
+    targets += [rng.choices(tokens, k=min(5, length)) for _ in range(NUM_DECODED - len(targets))]
+    limit = (longest or 1 << 30) - 1
+    lengths = [min(limit, SOURCE_LENGTHS[n % len(SOURCE_LENGTHS)]) for n in range(len(targets))]
+    return [rng.choices(range(first, source.size), k=length) for length in lengths], targets
+
+
+@torch.inference_mode()
+def _log_probabilities(
+    model: AnyGenerator, sources: list[list[int]], targets: list[list[int]]
+) -> Tensor:
+    """Of all tokens of the targets, and of EOS behind each: (N,)."""
+    decoder = collate_targets(targets)
+    memory = model.encode(pad_source(sources))
+    logits = model.logits(model.decode(decoder.given, memory).features)  # (B, T, V)
+    rows = logits.log_softmax(-1).flatten(0, 1)[decoder.positions]  # (N, V)
+    return rows.gather(1, decoder.labels[:, None])[:, 0]
+
+
+def _difference(ours: Tensor, theirs: Tensor) -> float:
+    found = float((ours - theirs).abs().max())
+    return found if found == found else float("inf")  # NaN
+
+
+def _compare_answers(
+    model: AnyGenerator,
+    reference: Any,
+    sources: list[list[int]],
+    sides: tuple[_Side, _Side],
+    beam: int,
+) -> list[bool]:
+    """Whether both sides find the same n best, or others of the same scores, for each source."""
+    source, target = sides
+    rules = RuleSettings(
+        max_length=MAX_TOKENS, max_length_offset=MAX_TOKENS, allow_unknown=True, excluded="spread"
+    )
+    beams = BeamSettings(size=beam, length_penalty=1.0)
+    settings = DecodingSettings(beam=beams, rules=rules, n_best=beam)
+    with one_thread():
+        found = search_many([SearchMember(model, sources)], settings, budget=SEARCH_BUDGET)
+    never = [target.tokens[i] for i in (target.ids.special[k] for k in (PAD, BOS)) if i is not None]
+    peers = reference.search(
+        [source.names(row) for row in sources],
+        beam=beam,
+        n_best=beam,
+        limit=MAX_TOKENS,
+        never=never,
+    )
+    eos = target.names([EOS])
+    same = []
+    for ours, theirs in zip(found, peers, strict=True):
+        ended = all(one.finished for one in ours) and all(
+            list(one.tokens[-1:]) == eos for one in theirs
+        )
+        if beam > 1 and not ended:  # at the limit, engines rank what did not end otherwise
+            continue
+        tokens = (
+            [[*target.names(one.tokens), *(eos if one.finished else ())] for one in ours],
+            [list(one.tokens) for one in theirs],
+        )
+        gaps = [abs(one.score - two.score) for one, two in zip(ours, theirs, strict=False)]
+        alike = len(ours) == len(theirs) and max(gaps) <= FLOAT32_TOLERANCE
+        same.append(tokens[0] == tokens[1] or alike)
+    return same
+
+
+def _is_ct2(folder: Path) -> bool:
+    return (folder / MODEL_FILE).exists()
+
+
+CTRANSLATE2 = ImportFormat(_is_ct2, _read)

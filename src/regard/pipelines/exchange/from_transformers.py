@@ -1,0 +1,35 @@
+"""A folder that `transformers` saved, as a model that becomes a run."""
+
+from pathlib import Path
+
+from regard.exchange.huggingface.families import find_family
+from regard.exchange.huggingface.folder import HfFolder
+from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.gate import GateReport, check_import
+from regard.pipelines.load import load_for_look
+
+
+def _read(source: Path) -> ForeignModel:
+    folder = HfFolder(source)
+    family = find_family(folder)
+    described = family.read(folder)
+    tensors = {described.present_name(key): one for key, one in folder.tensors().items()}
+
+    def check(place: Path) -> GateReport:
+        run = load_for_look(place, device="cpu")
+        return check_import(family, folder, described, tensors, run)
+
+    return ForeignModel(
+        format=f"transformers, {family.model_type}",
+        about=f"{described.architecture} of transformers",
+        settings=described.settings,
+        weights=described.table.to_ours(tensors),
+        digests=folder.digests(),
+        check=check,
+        tokenizers=described.tokenizers,
+        recipe=described.recipe,
+        run_files=described.run_files,
+    )
+
+
+TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), _read)
