@@ -73,6 +73,7 @@ FUNCTION_IMPORTS = {
     ("cli/inference/translate.py", "regard.pipelines.markup.markup_translator"),  # torch
     ("engines/ctranslate2/availability.py", "ctranslate2"),  # optional
     ("pipelines/engine_benchmark.py", "regard.engines.native.native_engine"),  # in a child process
+    ("pipelines/exchange/from_ctranslate2.py", "regard.engines.ctranslate2.reference"),  # optional
     ("pipelines/translator.py", "regard.engines.ctranslate2.ct2_engine"),  # ctranslate2
     ("pipelines/translator.py", "regard.engines.ctranslate2.exporter"),  # torch, ctranslate2
     ("pipelines/translator.py", "regard.engines.native.native_engine"),  # torch

@@ -59,6 +59,7 @@ class Ct2Reference:
             num_hypotheses=n_best,
             length_penalty=1,
             max_decoding_length=limit,
+            min_decoding_length=0,
             suppress_sequences=[[token] for token in never] or None,
             return_end_token=True,  # which then counts in the length
             return_scores=True,

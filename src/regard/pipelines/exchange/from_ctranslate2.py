@@ -60,8 +60,8 @@ def _read(folder: Path) -> ForeignModel:
         return _check(folder, load_run(place, device=torch.device("cpu")), source, target)
 
     return ForeignModel(
-        format="ctranslate2, transformer",
-        about="a Transformer of CTranslate2",
+        format="CTranslate2",
+        about="a model of CTranslate2",
         settings=model.settings,
         weights=_our_rows(model.weights, source.ids, target.ids),
         digests={MODEL_FILE: sha256_of_file(folder / MODEL_FILE)},
