@@ -104,7 +104,7 @@ def compare_answers(
         reference=f"the answers in {ANSWERS}",
         positions=min(NUM_POSITIONS, len(logits)),
         float32=found,
-        refused=_refusal({"float32": found}, largest, 0, 0),
+        refused=refusal({"float32": found}, largest, 0, 0),
     )
 
 
@@ -181,6 +181,7 @@ def refusal(
     logit, and how many `answers` are the `same`; None: it is not.
     """
     tolerances = {"float64": FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
+    largest = max(1.0, largest)
     for precision, found in sorted(differences.items(), reverse=True):
         tolerance = tolerances[precision]
         if not found <= tolerance * largest:
