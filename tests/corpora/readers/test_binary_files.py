@@ -26,6 +26,7 @@ def zipped():
         ("Elle part.\n".encode("utf-16-le"), "11 of its first 22 bytes are null bytes"),
         (bytes(range(1, 256)) * 2, "52 of its first 510 bytes are control characters"),
     ],
+    ids=["zip", "zip in gzip", "PDF", "program", "UTF-16", "UTF-16 without mark", "control"],
 )
 def test_what_is_no_text_is_refused_by_every_reader(tmp_path, content, found):
     file = tmp_path / "letter.docx"
