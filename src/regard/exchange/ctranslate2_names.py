@@ -19,13 +19,17 @@ def weight_places(settings: TransformerSettings) -> list[WeightPlace]:
 
     Embeddings that share a matrix are there several times.
     """
-    target = "embeddings.source" if settings.embeddings == "shared" else "embeddings.target"
-    output = "embeddings.output" if settings.embeddings == "separate" else target
+    tying = settings.embeddings
+    target = "embeddings.source" if tying in ("shared", "inputs") else "embeddings.target"
+    output = "embeddings.output" if tying in ("inputs", "separate") else target
     places = [
         WeightPlace("encoder/embeddings_0/weight", "embeddings.source"),
         WeightPlace("decoder/embeddings/weight", target),
         WeightPlace("decoder/projection/weight", output),
     ]
+    if settings.embedding_norm:
+        for stack, side in (("encoder", "source"), ("decoder", "target")):
+            places += _norm(f"{stack}/layernorm_embedding", f"{side}_norm")
     if settings.output_bias:
         places.append(WeightPlace("decoder/projection/bias", "embeddings.output_bias"))
     for number in range(settings.encoder_layers):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from regard.attention.positions import SinusoidPositions
 from regard.exchange.ctranslate2_names import weight_places
+from regard.layers.transformer_parts import ABSENT_LOGIT
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import Settings
@@ -19,6 +20,8 @@ Weights = dict[str, NDArray[np.float32]]
 ACTIVATIONS = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,
+    "gelu_tanh": common_spec.Activation.GELUTanh,
+    "silu": common_spec.Activation.SWISH,
     "swiglu": common_spec.Activation.SWISH,
 }
 UNLIMITED = ("relative", "rotary")  # positions that have no table
@@ -71,6 +74,7 @@ def _empty_spec(settings: TransformerSettings) -> transformer_spec.TransformerSp
         "activation": ACTIVATIONS[settings.activation],
         "relative_position": settings.positions == "relative",
         "ffn_glu": settings.activation == "swiglu",
+        "layernorm_embedding": settings.embedding_norm,
         "rotary_dim": 0 if settings.positions == "rotary" else None,  # 0: all of a head
     }
     encoder = transformer_spec.TransformerEncoderSpec(settings.encoder_layers, **stacks)
@@ -95,7 +99,7 @@ def _set_positions(
     sinusoids = SinusoidPositions(settings.width, settings.sinusoids, first=settings.first_position)
     for stack, side in ((spec.encoder, "source"), (spec.decoder, "target")):
         if settings.positions == "learned":
-            table = weights.pop(f"{side}_positions.table.weight")
+            table = weights.pop(f"{side}_positions.table.weight")[settings.first_position :]
         else:
             table = sinusoids(torch.arange(positions)).numpy()
         stack.position_encodings.encodings = table
@@ -117,3 +121,8 @@ def _set_weights(
                 value = np.concatenate([value, np.zeros_like(value[1:])])
             layer.relative_position_values = np.zeros_like(value)
         setattr(layer, attribute, value)
+    if settings.absent:
+        projection = spec.decoder.projection
+        if not settings.output_bias:
+            projection.bias = np.zeros(len(projection.weight), np.float32)
+        projection.bias[list(settings.absent)] += ABSENT_LOGIT

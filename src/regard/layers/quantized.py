@@ -117,9 +117,7 @@ def quantize(model: nn.Module, precision: NativePrecision) -> nn.Module:
         return model.to(torch.bfloat16)
     for module in list(model.modules()):
         if isinstance(module, TiedEmbeddings):
-            module.quantized_output = _quantized_linear(
-                precision, module.outputs, module.output_bias
-            )
+            module.quantized_output = _quantized_linear(precision, module.outputs, module.bias)
         for name, part in module.named_children():
             if isinstance(part, nn.Linear) and min(part.weight.shape) >= MIN_FEATURES:
                 after_relu = isinstance(module, FeedForward) and module.activation == "relu"

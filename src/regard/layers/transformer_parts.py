@@ -1,7 +1,7 @@
 """The parts of a Transformer beside attention: embeddings, feed-forward layers, residuals."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -15,10 +15,11 @@ from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_wi
 from regard.kernels.fused_linear_gelu import linear_gelu
 from regard.kernels.fused_linear_relu import linear_relu
 
-Tying = Literal["shared", "target", "separate"]
+Tying = Literal["shared", "inputs", "target", "separate"]
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 NormPosition = Literal["post", "pre"]
 NormName = Literal["layer", "rms"]
+ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16
 
 
 FUSED_LINEAR: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
@@ -39,9 +40,13 @@ class TiedEmbeddings(nn.Module):
     """The vectors of source tokens, of target tokens, and the matrix of the output layer.
 
     `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
-    both languages). `target`: one for the source, one for target and output. `separate`: three.
-    Vectors of tokens are multiplied by √D if `scaled`; the output layer may have a bias.
+    both languages). `inputs`: one for source and target, one for the output. `target`: one for the
+    source, one for target and output. `separate`: three. Vectors of tokens are multiplied by √D if
+    `scaled`; the output layer may have a bias. Ids that are `absent` stand for no token, and are
+    impossible.
     """
+
+    absent_bias: Tensor | None  # (V,) added to the logits; None: every id stands for a token
 
     def __init__(
         self,
@@ -52,18 +57,22 @@ class TiedEmbeddings(nn.Module):
         *,
         scaled: bool = True,
         bias: bool = False,
+        absent: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        if tying == "shared" and source_size != target_size:
+        shared = tying in ("shared", "inputs")
+        if shared and source_size != target_size:
             raise ValueError(
                 f"shared embeddings need one vocabulary, got {source_size=} and {target_size=}"
             )
         self.width, self.scale = width, math.sqrt(width) if scaled else 1.0
         self.source = nn.Parameter(torch.empty(source_size, width))
-        self.target = None if tying == "shared" else nn.Parameter(torch.empty(target_size, width))
-        own = tying == "separate"
+        self.target = None if shared else nn.Parameter(torch.empty(target_size, width))
+        own = tying in ("inputs", "separate")
         self.output = nn.Parameter(torch.empty(target_size, width)) if own else None
         self.output_bias = nn.Parameter(torch.zeros(target_size)) if bias else None
+        impossible = absent_bias(absent, target_size) if absent else None
+        self.register_buffer("absent_bias", impossible, persistent=False)
         self.quantized_output: nn.Module | None = None
         self.reset_parameters()
 
@@ -86,7 +95,14 @@ class TiedEmbeddings(nn.Module):
         if self.quantized_output is not None:
             logits: Tensor = self.quantized_output(features)
             return logits
-        return F.linear(features, self.outputs, self.output_bias)
+        return F.linear(features, self.outputs, self.bias)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """What the output layer adds (V,); None: nothing."""
+        if self.absent_bias is None or self.output_bias is None:
+            return self.output_bias if self.absent_bias is None else self.absent_bias
+        return self.output_bias + self.absent_bias
 
     @property
     def outputs(self) -> nn.Parameter:
@@ -96,6 +112,11 @@ class TiedEmbeddings(nn.Module):
     @property
     def _target(self) -> nn.Parameter:
         return self.source if self.target is None else self.target
+
+
+def absent_bias(absent: Sequence[int], size: int) -> Tensor:
+    """What makes the ids that stand for no token impossible: (V,)."""
+    return torch.zeros(size).index_fill_(0, torch.tensor(absent), ABSENT_LOGIT)
 
 
 class FeedForward(nn.Module):

@@ -99,10 +99,10 @@ def build_model(
     """A new model, its weights drawn from torch's generator; `joint`: it has one vocabulary."""
     if joint and source_size != target_size:
         raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")
-    shared = isinstance(settings, StackSettings) and settings.embeddings == "shared"
-    if shared and not joint:
+    tying = settings.embeddings if isinstance(settings, StackSettings) else None
+    if tying in ("shared", "inputs") and not joint:
         raise SettingsError(
-            f"embeddings 'shared' needs one vocabulary for both languages, but there are two, of "
+            f"embeddings {tying!r} needs one vocabulary for both languages, but there are two, of "
             f"{source_size} and {target_size} tokens; make the vocabulary joint, or set the "
             "model's embeddings to 'target'"
         )

@@ -82,7 +82,7 @@ def _find_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]
                 yield PositionEncoding("sinusoid", (path,), places, module(places))
             case LearnedPositions():
                 known = places[: module.limit]
-                vectors = module.table.weight.detach().float().cpu()[known]
+                vectors = module.table.weight.detach().float().cpu()[known + module.offset]
                 yield PositionEncoding("learned", (path,), known, vectors)
             case RelativeKeys():
                 distances = torch.arange(-module.back, module.ahead + 1)

@@ -15,13 +15,18 @@ from regard.attention.kv_cache import NEG_INF, Ancestry, KVCache
 from regard.attention.positions import ROTARY_BASE, LearnedPositions
 from regard.errors import TextError
 from regard.kernels.dropout import Dropout
-from regard.layers.transformer_parts import ActivationName, FeedForward, NormName, Residual
+from regard.layers.transformer_parts import (
+    ActivationName,
+    FeedForward,
+    NormName,
+    Residual,
+    absent_bias,
+)
 from regard.models.contracts import CausalTextEncoder, Generator, OutputProjection
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Batch, Features, Padded, Site
 
 INITIAL_STD = 0.02  # of all matrices (Radford et al. 2018, section 4.1)
-ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16
 
 
 class GptSettings(Settings):
@@ -182,7 +187,8 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         self.last = Residual(settings.width, "pre", 0.0, norm=settings.norm, epsilon=epsilon)
         tied, width = settings.tied, settings.width
         self.untied_output = None if tied else nn.Linear(width, vocabulary, bias=False)
-        self.register_buffer("absent_bias", _absent_bias(settings, vocabulary), persistent=False)
+        impossible = absent_bias(settings.absent, vocabulary) if settings.absent else None
+        self.register_buffer("absent_bias", impossible, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -333,13 +339,6 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
                 f"a text of {count:,} tokens is longer than the {self.max_length:,} that the model "
                 "has positions for; give fewer"
             )
-
-
-def _absent_bias(settings: GptSettings, vocabulary: int) -> Tensor | None:
-    """What makes the ids that stand for no token impossible: (V,)."""
-    if not settings.absent:
-        return None
-    return torch.zeros(vocabulary).index_fill_(0, torch.tensor(settings.absent), ABSENT_LOGIT)
 
 
 def _site(layer: int, step: int | None = None) -> Site:

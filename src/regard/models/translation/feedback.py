@@ -93,7 +93,7 @@ class Feedback(TransformerBase[MemoryAttention]):
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length, state, columns = x.shape[1], self.start(memory), []
         padded_hook = None if hook is None else _padded_hook(hook, length)
-        for column in self.add_positions(x, self.target_positions, 0, length).unbind(1):
+        for column in self.add_positions(x, "target", 0, length).unbind(1):
             features, state = self._advance(column[:, None], state, padded_hook)  # (B, 1, D)
             columns.append(features)
         return Features(torch.cat(columns, 1))  # (B, T, D)
@@ -107,7 +107,7 @@ class Feedback(TransformerBase[MemoryAttention]):
         self, tokens: Tensor, state: TransformerState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, TransformerState]:
         x = self.embeddings.of_target(tokens)  # (B, K, D)
-        x = self.add_positions(x, self.target_positions, state.ancestry.length - 1, 1)
+        x = self.add_positions(x, "target", state.ancestry.length - 1, 1)
         features, state = self._advance(x, state, hook)
         return self.logits(features), state
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,7 @@ class LayerOutput(NamedTuple):
 
 
 OwnT = TypeVar("OwnT", bound=AttentionHeads)
+Side = Literal["source", "target"]
 
 
 class TransformerLayer(nn.Module, Generic[OwnT]):
@@ -121,6 +122,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
             settings.embeddings,
             scaled=settings.scale_embeddings,
             bias=settings.output_bias,
+            absent=settings.absent,
         )
         self.source_positions, self.target_positions = (
             build_positions(
@@ -149,13 +151,16 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         epsilon = settings.norm_epsilon
         self.encoder_norm = nn.LayerNorm(width, epsilon) if last else nn.Identity()
         self.decoder_norm = nn.LayerNorm(width, epsilon) if last else nn.Identity()
+        first = settings.embedding_norm
+        self.source_norm = nn.LayerNorm(width, epsilon) if first else nn.Identity()
+        self.target_norm = nn.LayerNorm(width, epsilon) if first else nn.Identity()
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
         """Embeddings, each layer of the encoder, each of the decoder."""
         positions = [x for x in (self.source_positions, self.target_positions) if x is not None]
         layers: list[list[nn.Module]] = [[layer] for layer in self.encoder]
         layers += [[layer] for layer in self.decoder]
-        return [[self.embeddings, *positions], *layers]
+        return [[self.embeddings, *positions, self.source_norm, self.target_norm], *layers]
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         if not self.source_eos:
@@ -178,7 +183,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
 
     def encode_vectors(self, x: Tensor, mask: Tensor, hook: AttentionHook | None = None) -> Memory:
         """The encoder's output for vectors (B, S, D), of tokens or of anything else."""
-        x = self.add_positions(x, self.source_positions, 0, x.shape[1])
+        x = self.add_positions(x, "source", 0, x.shape[1])
         attention = PaddedAttention("encoder", mask, padding_mask(mask), hook)
         x, routings = _run_layers(self.encoder, x, attention)
         return Memory(self.encoder_norm(x), mask, routings=routings)
@@ -195,21 +200,26 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         return self.embeddings.logits(features)
 
     def output_layer(self) -> OutputProjection:
-        return OutputProjection(self.embeddings.outputs, self.embeddings.output_bias)
+        return OutputProjection(self.embeddings.outputs, self.embeddings.bias)
 
-    def add_positions(
-        self, x: Tensor, positions: Positions | None, first: int | Tensor, count: int
-    ) -> Tensor:
+    def add_positions(self, x: Tensor, side: Side, first: int | Tensor, count: int) -> Tensor:
         """`x` (B, T, D) plus the encodings of `count` positions (T, or 1 in a step) from `first`.
 
         If `first` is a tensor (), of a static state, the search keeps to the maximum length.
         """
         if isinstance(first, int):
             check_length(first + count, self.max_length)
+        positions, norm = self.input_layers(side)
         if positions is not None:
             steps = torch.arange(count, device=x.device)  # (T,) or (1,)
             x = x + positions(first + steps).to(x.dtype)
-        return self.dropout(x)
+        return self.dropout(norm(x))
+
+    def input_layers(self, side: Side) -> tuple[Positions | None, nn.Module]:
+        """The position encodings of a side, if they are added, and the norm of their sum."""
+        if side == "source":
+            return self.source_positions, self.source_norm
+        return self.target_positions, self.target_norm
 
     def make_state(
         self, memory: Memory, past: Sequence[KeyValues], ancestry: Ancestry
@@ -245,7 +255,7 @@ class Transformer(TransformerBase[SelfAttention]):
     ) -> Features:
         x = self.embeddings.of_target(target.ids)  # (B, T, D)
         length = x.shape[1]
-        x = self.add_positions(x, self.target_positions, 0, length)
+        x = self.add_positions(x, "target", 0, length)
         if self.window is None:
             mask = causal_mask(length, length, device=x.device)  # padding is last, so masked too
         else:  # the window masks the future
@@ -265,24 +275,23 @@ class Transformer(TransformerBase[SelfAttention]):
         source_layout = PackedLayout.of(source.mask, source.indices)
         target_layout = PackedLayout.of(target.mask, places)
         x = self.embeddings.of_source(source_layout.pack(source.ids))  # (N, D)
-        x = self._add_packed_positions(x, self.source_positions, source_layout)
+        x = self._add_packed_positions(x, "source", source_layout)
         x, routings = _run_layers(self.encoder, x, PackedAttention("encoder", source_layout))
         memory = self.encoder_norm(x)
         x = self.embeddings.of_target(target_layout.pack(target.ids))  # (M, D)
-        x = self._add_packed_positions(x, self.target_positions, target_layout)
+        x = self._add_packed_positions(x, "target", target_layout)
         attention = PackedAttention("decoder", target_layout, (memory, source_layout))
         x, more = _run_layers(self.decoder, x, attention)
         return Features(self.decoder_norm(x), routings + more)
 
-    def _add_packed_positions(
-        self, x: Tensor, positions: Positions | None, layout: PackedLayout
-    ) -> Tensor:
+    def _add_packed_positions(self, x: Tensor, side: Side, layout: PackedLayout) -> Tensor:
         """`add_positions` of packed sentences: (N, D) -> (N, D)."""
         check_length(layout.max_seqlen, self.max_length)
+        positions, norm = self.input_layers(side)
         if positions is not None:
             encodings = positions(torch.arange(layout.max_seqlen, device=x.device))  # (T, D)
             x = x + encodings.to(x.dtype).index_select(0, layout.positions())
-        return self.dropout(x)
+        return self.dropout(norm(x))
 
     def start(self, memory: Memory) -> TransformerState:
         empty = split_heads(memory.states[:, :0], self.heads)  # (B, H, 0, K)
@@ -293,7 +302,7 @@ class Transformer(TransformerBase[SelfAttention]):
         self, tokens: Tensor, state: TransformerState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, TransformerState]:
         x = self.embeddings.of_target(tokens)  # (B, K, D)
-        x = self.add_positions(x, self.target_positions, state.ancestry.next_position, 1)
+        x = self.add_positions(x, "target", state.ancestry.next_position, 1)
         ancestry, caches = state.ancestry.extend(), list(state.past)
         visible = ancestry if self.window is None else ancestry.windowed(self.window)
         attention = CachedAttention(

@@ -115,6 +115,11 @@ class TransformerSettings(StackSettings):
     """Whether the output layer has a bias."""
     norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
     """Added to the variance in layer norms."""
+    embedding_norm: bool = False
+    """Whether the sums of embeddings and positions are normalised, as in BART."""
+    absent: tuple[int, ...] = ()
+    """Ids that stand for no token and are never written: special ones that the vocabulary of an
+    imported model lacks."""
     source_eos: bool = True
     """Whether the encoder reads the EOS behind each source; models of OpenNMT were trained without.
     """
