@@ -315,7 +315,7 @@ def new_model(
     source, target = tokenizers
     in_memory = physical_memory() // BYTES_PER_PARAMETER
     with parameter_limit(min(in_memory, max_parameters or in_memory)):
-        return build_model(recipe.model, source.size, target.size, joint=source is target)
+        return build_model(recipe.model, source.size, target.size, joint=tokenizers.joint)
 
 
 def count_parameters(model: AnyModel) -> int:

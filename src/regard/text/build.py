@@ -10,8 +10,9 @@ from regard.atomic_io import remove_file
 from regard.errors import TextError
 from regard.iterate import reservoir_sample
 from regard.settings import abbreviate
+from regard.text.mapped_sentencepiece import load_mapped
 from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from regard.text.settings import TextSettings, TokenizerSettings
+from regard.text.settings import IMPORTED_KINDS, TextSettings, TokenizerSettings
 from regard.text.tokenizer import (
     CharacterTokenizer,
     Tokenizer,
@@ -40,13 +41,18 @@ class Tokenizers(NamedTuple):
     source: Tokenizer
     target: Tokenizer
 
+    @property
+    def joint(self) -> bool:
+        """Whether an id means the same on both sides, so that they can share vectors."""
+        return self.source is self.target or self.source.same_ids(self.target)
+
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
     """A tokenizer with the vocabulary of `texts`: the same texts make the same tokenizer."""
-    if settings.kind == "huggingface":
+    if settings.kind in IMPORTED_KINDS:
         raise TextError(
-            "kind: huggingface is the tokenizer of an imported model, which cannot be learned; "
-            "begin with its run (regard train --from RUN), or choose another kind"
+            f"kind: {settings.kind} is the tokenizer of an imported model, which cannot be "
+            "learned; begin with its run (regard train --from RUN), or choose another kind"
         )
     nonblank = (text for text in texts if text.strip())
     sampled = reservoir_sample(nonblank, settings.max_training_texts)
@@ -103,10 +109,12 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
             f"{path}: damaged, or not the model that {name}.json was saved with; "
             "copy both again or train again"
         )
+    if card.vocabulary is not None and card.settings.kind == "sentencepiece":
+        return load_mapped(model, card.settings, card.vocabulary, card.opening or ())
     if card.vocabulary is not None:
         from regard.text.hf_tokenizer import HfTokenizer  # `tokenizers` is optional
 
-        return HfTokenizer(model, card.settings, card.vocabulary)
+        return HfTokenizer(model, card.settings, card.vocabulary, card.opening or ())
     try:
         return SentencePieceTokenizer(model, card.settings)
     except (RuntimeError, ValueError) as error:  # SentencePiece's; the card was made to match

@@ -45,9 +45,14 @@ class HfTokenizer(Tokenizer):
     """
 
     def __init__(
-        self, content: bytes, settings: TokenizerSettings, vocabulary: VocabularyMap
+        self,
+        content: bytes,
+        settings: TokenizerSettings,
+        vocabulary: VocabularyMap,
+        opening: Sequence[int] = (),
     ) -> None:
-        """`content` is that of a `tokenizer.json`."""
+        """`content` is that of a `tokenizer.json`; `opening` are ids of ours."""
+        self.opening = tuple(opening)
         self._tokenizer = parse_tokenizer(content)
         decoder = Decoding(parse_json(content))
         self.leading_space, self._byte_level = decoder.leading_space, decoder.byte_level
@@ -71,17 +76,17 @@ class HfTokenizer(Tokenizer):
         self.separators = max((after - i - 1 for i, after in pairwise(marks)), default=0) or 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._content, self.settings, self.vocabulary_map)
+        return type(self), (self._content, self.settings, self.vocabulary_map, self.opening)
 
     @property
     def pieces_hold_spaces(self) -> bool:
         return self.leading_space or self._byte_level
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self._mapped(self._encoding(text).ids) for text in texts]
+        return [[*self.opening, *self._mapped(self._encoding(text).ids)] for text in texts]
 
     def surfaces(self, text: str) -> list[str]:
-        return self._split_surfaces(text)
+        return [*[""] * len(self.opening), *self._split_surfaces(text)]
 
     def _split_surfaces(self, text: str) -> list[str]:
         """The parts of a text that its pieces cover, each with what is left out before it."""

@@ -11,7 +11,8 @@ Form = Literal["none", "nfc", "nfkc"]
 Symbol = Annotated[str, Field(pattern="^<[a-z0-9]+>$")]
 
 SUBWORD_KINDS = ("bpe", "unigram")
-FILE_KINDS = (*SUBWORD_KINDS, "huggingface")
+IMPORTED_KINDS = ("huggingface", "sentencepiece")
+FILE_KINDS = (*SUBWORD_KINDS, *IMPORTED_KINDS)
 """Kinds of tokenizers whose content is a file beside their card."""
 SUBWORD_ONLY = ("byte_fallback", "byte_level", "character_coverage", "sampling")
 VOCAB_ONLY = ("min_count",)
@@ -20,11 +21,14 @@ VOCAB_ONLY = ("min_count",)
 class TokenizerSettings(Settings):
     """One tokenizer: what its pieces are and how they are learned."""
 
-    kind: Literal["bpe", "unigram", "words", "whitespace", "characters", "huggingface"] = "bpe"
+    kind: Literal[
+        "bpe", "unigram", "words", "whitespace", "characters", "huggingface", "sentencepiece"
+    ] = "bpe"
     """What a piece is: `bpe` and `unigram` cut words into learned subwords and can spell any text;
     `words` (for scripts with spaces) and `characters` know what the training text held, and so does
     `whitespace`, for text that is tokenised already: each stretch without white space is a piece,
-    and `<unk>` the unknown one. `huggingface` is that of an imported model, and is not learned."""
+    and `<unk>` the unknown one. `huggingface` and `sentencepiece` are those of imported models, and
+    are not learned."""
     size: int = Field(default=8000, ge=0, le=1_000_000)
     """Pieces in the vocabulary, the four special ones included. A small corpus may give fewer. For
     `words`, `whitespace` and `characters` the most frequent are kept, and 0 keeps all."""

@@ -21,7 +21,7 @@ from regard.errors import TextError
 from regard.json_files import JSON_MAX_BYTES, describe_error
 from regard.manifest import check_file
 from regard.settings import Settings
-from regard.text.settings import FILE_KINDS, Form, TokenizerSettings
+from regard.text.settings import FILE_KINDS, IMPORTED_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
 from regard.text.vocabulary_map import VocabularyMap
 from regard.text.word_units import COMBINING, JOINERS, byte_word_ids
@@ -66,6 +66,8 @@ class Tokenizer(ABC):
     """How many EOS stand between the two texts of a pair."""
     text_prefix: tuple[int, ...] | None = None
     """The ids that an imported tokenizer puts before each text; None: the recipe says what is."""
+    opening: tuple[int, ...] = ()
+    """Ids that `encode` puts before each text, such as its language."""
     vocabulary_map: VocabularyMap | None = None
     """Whose ids these were before it was imported; None: it was learned here."""
 
@@ -126,7 +128,11 @@ class Tokenizer(ABC):
             write_atomic(folder / f"{name}.model", self._content)
             digest, mapped = hashlib.sha256(self._content).hexdigest(), self.vocabulary_map
             card = TokenizerCard(
-                version=1, settings=self.settings, model_sha256=digest, vocabulary=mapped
+                version=1,
+                settings=self.settings,
+                model_sha256=digest,
+                vocabulary=mapped,
+                opening=self.opening or None,
             )
         else:
             pieces = tuple(json.loads(self._content))
@@ -172,10 +178,15 @@ class Tokenizer(ABC):
         """For each id, whether its text begins, and whether it ends, with white space."""
         return [(one[:1].isspace(), one[-1:].isspace()) for one in self._id_bytes]
 
+    def same_ids(self, other: "Tokenizer") -> bool:
+        """Whether each id is the same piece in both."""
+        return self._id_bytes == other._id_bytes and self.vocabulary_map == other.vocabulary_map
+
     def fingerprint(self) -> str:
         """A short hash of all that determines the tokenizer's results."""
         kept = self.settings.model_dump(include={"kind", "form", "lowercase", "sampling"})
-        return hashlib.sha256(json.dumps(kept).encode() + self._content).hexdigest()[:16]
+        before = json.dumps(self.opening).encode() if self.opening else b""
+        return hashlib.sha256(json.dumps(kept).encode() + before + self._content).hexdigest()[:16]
 
     def _normalize(self, text: str) -> str:
         return normalize(text, self.settings.form, lowercase=self.settings.lowercase)
@@ -224,15 +235,18 @@ class TokenizerCard(Settings):
     """For subwords: of the file beside the card, so that two that do not match are noticed."""
     vocabulary: VocabularyMap | None = None
     """For imported ones: the ids that its tokens have there."""
+    opening: tuple[int, ...] | None = None
+    """For imported ones: ids before each text."""
 
     @model_validator(mode="after")
     def _refuse_what_no_tokenizer_saves(self) -> Self:
-        has_file, imported = self.settings.kind in FILE_KINDS, self.settings.kind == "huggingface"
+        has_file = self.settings.kind in FILE_KINDS
+        imported = self.settings.kind in IMPORTED_KINDS
         if (self.model_sha256 is not None, self.pieces is not None) != (has_file, not has_file):
             wanted = "model_sha256" if has_file else "pieces"
             raise ValueError(f"kind {self.settings.kind} needs {wanted} and nothing else")
         if (self.vocabulary is not None) != imported:
-            raise ValueError("vocabulary is for kind huggingface alone, and needed there")
+            raise ValueError("vocabulary is for imported tokenizers alone, and needed there")
         pieces = self.pieces or ()
         if "" in pieces or len({*pieces}) < len(pieces):
             raise ValueError("a piece is empty or there twice")

@@ -22,6 +22,9 @@ class VocabularyMap(Settings):
     """Their ids of our PAD, UNK, BOS and EOS; None: they have no such token."""
     rows: int = Field(ge=1, le=1 << 24)
     """Their ids run from 0 to `rows` - 1."""
+    start: int | None = None
+    """The token there whose vector our BOS has: what a decoder begins with where that has another
+    role, such as Marian's padding. None: BOS is a token of its own, or has no vector."""
 
     @model_validator(mode="after")
     def _check_special(self) -> Self:

@@ -39,11 +39,14 @@ class ShardIndex(BaseModel):
 class HfFolder:
     """The files of a folder, and its settings."""
 
-    def __init__(self, path: Path) -> None:
-        """A `RunError` for what is no such folder, or needs code of its own."""
+    def __init__(self, path: Path, languages: Mapping[str, str] | None = None) -> None:
+        """A `RunError` for what is no such folder, or needs code of its own.
+
+        `languages`: of the source and the target, where a model translates between many.
+        """
         if not path.is_dir():
             raise RunError(f"{path}: no such folder")
-        self.path = path
+        self.path, self.languages = path, languages or {}
         config = self.read_object(CONFIG, max_bytes=CONFIG_MAX_BYTES)
         if config is None:
             raise RunError(

@@ -99,7 +99,8 @@ class TransformerSettings(StackSettings):
     """Which sinusoids: the paper's; its numbers in `halves`, sines before cosines (Marian); or
     those of `tensor2tensor`, in halves with other wavelengths (OpenNMT, fairseq)."""
     first_position: int = Field(default=0, ge=0, le=1024)
-    """The position that sinusoids give to the first token of a sentence."""
+    """The number of the first token's position: in a table of learned ones, those before it are not
+    used."""
     max_positions: NumPositions | None = None
     """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
     reach: NumPositions | None = None
@@ -141,11 +142,11 @@ class TransformerSettings(StackSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_max_positions(self.positions, self.max_positions)
-        if self.positions != "sinusoid":
-            for name in ("sinusoids", "first_position"):
-                value = getattr(self, name)
-                if value != type(self).model_fields[name].default:
-                    raise ValueError(f"{name} {value} has no effect on {self.positions} positions")
+        used_by = {"sinusoids": ("sinusoid",), "first_position": ("sinusoid", "learned")}
+        for name, kinds in used_by.items():
+            value = getattr(self, name)
+            if self.positions not in kinds and value != type(self).model_fields[name].default:
+                raise ValueError(f"{name} {value} has no effect on {self.positions} positions")
         if self.positions != "relative" and self.reach is not None:
             raise ValueError(
                 f"reach {self.reach} has no effect on {self.positions} positions, which do not "

@@ -1,0 +1,68 @@
+"""BART (Lewis et al. 2020) and mBART (Liu et al. 2020; Tang et al. 2020).
+
+Learned positions begin with the third row of their table; embeddings are normalised. BART's layers
+are normalised behind, mBART's before, with one more norm at the end.
+"""
+
+from typing import Any
+
+from regard.exchange.huggingface.family import HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.language_tokens import read_language_tokenizers
+from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+
+FIRST_POSITION = 2  # rows before it stood for what fairseq had as special positions
+
+
+def _fixed_bart(pad: int) -> dict[str, Any]:
+    return {
+        "norm": "post",
+        "final_norm": False,
+        "positions": "learned",
+        "first_position": FIRST_POSITION,
+        "embedding_norm": True,
+    }
+
+
+def _fixed_mbart(pad: int) -> dict[str, Any]:
+    return {**_fixed_bart(pad), "norm": "pre", "final_norm": True}
+
+
+BART_CLASS = Seq2SeqClass(
+    "bart",
+    "BartForConditionalGeneration",
+    _fixed_bart,
+    has_output_bias=True,
+    old_switches={
+        "normalize_before": False,
+        "normalize_embedding": True,
+        "add_final_layer_norm": False,
+        "static_position_embeddings": False,
+        "add_bias_logits": False,
+    },
+)
+MBART_CLASS = Seq2SeqClass(
+    "mbart",
+    "MBartForConditionalGeneration",
+    _fixed_mbart,
+    has_output_bias=True,
+    old_switches={
+        "normalize_before": True,
+        "normalize_embedding": True,
+        "add_final_layer_norm": True,
+        "static_position_embeddings": False,
+        "add_bias_logits": False,
+    },
+)
+
+
+def _read_bart(folder: HfFolder) -> HfModel:
+    return read_seq2seq(BART_CLASS, folder, read_language_tokenizers(folder))
+
+
+def _read_mbart(folder: HfFolder) -> HfModel:
+    return read_seq2seq(MBART_CLASS, folder, read_language_tokenizers(folder))
+
+
+BART = seq2seq_family(BART_CLASS, _read_bart)
+MBART = seq2seq_family(MBART_CLASS, _read_mbart)

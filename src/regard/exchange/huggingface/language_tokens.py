@@ -1,0 +1,119 @@
+"""Tokenizers whose texts begin with a token: the language, in M2M100, NLLB and mBART-50, or BOS.
+
+Either a `tokenizer.json`, or M2M100's SentencePiece model with `vocab.json`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.errors import RunError, TextError
+from regard.exchange.huggingface.folder import HfFolder, string_token
+from regard.exchange.huggingface.piece_files import (
+    ROLES,
+    VOCABULARY,
+    added_tokens,
+    build_tokenizer,
+    language_id,
+    read_pieces,
+    refuse_languages,
+    special_tokens,
+)
+from regard.exchange.huggingface.seq2seq import seq2seq_map
+from regard.exchange.huggingface.tokenizer_files import (
+    SPECIAL_TOKENS,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    TokenizerFiles,
+    read_byte_bpe,
+)
+from regard.text.build import Tokenizers
+from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
+from regard.text.mapped_sentencepiece import PieceTable
+from regard.text.settings import TokenizerSettings
+from regard.text.vocabulary_map import VocabularyMap
+
+PIECES = "sentencepiece.bpe.model"
+LANGUAGE_SETTINGS = ("src_lang", "tgt_lang")
+
+
+def read_language_tokenizers(folder: HfFolder) -> Tokenizers:
+    """The tokenizers of both sides of a folder: the same vocabulary, with unlike first tokens."""
+    if (folder.path / TOKENIZER).exists() or not (folder.path / PIECES).exists():
+        return _of_tokenizer_json(folder)
+    return _of_pieces(folder)
+
+
+def _of_pieces(folder: HfFolder) -> Tokenizers:
+    """M2M100's: the languages are numbered behind the vocabulary."""
+    ids = read_pieces(folder, VOCABULARY)
+    raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
+    added = added_tokens(folder)
+    named = raw.get("additional_special_tokens") or raw.get("extra_special_tokens") or []
+    names = [string_token(token) for token in named] if isinstance(named, list) else []
+    languages = [name for name in names if name is not None and name not in ids]
+    numbered = {name: len(ids) + n for n, name in enumerate(languages)}
+    all_ids = {**numbered, **added, **ids}
+    special = tuple(dict.fromkeys([*special_tokens(folder).values(), *added, *languages]))
+    vocabulary = _map(folder, ids.get(special_tokens(folder)["unk_token"]))
+    table = PieceTable(all_ids, special)
+    first = [vocabulary.ours[language_id(all_ids, folder, side)] for side in ("source", "target")]
+    return Tokenizers(*(build_tokenizer(folder, PIECES, table, vocabulary, [one]) for one in first))
+
+
+def _of_tokenizer_json(folder: HfFolder) -> Tokenizers:
+    files = read_byte_bpe(folder)
+    vocabulary = _map(folder, files.special("unk_token", ROLES["unk_token"]))
+    openings = _openings(folder, files)
+    settings = TokenizerSettings(kind="huggingface", size=vocabulary.size, form="none")
+    try:
+        return Tokenizers(
+            *(
+                HfTokenizer(files.content, settings, vocabulary, vocabulary.to_ours(opening))
+                for opening in openings
+            )
+        )
+    except TextError as error:
+        raise RunError(f"{folder.path}: {error}") from None
+
+
+def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[int]]:
+    """The ids there that sources, and targets, begin with."""
+    tokenizer = parse_tokenizer(files.content)
+    plain, framed = (tokenizer.encode("a", add_special_tokens=on).ids for on in (False, True))
+    before, after = _frame(plain, framed)
+    eos = folder.config.get("eos_token_id")
+    if any(files.config.get(name) is not None for name in LANGUAGE_SETTINGS) or folder.languages:
+        if after not in ([eos], []) and len(before) == 0:
+            raise RunError(
+                f"{folder.path}: its sources end with their language behind </s>, as those of the "
+                "first mBART do; only models whose sources begin with it can be imported"
+            )
+        ids: Mapping[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+        return [language_id(ids, folder, "source")], [language_id(ids, folder, "target")]
+    refuse_languages(folder)
+    if after != [eos]:
+        raise RunError(
+            f"{folder.path}: its tokenizer ends a text with the ids {after}, and not with the "
+            f"model's eos_token_id, {eos}"
+        )
+    forced = _generation(folder).get("forced_bos_token_id")
+    return before, [forced] if isinstance(forced, int) else []
+
+
+def _frame(plain: list[int], framed: list[int]) -> tuple[list[int], list[int]]:
+    """What stands before and behind a text."""
+    for first in range(len(framed) - len(plain) + 1):
+        if framed[first : first + len(plain)] == plain:
+            return framed[:first], framed[first + len(plain) :]
+    return [], []
+
+
+def _generation(folder: HfFolder) -> dict[str, Any]:
+    return {**folder.config, **(folder.read_object("generation_config.json") or {})}
+
+
+def _map(folder: HfFolder, unk: int | None) -> VocabularyMap:
+    rows = folder.config.get("vocab_size")
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= 1 << 24:
+        raise RunError(f"{folder.path / 'config.json'}: vocab_size is {rows!r}: must be a number")
+    return seq2seq_map(folder, unk, rows)

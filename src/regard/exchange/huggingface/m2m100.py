@@ -1,0 +1,40 @@
+"""M2M100 (Fan et al. 2021) and NLLB (Costa-jussà et al. 2022): languages are tokens.
+
+A source begins with its language; a target begins with its own, which the search is made to write
+first. Positions begin behind the id of the padding.
+"""
+
+from typing import Any
+
+from regard.exchange.huggingface.family import HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.language_tokens import read_language_tokenizers
+from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+
+
+def _fixed(pad: int) -> dict[str, Any]:
+    return {
+        "norm": "pre",
+        "final_norm": True,
+        "positions": "sinusoid",
+        "sinusoids": "tensor2tensor",
+        "first_position": pad + 1,
+        "embedding_norm": False,
+    }
+
+
+M2M100_CLASS = Seq2SeqClass(
+    "m2m_100",
+    "M2M100ForConditionalGeneration",
+    _fixed,
+    has_output_bias=False,
+    constants=(r"model\.(encoder|decoder)\.embed_positions\.weights?",),
+    old_switches={"normalize_before": True, "add_final_layer_norm": True},
+)
+
+
+def _read(folder: HfFolder) -> HfModel:
+    return read_seq2seq(M2M100_CLASS, folder, read_language_tokenizers(folder))
+
+
+M2M100 = seq2seq_family(M2M100_CLASS, _read)

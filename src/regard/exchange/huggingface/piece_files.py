@@ -1,0 +1,102 @@
+"""Tokenizers of translators in folders that `transformers` saved: SentencePiece and vocab.json."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from regard.errors import RunError, TextError
+from regard.exchange.huggingface.folder import HfFolder, JsonObject, string_token
+from regard.exchange.huggingface.seq2seq import seq2seq_map
+from regard.exchange.huggingface.tokenizer_files import SPECIAL_TOKENS, TOKENIZER_CONFIG
+from regard.settings import abbreviate
+from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
+from regard.text.settings import TokenizerSettings
+from regard.text.vocabulary_map import VocabularyMap
+
+VOCABULARY, TARGET_VOCABULARY = "vocab.json", "target_vocab.json"
+ROLES = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
+
+
+def read_pieces(folder: HfFolder, name: str) -> dict[str, int]:
+    """The ids of all pieces of a `vocab.json`."""
+    raw = folder.read_object(name)
+    if raw is None:
+        raise RunError(
+            f"{folder.path}: holds no {name}; save the tokenizer beside the model "
+            "(tokenizer.save_pretrained)"
+        )
+    ids = [i for i in raw.values() if isinstance(i, int) and not isinstance(i, bool) and i >= 0]
+    if len({*ids}) < len(raw):
+        raise RunError(f"{folder.path / name}: every piece must have an id of its own, from 0 on")
+    return raw
+
+
+def special_tokens(folder: HfFolder) -> dict[str, str]:
+    """The tokens of the roles, as the folder's settings name them."""
+    raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
+    return {role: string_token(raw.get(role)) or name for role, name in ROLES.items()}
+
+
+def added_tokens(folder: HfFolder) -> dict[str, int]:
+    """Tokens that the settings of a tokenizer add, with their ids."""
+    config = folder.read_object(TOKENIZER_CONFIG) or {}
+    found = dict(_ids_of(folder.read_object("added_tokens.json") or {}))
+    for i, token in (config.get("added_tokens_decoder") or {}).items():
+        name = string_token(token)
+        if name is not None and i.isdecimal():
+            found[name] = int(i)
+    return found
+
+
+def _ids_of(raw: JsonObject) -> Iterator[tuple[str, int]]:
+    for name, i in raw.items():
+        if isinstance(i, int) and not isinstance(i, bool):
+            yield name, i
+
+
+def build_tokenizer(
+    folder: HfFolder,
+    model_file: str,
+    table: PieceTable,
+    vocabulary: VocabularyMap,
+    opening: Sequence[int] = (),
+) -> MappedSentencePieceTokenizer:
+    """Our tokenizer of a SentencePiece model and a table."""
+    model = folder.read_bytes(model_file)
+    if model is None:
+        raise RunError(
+            f"{folder.path}: holds no {model_file}; save the tokenizer beside the model "
+            "(tokenizer.save_pretrained)"
+        )
+    settings = TokenizerSettings(kind="sentencepiece", size=vocabulary.size, form="none")
+    try:
+        return MappedSentencePieceTokenizer(model, table, settings, vocabulary, opening)
+    except TextError as error:
+        raise RunError(f"{folder.path / model_file}: {error}") from None
+
+
+def map_of(folder: HfFolder, ids: dict[str, int], rows: int) -> VocabularyMap:
+    """The map of a `vocab.json` for a model of so many rows."""
+    return seq2seq_map(folder, ids.get(special_tokens(folder)["unk_token"]), rows)
+
+
+def language_id(ids: Mapping[str, int], folder: HfFolder, side: str) -> int:
+    """The id of the language of a side: as asked for, or as the tokenizer's settings say."""
+    config = folder.read_object(TOKENIZER_CONFIG) or {}
+    code = folder.languages.get(side) or config.get("src_lang" if side == "source" else "tgt_lang")
+    if not isinstance(code, str):
+        raise RunError(
+            f"{folder.path}: translates between many languages: say which, with --source-language "
+            "and --target-language"
+        )
+    for spelled in (code, f"__{code}__"):
+        if spelled in ids:
+            return ids[spelled]
+    raise RunError(f"{folder.path}: its vocabulary has no language {abbreviate(code)}")
+
+
+def refuse_languages(folder: HfFolder) -> None:
+    """A `RunError` if languages were asked for, of a model that has no choice of them."""
+    if folder.languages:
+        raise RunError(
+            f"{folder.path}: this model has no choice of languages; leave out --source-language "
+            "and --target-language"
+        )

@@ -1,0 +1,382 @@
+"""What Marian, M2M100, BART and mBART have in common: one encoder-decoder under several names."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
+from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.folder import HfFolder, JsonObject
+from regard.exchange.tensor_table import (
+    StackedPart,
+    TensorChange,
+    TensorEntry,
+    TensorTable,
+    vocabulary_rows,
+)
+from regard.models.translation.transformer_settings import TransformerSettings
+from regard.text.build import Tokenizers
+from regard.text.special_tokens import BOS, PAD, UNK
+from regard.text.vocabulary_map import VocabularyMap
+
+SHARED = "model.shared.weight"
+ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
+EPSILON = 1e-5  # of all layer norms there, which have no setting of it
+MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Seq2SeqClass:
+    """What a class there fixes: the settings of ours that it can be, and no others."""
+
+    model_type: str
+    architecture: str
+    fixed: Callable[[int], Values]
+    """Settings of our model, for the id of its padding."""
+    has_output_bias: bool
+    constants: tuple[str, ...] = ()
+    """Patterns of tensors that a file may hold, and that the class computes itself."""
+    old_switches: Mapping[str, bool] | None = None
+    """Switches of older files, which the class no longer reads, and what it always does."""
+
+
+def read_seq2seq(
+    kind: Seq2SeqClass, folder: HfFolder, tokenizers: Tokenizers, *, separate: bool = False
+) -> HfModel:
+    """The model of a folder, given its tokenizers, which know the ids that it starts from.
+
+    `separate`: encoder and decoder have vocabularies, and matrices, of their own.
+    """
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config.require("architectures", ([kind.architecture],), default=[kind.architecture])
+    config.require("is_encoder_decoder", (True,), default=True)
+    config.require("is_decoder", (False,), default=False)
+    config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std", "max_position_embeddings")
+    config.ignore("bos_token_id", "num_hidden_layers", "vocab_size", "decoder_vocab_size")
+    config.ignore("pad_token_id", "eos_token_id", "share_encoder_decoder_embeddings")
+    for name, value in (kind.old_switches or {}).items():
+        config.require(name, (value, None), default=value)
+    vocabulary = require_map(tokenizers.target.vocabulary_map)
+    pad = vocabulary.special[PAD]
+    assert pad is not None  # `seq2seq_map` requires it
+    fixed, names = kind.fixed(pad), folder.tensor_names()
+    if fixed.get("positions") == "learned":
+        fixed["max_positions"] = config.get("max_position_embeddings", int)
+    tied = config.get("tie_word_embeddings", bool, True)
+    settings = build_settings(
+        TransformerSettings,
+        {
+            "encoder_layers": config.get("encoder_layers", int),
+            "decoder_layers": config.get("decoder_layers", int),
+            "width": config.get("d_model", int),
+            "heads": _same(config, "attention_heads"),
+            "feed_forward": _same(config, "ffn_dim"),
+            "activation": config.activation("activation_function"),
+            "scale_embeddings": config.get("scale_embedding", bool),
+            "dropout": config.get("dropout", float, 0.1),
+            "attention_dropout": config.get("attention_dropout", float, 0.0),
+            "activation_dropout": config.get("activation_dropout", float, 0.0),
+            "embeddings": _tying(names, tied=tied, separate=separate),
+            "output_bias": kind.has_output_bias and OUTPUT_BIAS in names,
+            "norm_epsilon": EPSILON,
+            "absent": vocabulary.absent,
+            **fixed,
+        },
+        config.where,
+    )
+    config.finish()
+    table = seq2seq_table(kind, settings, tokenizers, names)
+    return describe(kind, settings, tokenizers, table, recipe_groups(folder, tokenizers))
+
+
+def _same(config: ConfigReader, name: str) -> int:
+    """A number that encoder and decoder must share here."""
+    sides = config.get(f"encoder_{name}", int), config.get(f"decoder_{name}", int)
+    if sides[0] != sides[1]:
+        raise config.refusal(
+            f"decoder_{name}", f"encoder_{name} is {sides[0]}, and only equal ones can be imported"
+        )
+    return sides[0]
+
+
+def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
+    """Which matrices a file has, by its names: not by what the class would make of them."""
+    if separate:
+        return "target" if tied else "separate"
+    if tied:
+        return "shared"
+    return "separate" if ENCODER in names and DECODER in names else "inputs"
+
+
+def require_map(vocabulary: VocabularyMap | None) -> VocabularyMap:
+    """A map, of a tokenizer that was imported."""
+    if vocabulary is None:
+        raise RunError("its vocabulary was learned here; only imported ones have a map")
+    return vocabulary
+
+
+def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
+    """The map of a vocabulary: its padding, its end, and what the decoder begins with."""
+    found = {}
+    for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        value = folder.config.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < rows:
+            raise RunError(
+                f"{folder.path / 'config.json'}: {name} is {value!r}: it must be an id below the "
+                f"vocabulary's size, {rows:,}"
+            )
+        found[name] = value
+    return VocabularyMap(
+        special=(found["pad_token_id"], unk, None, found["eos_token_id"]),
+        rows=rows,
+        start=found["decoder_start_token_id"],
+    )
+
+
+def started_rows(vocabulary: VocabularyMap) -> TensorChange:
+    """`vocabulary_rows` of vectors: BOS has that of the token that a decoder begins with there.
+
+    Where that is padding, whose vector is not used otherwise, ours may have learned another.
+    """
+    rows, start = vocabulary_rows(vocabulary), vocabulary.start
+    if start is None:
+        return rows
+
+    def to_ours(tensor: Tensor) -> Tensor:
+        found = rows.to_ours(tensor)
+        found[BOS] = tensor[start]
+        return found
+
+    def to_theirs(tensor: Tensor) -> Tensor:
+        found = rows.to_theirs(tensor)
+        if start == vocabulary.special[PAD]:
+            found[start] = tensor[BOS]
+        elif not torch.equal(found[start], tensor[BOS]):
+            raise RunError(
+                f"the decoder begins with a token whose vector is no longer that of the id {start} "
+                "there, as the model was trained here, and their format has one for both"
+            )
+        return found
+
+    return TensorChange(to_ours, to_theirs)
+
+
+def bias_rows(vocabulary: VocabularyMap) -> TensorChange:
+    """The output layer's bias, (1, V) there."""
+    rows = vocabulary_rows(vocabulary)
+    return TensorChange(
+        lambda tensor: rows.to_ours(tensor.reshape(-1)),
+        lambda tensor: rows.to_theirs(tensor)[None],
+    )
+
+
+def seq2seq_table(
+    kind: Seq2SeqClass,
+    settings: TransformerSettings,
+    tokenizers: Tokenizers,
+    names: Collection[str] = (),
+) -> TensorTable:
+    """The table of a model; `names` are those of a file, which may have a shared matrix under any
+    of its names.
+    """
+    source, target = (require_map(one.vocabulary_map) for one in tokenizers)
+    entries, copies, unused = _embeddings(settings, source, target, names)
+    for stack, side in (("encoder", "source"), ("decoder", "target")):
+        if settings.positions == "learned":
+            positions = f"model.{stack}.embed_positions.weight"
+            entries.append(TensorEntry.single(f"{side}_positions.table.weight", positions))
+        if settings.embedding_norm:
+            entries += _both(f"{side}_norm", f"model.{stack}.layernorm_embedding")
+        if settings.final_norm:
+            entries += _both(f"{stack}_norm", f"model.{stack}.layer_norm")
+        for n in range(getattr(settings, f"{stack}_layers")):
+            entries += _layer(f"{stack}.{n}", f"model.{stack}.layers.{n}", settings.width)
+            if stack == "decoder":
+                entries += _attention(
+                    f"decoder.{n}.cross", f"model.decoder.layers.{n}.encoder_attn", settings.width
+                )
+                norm = f"model.decoder.layers.{n}.encoder_attn_layer_norm"
+                entries += _both(f"decoder.{n}.around_cross.norm", norm)
+    return TensorTable(entries, copies, (*kind.constants, *unused))
+
+
+def _embeddings(
+    settings: TransformerSettings,
+    source: VocabularyMap,
+    target: VocabularyMap,
+    names: Collection[str],
+) -> tuple[list[TensorEntry], dict[str, str], list[str]]:
+    """Entries of the matrices of tokens, copies of theirs, and patterns of unused ones."""
+    one, tying = TensorEntry.single, settings.embeddings
+    entries, copies, unused = list[TensorEntry](), dict[str, str](), list[str]()
+    inputs, output = started_rows(source), vocabulary_rows(target)
+    if tying in ("shared", "inputs"):
+        alike = [SHARED, ENCODER, DECODER] + ([OUTPUT] if tying == "shared" else [])
+        first = next((name for name in alike if name in names), SHARED)
+        copies |= {name: first for name in alike if name != first}
+        entries.append(one("embeddings.source", first, inputs))
+    else:
+        entries.append(one("embeddings.source", ENCODER, inputs))
+        entries.append(one("embeddings.target", DECODER, started_rows(target)))
+        unused.append(r"model\.shared\.weight")
+    if tying in ("inputs", "separate"):
+        entries.append(one("embeddings.output", OUTPUT, output))
+    elif tying == "target":
+        copies[OUTPUT] = DECODER
+    if settings.output_bias:
+        entries.append(one("embeddings.output_bias", OUTPUT_BIAS, bias_rows(target)))
+    return entries, copies, unused
+
+
+def _layer(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
+    yield from _attention(f"{ours}.own", f"{theirs}.self_attn", width)
+    yield from _both(f"{ours}.around_own.norm", f"{theirs}.self_attn_layer_norm")
+    yield from _both(f"{ours}.feed.inner", f"{theirs}.fc1")
+    yield from _both(f"{ours}.feed.outer", f"{theirs}.fc2")
+    yield from _both(f"{ours}.around_feed.norm", f"{theirs}.final_layer_norm")
+
+
+def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
+    """Queries, keys and values are one matrix here, and three there."""
+    for part in ("weight", "bias"):
+        stacked = tuple(StackedPart(f"{theirs}.{one}_proj.{part}", width) for one in "qkv")
+        yield TensorEntry(f"{ours}.project.{part}", stacked)
+        yield TensorEntry.single(f"{ours}.out.{part}", f"{theirs}.out_proj.{part}")
+
+
+def _both(ours: str, theirs: str) -> list[TensorEntry]:
+    parts = ("weight", "bias")
+    return [TensorEntry.single(f"{ours}.{part}", f"{theirs}.{part}") for part in parts]
+
+
+def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
+    """The groups of a recipe: no corpus, and the search that the folder asks for."""
+    generation = {**folder.config, **(folder.read_object("generation_config.json") or {})}
+    beam = _number(generation, "num_beams", 1)
+    longest = _number(generation, "max_length", 0)
+    joint = tokenizers.source is tokenizers.target
+    sides = {"source": tokenizers.source, "target": None if joint else tokenizers.target}
+    text = {name: one and one.settings.model_dump(mode="json") for name, one in sides.items()}
+    return {
+        "task": "translation",
+        "corpus": {"imported": True},
+        "text": {**text, "joint": joint},
+        "decoding": {
+            "beam": {
+                "size": min(max(beam, 1), 64),
+                "length_penalty": _penalty(generation.get("length_penalty")),
+            },
+            "rules": {
+                "max_length": longest if longest > 20 else MAX_ANSWER,
+                "max_length_ratio": 4.0,
+                "max_length_offset": 50,
+                "no_repeat_ngram": max(_number(generation, "no_repeat_ngram_size", 0), 0),
+            },
+        },
+    }
+
+
+def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
+    value = settings.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _penalty(value: object) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(max(float(value), 0.0), 5.0) if is_number else 1.0  # type: ignore[arg-type]
+
+
+def describe(
+    kind: Seq2SeqClass,
+    settings: TransformerSettings,
+    tokenizers: Tokenizers,
+    table: TensorTable,
+    groups: JsonObject,
+) -> HfModel:
+    """A model in both worlds."""
+    source, target = (require_map(one.vocabulary_map) for one in tokenizers)
+    pad, _, _, eos = target.special
+    own_target = settings.embeddings in ("target", "separate") and source.rows != target.rows
+    positions = settings.max_positions or max(MAX_ANSWER, 1024)
+    config = {
+        "model_type": kind.model_type,
+        "architectures": [kind.architecture],
+        "is_encoder_decoder": True,
+        "vocab_size": source.rows,
+        "d_model": settings.width,
+        "encoder_layers": settings.encoder_layers,
+        "decoder_layers": settings.decoder_layers,
+        "encoder_attention_heads": settings.heads,
+        "decoder_attention_heads": settings.heads,
+        "encoder_ffn_dim": settings.feed_forward,
+        "decoder_ffn_dim": settings.feed_forward,
+        "activation_function": their_activation(settings.activation),
+        "scale_embedding": settings.scale_embeddings,
+        "dropout": settings.dropout,
+        "attention_dropout": settings.attention_dropout,
+        "activation_dropout": settings.activation_dropout,
+        "max_position_embeddings": positions,
+        "tie_word_embeddings": settings.embeddings in ("shared", "target"),
+        "pad_token_id": pad,
+        "eos_token_id": eos,
+        "bos_token_id": None,
+        "decoder_start_token_id": target.start,
+        "forced_eos_token_id": eos,
+    }
+    if kind.model_type == "marian":
+        config["share_encoder_decoder_embeddings"] = settings.embeddings in ("shared", "inputs")
+        config["decoder_vocab_size"] = target.rows if own_target else source.rows
+    roles = {"pad_token": pad, "eos_token": eos, "unk_token": target.special[UNK]}
+    return HfModel(
+        kind.architecture, config, settings, table, tokenizers, special_tokens=roles, recipe=groups
+    )
+
+
+def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> None:
+    """A `RunError` that names a setting which the class cannot be."""
+    unlike = TransformerSettings.model_validate(
+        {
+            **settings.model_dump(exclude={"preset", "family"}),
+            **kind.fixed(pad),
+            "norm_epsilon": EPSILON,
+            "bias": True,
+            "window": None,
+            "experts": None,
+            "reach": None,
+            "source_eos": True,
+        }
+    )
+    for name, value in settings:
+        if name != "preset" and getattr(unlike, name) != value:
+            raise RunError(
+                f"model.{name}: {value}: transformers' class {kind.architecture} can only be "
+                f"{getattr(unlike, name)}"
+            )
+    if settings.output_bias and not kind.has_output_bias:
+        raise RunError(f"model.output_bias: {kind.architecture} has no bias of the output layer")
+
+
+def write_seq2seq(
+    kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
+) -> HfModel:
+    """A model of an imported vocabulary for our settings, if the class can be that."""
+    pad = require_map(tokenizers.target.vocabulary_map).special[PAD]
+    check_fixed(kind, settings, pad or 0)
+    return describe(kind, settings, tokenizers, seq2seq_table(kind, settings, tokenizers), {})
+
+
+def seq2seq_family(kind: Seq2SeqClass, read: Callable[[HfFolder], HfModel]) -> HfFamily:
+    """The family of a class."""
+    return HfFamily(
+        kind.model_type,
+        "translation",
+        read,
+        lambda settings, tokenizers: write_seq2seq(kind, settings, tokenizers),
+    )

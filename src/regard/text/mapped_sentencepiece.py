@@ -1,0 +1,145 @@
+"""Tokenizers of imported translators: SentencePiece cuts, and a vocabulary of its own numbers.
+
+Marian and M2M100 have a `.model` of SentencePiece for each side, or for both, and a `vocab.json`
+whose ids are those of the translator; ids of SentencePiece mean nothing.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sentencepiece
+
+from regard.errors import TextError
+from regard.text.settings import TokenizerSettings
+from regard.text.special_tokens import SPECIAL_PIECES, UNK
+from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.vocabulary_map import VocabularyMap
+
+SPACE = "▁"  # how a piece spells one
+BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+LANGUAGE_TAG = re.compile(r">>.*?<<", re.DOTALL)  # Marian's, at the beginning of a text
+NUM_SPECIAL = len(SPECIAL_PIECES)
+
+
+class PieceTable(NamedTuple):
+    """The pieces of a vocabulary by their ids there, and how special ones are read."""
+
+    ids: Mapping[str, int]  # of every piece, of special ones too
+    special: Sequence[str] = ()  # pieces that are read as such wherever a text spells them
+    tags: bool = False  # whether a text may begin with a language tag, such as >>de<<
+
+
+class MappedSentencePieceTokenizer(Tokenizer):
+    """The pieces of a SentencePiece model with the ids of a table, as ours.
+
+    A piece that the table lacks is unknown. Special pieces that a text spells are read as such, as
+    `transformers` does by default.
+    """
+
+    leading_space = True
+
+    def __init__(
+        self,
+        model: bytes,
+        table: PieceTable,
+        settings: TokenizerSettings,
+        vocabulary: VocabularyMap,
+        opening: Sequence[int] = (),
+    ) -> None:
+        """`model` is the content of a SentencePiece `.model` file; `opening` are ids of ours."""
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise TextError(f"no model of SentencePiece: {error}") from None
+        self.model, self.table, self.opening = model, table, tuple(opening)
+        self.vocabulary_map = vocabulary
+        if table.ids and not 0 <= max(table.ids.values()) < vocabulary.rows:
+            raise TextError(
+                f"its vocabulary has an id {max(table.ids.values())}, and its model "
+                f"{vocabulary.rows:,} tokens"
+            )
+        self._ids = {piece: vocabulary.ours[i] for piece, i in table.ids.items()}
+        by_id = {i: piece for piece, i in table.ids.items()}
+        special = {*table.special}
+        spelled = []
+        for there in vocabulary.theirs[NUM_SPECIAL:]:
+            piece = by_id.get(there, "") if there is not None else ""
+            spelled.append(b"" if piece in special else _spell(piece))
+        names = "|".join(re.escape(one) for one in sorted(special, key=len, reverse=True))
+        self._special = re.compile(f"({names})") if names else None
+        super().__init__(settings, spelled, _content(model, table))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self.model, self.table, self.settings, self.vocabulary_map, self.opening
+        return type(self), parts  # the rest is derived
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        unknown, ids = UNK, self._ids
+        return [
+            [*self.opening, *(ids.get(piece, unknown) for piece in self._cut(text))]
+            for text in texts
+        ]
+
+    def surfaces(self, text: str) -> list[str]:
+        return self._split_surfaces(text)
+
+    def _cut(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        normalize(text, "none", lowercase=False)  # its error for half a surrogate pair
+        pieces: list[str] = []
+        for number, part in enumerate(self._special.split(text) if self._special else [text]):
+            if number % 2:  # `split` returns what its pattern found in between
+                pieces.append(part)
+            elif part:
+                tag = LANGUAGE_TAG.match(part) if self.table.tags else None
+                if tag is not None:
+                    pieces.append(tag.group())
+                rest = part[tag.end() :] if tag else part
+                pieces += self._processor.encode(rest, out_type=str)
+        return pieces
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        """The part of a text that each piece covers, by its letters; what normalisation changed is
+        found at the next letter that it left alone.
+        """
+        surfaces, place = [""] * len(self.opening), 0
+        pieces = self._cut(text)
+        for piece in pieces:
+            is_special = piece in self.table.special
+            letters = piece if is_special else piece.replace(SPACE, " ").strip()
+            found = text.find(letters, place) if letters else -1
+            end = found + len(letters) if found >= 0 else place
+            surfaces.append(text[place:end])
+            place = max(place, end)
+        if pieces:
+            surfaces[-1] += text[place:]
+        return surfaces
+
+
+def _content(model: bytes, table: PieceTable) -> bytes:
+    """What is saved: the table on a line of JSON, then the model."""
+    return json.dumps(table._asdict(), ensure_ascii=True).encode() + b"\n" + model
+
+
+def load_mapped(
+    content: bytes, settings: TokenizerSettings, vocabulary: VocabularyMap, opening: Sequence[int]
+) -> MappedSentencePieceTokenizer:
+    """The tokenizer that was saved with this content."""
+    head, _, model = content.partition(b"\n")
+    try:
+        raw = json.loads(head)
+        table = PieceTable(dict(raw["ids"]), tuple(raw["special"]), bool(raw["tags"]))
+    except (ValueError, KeyError, TypeError):
+        raise TextError(
+            "no vocabulary of an imported translator, or damaged; import it again"
+        ) from None
+    return MappedSentencePieceTokenizer(model, table, settings, vocabulary, opening)
+
+
+def _spell(piece: str) -> bytes:
+    """The text of a piece."""
+    if byte := BYTE_PIECE.fullmatch(piece):
+        return bytes([int(byte.group(1), 16)])
+    return piece.replace(SPACE, " ").encode()
