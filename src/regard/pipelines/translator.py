@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.engines.native.native_engine import NativeEngine
     from regard.inspection.interventions import Intervention, InterventionRequest
     from regard.inspection.recording.attention_map import Part
+    from regard.models.contracts import AnyGenerator
     from regard.pipelines.look import TranslationLook
     from regard.recipes.run_folder import Run
 
@@ -111,6 +112,11 @@ class Translator:
         """The models."""
         self._check_not_forked()
         return self._load_native().runs
+
+    @property
+    def model(self) -> "AnyGenerator":
+        """The first model."""
+        return self.runs[0].model
 
     @property
     def has_runs(self) -> bool:

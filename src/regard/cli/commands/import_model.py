@@ -14,6 +14,13 @@ from regard.pipelines.exchange.import_run import import_folder
 def command(
     folder: Path = Argument(..., metavar="FOLDER", help="A folder that transformers saved."),
     out: Path = option("The run to make; a folder that is new or empty.", "--out", default=...),
+    source_language: str | None = option(
+        "The language that is translated from, of a model of many: eng_Latn, en.",
+        "--source-language",
+    ),
+    target_language: str | None = option(
+        "The language that is translated into.", "--target-language"
+    ),
     json: shared_options.Json = False,
 ) -> None:
     """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
@@ -25,8 +32,12 @@ def command(
 
         regard import gpt2/ --out runs/gpt2
         regard complete runs/gpt2 "The cat sat on"
+
+        regard import nllb/ --source-language eng_Latn --target-language fra_Latn --out runs/en-fr
     """
-    run = import_folder(folder, out)
+    given = {"source": source_language, "target": target_language}
+    languages = {side: code for side, code in given.items() if code is not None}
+    run = import_folder(folder, out, languages=languages)
     if json:
         print_json({"run": str(run.folder), **run.report.model_dump(mode="json")})
         return

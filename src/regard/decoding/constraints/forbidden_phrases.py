@@ -17,11 +17,12 @@ def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[
     For a word of a script without spaces, all its spellings: inside of a sentence its pieces
     differ.
     """
-    phrases = [tuple(ids) for ids in target.encode(list(forbidden))]
+    first = len(target.opening)  # what comes before every text is not forbidden
+    phrases = [tuple(ids[first:]) for ids in target.encode(list(forbidden))]
     unspaced = [word.strip() for word in forbidden if has_unspaced(word)]
     if unspaced:
         pieces = target.pieces(range(target.size))
-        mid_sentence = [tuple(ids) for ids in target.encode(unspaced)]
+        mid_sentence = [tuple(ids[first:]) for ids in target.encode(unspaced)]
         phrases += [ids[1:] for ids in mid_sentence if ids and pieces[ids[0]] == SPACE_MARK]
         phrases += [
             ids

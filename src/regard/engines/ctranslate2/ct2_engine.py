@@ -99,11 +99,13 @@ class CTranslate2Engine:
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
     ) -> list[EngineResult]:
         [tokenized] = lines
-        prefix = self.target.encode([request.prefix])[0]
+        prefix, opening = self.target.encode([request.prefix])[0], self.target.opening
         found = self.search(
             [part for line in tokenized for part in line.parts],
             request.settings,
-            prefixes=[[] if i else prefix for line in tokenized for i in range(len(line.parts))],
+            prefixes=[
+                opening if i else prefix for line in tokenized for i in range(len(line.parts))
+            ],
             forbidden=forbidden_phrases(request.forbidden, self.target),
         )
         rest = iter(found)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from regard.corpora.corpus import Pair
 from regard.decoding.batch_search import SearchMember, one_thread, search_many
+from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import portable_settings
 from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import ParityReport, TranslationDifference
@@ -64,11 +65,17 @@ def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engin
     """
     (lines, origin), settings = draw_sample(run), portable_settings(run.recipe.decoding)
     sources = [line.parts[0] for line in lines]
+    prefixes = [run.tokenizers.target.opening] * len(sources)
     with one_thread():
-        found = search_many([SearchMember(run.model, sources)], settings, budget=SAMPLE_BUDGET)
+        found = search_many(
+            [SearchMember(run.model, sources)],
+            settings,
+            budget=SAMPLE_BUDGET,
+            constraints=Constraints(prefixes),
+        )
     native = [best for best, *_ in found]
-    float32 = [best for best, *_ in exact.search(sources, settings)]
-    quantized = [best for best, *_ in candidate.search(sources, settings)]
+    float32 = [best for best, *_ in exact.search(sources, settings, prefixes=prefixes)]
+    quantized = [best for best, *_ in candidate.search(sources, settings, prefixes=prefixes)]
     gaps = [abs(one.score - two.score) for one, two in zip(native, float32, strict=True)]
     mismatched = sum(not gap <= SCORE_TOLERANCE for gap in gaps)  # NaN, too
     loss = _loss(exact, sources, native, quantized)

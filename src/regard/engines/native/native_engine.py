@@ -110,7 +110,8 @@ class NativeEngine:
             for number, line in enumerate(lines[0], request.first)
             for part in range(len(line.parts))
         ]
-        prefix_ids = self._target.encode([request.prefix])[0] if request.prefix else []
+        prefix_ids = self._target.encode([request.prefix])[0]
+        opening = list(self._target.opening)
         observers, settings = request.observers, request.settings
         found = search_many(
             [
@@ -120,7 +121,7 @@ class NativeEngine:
             settings.model_copy(update={"n_best": settings.num_candidates}),
             budget=self.budget,
             constraints=Constraints(
-                [[] if part else prefix_ids for _, part in parts],
+                [opening if part else prefix_ids for _, part in parts],
                 forbidden_phrases(request.forbidden, self._target) if request.forbidden else (),
             ),
             numbers=[part_id(*part) for part in parts],

@@ -1,14 +1,18 @@
 """Every family of models that is exchanged with `transformers`, by its `model_type`."""
 
 from regard.errors import RunError
+from regard.exchange.huggingface.bart import BART, MBART
 from regard.exchange.huggingface.bert import BERT, ROBERTA
 from regard.exchange.huggingface.family import HfFamily
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.gpt2 import GPT2
 from regard.exchange.huggingface.llama import LLAMA
+from regard.exchange.huggingface.m2m100 import M2M100
+from regard.exchange.huggingface.marian import MARIAN
 
 FAMILIES: dict[str, HfFamily] = {
-    family.model_type: family for family in (BERT, ROBERTA, GPT2, LLAMA)
+    family.model_type: family
+    for family in (MARIAN, M2M100, BART, MBART, BERT, ROBERTA, GPT2, LLAMA)
 }
 
 

@@ -43,8 +43,8 @@ class HfModel:
 
 
 def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
-    """The ids of a vocabulary there; a `RunError` where it was learned here."""
-    vocabulary = tokenizers.source.vocabulary_map
+    """The ids there of what is written; a `RunError` where the vocabulary was learned here."""
+    vocabulary = tokenizers.target.vocabulary_map
     if vocabulary is None:
         raise RunError(
             "its vocabulary was learned here, by SentencePiece, and the library tokenizers cannot "

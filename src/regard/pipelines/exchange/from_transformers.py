@@ -1,5 +1,6 @@
 """A folder that `transformers` saved, as a model that becomes a run."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from regard.exchange.huggingface.families import find_family
@@ -9,8 +10,9 @@ from regard.pipelines.exchange.gate import GateReport, check_import
 from regard.pipelines.load import load_for_look
 
 
-def _read(source: Path) -> ForeignModel:
-    folder = HfFolder(source)
+def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> ForeignModel:
+    """The model of a folder; `languages`, of `source` and `target`, are for one of many."""
+    folder = HfFolder(source, languages)
     family = find_family(folder)
     described = family.read(folder)
     tensors = {described.present_name(key): one for key, one in folder.tensors().items()}
@@ -32,4 +34,4 @@ def _read(source: Path) -> ForeignModel:
     )
 
 
-TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), _read)
+TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), read_folder)

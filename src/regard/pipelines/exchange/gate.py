@@ -206,8 +206,14 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
                 str(folder.path), local_files_only=True, trust_remote_code=False
             )
             peer = getattr(transformers, described.architecture)(config).eval()
+            copies = {
+                name: tensors[of]
+                for name, of in described.table.copies.items()
+                if name not in tensors and of in tensors
+            }
             missing, unexpected = peer.load_state_dict(
-                {name: tensor.float() for name, tensor in tensors.items()}, strict=False
+                {name: tensor.float() for name, tensor in {**copies, **tensors}.items()},
+                strict=False,
             )
         except Exception as error:  # of its own kinds, without a common one
             raise RunError(

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from regard.errors import RunError
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
-from regard.pipelines.exchange.from_transformers import TRANSFORMERS
+from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
 from regard.pipelines.exchange.gate import GateReport
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
@@ -54,11 +54,23 @@ class ImportedRun(NamedTuple):
     report: ExchangeReport
 
 
-def import_folder(source: Path, out: Path, *, name: str | None = None) -> ImportedRun:
-    """Make the run `out` of a folder; where the gate refuses it, `out` has the report alone."""
+def import_folder(
+    source: Path,
+    out: Path,
+    *,
+    name: str | None = None,
+    languages: Mapping[str, str] | None = None,
+) -> ImportedRun:
+    """Make the run `out` of a folder; where the gate refuses it, `out` has the report alone.
+
+    `languages`: of `source` and `target`, where a model translates between many.
+    """
     if not source.is_dir():
         raise RunError(f"{source}: no such folder")
-    model = _find_format(source).read(source)
+    found = _find_format(source)
+    if languages and found is not TRANSFORMERS:
+        raise RunError(f"{source}: is no model of many languages; leave out the options of them")
+    model = read_folder(source, languages) if found is TRANSFORMERS else found.read(source)
     check_finite(source, model.weights)
     require_free(out)
     with temporary_folder(out) as place:

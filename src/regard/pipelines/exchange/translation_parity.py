@@ -1,0 +1,180 @@
+"""What translators, ours and `transformers`', compute of the same sentences."""
+
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.batching.collate import pad, pad_source
+from regard.decoding.batch_search import search
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.models.contracts import AnyGenerator
+from regard.text.build import Tokenizers
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
+from regard.text.vocabulary_map import VocabularyMap
+from regard.types import Hypothesis, Padded
+
+LENGTHS = (1, 2, 5, 13, 29, 57)  # tokens of sources and, the other way round, of targets
+NUM_DECODED = 3  # sentences that are translated
+NEW_TOKENS = 16  # of each
+
+
+class SentencePairs(NamedTuple):
+    """Pairs of random sentences, in our ids."""
+
+    sources: list[list[int]]
+    rows: list[list[int]]  # targets, which begin with BOS
+    source_map: VocabularyMap
+    opening: tuple[int, ...]  # what answers begin with
+
+    def source(self) -> Padded:
+        return pad_source(self.sources)
+
+    def target(self) -> Padded:
+        return pad(self.rows)
+
+    def decoded(self) -> list[list[int]]:
+        """The sources that are translated."""
+        return self.sources[:NUM_DECODED]
+
+
+class TranslationParity:
+    """Logits of all next tokens of given targets; greedy translations."""
+
+    def sample(self, tokenizers: Tokenizers, model: AnyGenerator) -> SentencePairs:
+        source, target = tokenizers
+        assert source.vocabulary_map is not None
+        rng, first, limit = Random(0), len(SPECIAL_PIECES), (model.max_length or 1 << 20) - 4
+        lengths = sorted({min(length, limit) for length in LENGTHS})
+        sources, targets = (
+            [[*side.opening, *(rng.randrange(first, side.size) for _ in range(n))] for n in order]
+            for side, order in ((source, lengths), (target, lengths[::-1]))
+        )
+        rows = [[BOS, *target] for target in targets]
+        return SentencePairs(sources, rows, source.vocabulary_map, target.opening)
+
+    def our_logits(self, model: AnyGenerator, sample: SentencePairs) -> Tensor:
+        target = sample.target()
+        return model(sample.source(), target)[target.mask]  # type: ignore[no-any-return]
+
+    def peer_logits(self, peer: Any, sample: SentencePairs, vocabulary: VocabularyMap) -> Tensor:
+        source, target = sample.source(), sample.target()
+        logits: Tensor = peer(
+            input_ids=_their_ids(source, sample.source_map),
+            attention_mask=source.mask.long(),
+            decoder_input_ids=_their_ids(target, vocabulary),
+        ).logits
+        return logits[target.mask]
+
+    def our_other_logits(self, model: AnyGenerator, sample: SentencePairs) -> Tensor | None:
+        return None
+
+    def peer_other_logits(
+        self, peer: Any, sample: SentencePairs, vocabulary: VocabularyMap
+    ) -> Tensor:
+        raise NotImplementedError
+
+    def our_answers(self, model: AnyGenerator, sample: SentencePairs) -> list[list[int]]:
+        found = translate_rows(model, sample.decoded(), sample.opening, parity_settings(1))
+        return [list(best.tokens) for best, *_ in found]
+
+    def peer_answers(
+        self, peer: Any, sample: SentencePairs, vocabulary: VocabularyMap
+    ) -> list[list[int]]:
+        return [
+            generate(peer, row, sample.source_map, vocabulary, sample.opening, beam=1).tokens
+            for row in sample.decoded()
+        ]
+
+
+def translate_rows(
+    model: AnyGenerator,
+    sources: list[list[int]],
+    opening: tuple[int, ...],
+    settings: DecodingSettings,
+) -> list[list[Hypothesis]]:
+    """The n best translations of some sources, which begin with `opening`."""
+    source = pad_source(sources)
+    return search(
+        model,
+        model.start(model.encode(source)),
+        source.mask.sum(1),
+        settings,
+        constraints=Constraints([list(opening)] * len(sources)),
+    )
+
+
+def parity_settings(beam: int, n_best: int = 1, max_tokens: int = NEW_TOKENS) -> DecodingSettings:
+    """A search of all tokens but PAD and BOS, which `generate` can do alike."""
+    rules = RuleSettings(
+        max_length=max_tokens,
+        max_length_ratio=0.0,
+        max_length_offset=max_tokens,
+        allow_unknown=True,
+    )
+    return DecodingSettings(
+        n_best=n_best, beam=BeamSettings(size=beam, length_penalty=1.0), rules=rules
+    )
+
+
+class PeerAnswer(NamedTuple):
+    """What a model of theirs writes."""
+
+    tokens: list[int]  # in our ids
+    score: float | None  # of a beam
+
+
+def generate(
+    peer: Any,
+    source: list[int],
+    source_map: VocabularyMap,
+    vocabulary: VocabularyMap,
+    opening: tuple[int, ...],
+    *,
+    beam: int,
+    max_tokens: int = NEW_TOKENS,
+) -> PeerAnswer:
+    """The best translation of one source, in our ids, by the definitions of our search.
+
+    What is never written has no share of the probabilities, and a forced token counts nothing.
+    """
+    pad_id, _, _, eos = vocabulary.special
+    forced = vocabulary.to_theirs(opening)
+    options = {
+        "do_sample": False,
+        "num_beams": beam,
+        "early_stopping": beam > 1,
+        "length_penalty": 1.0,
+        "max_new_tokens": max_tokens,
+        "suppress_tokens": [pad_id],
+        "renormalize_logits": True,
+        "forced_bos_token_id": forced[0] if forced else None,
+        "forced_eos_token_id": None,
+        "decoder_start_token_id": vocabulary.start,
+        "eos_token_id": eos,
+        "pad_token_id": pad_id,
+        "bos_token_id": None,
+        "return_dict_in_generate": True,
+        "output_scores": beam > 1,
+    }
+    peer.generation_config = type(peer.generation_config)(**options)  # else None is its own value
+    ids = torch.tensor([source_map.to_theirs([*source, EOS])])
+    found = peer.generate(input_ids=ids, attention_mask=torch.ones_like(ids))
+    tokens = found.sequences[0, 1:].tolist()
+    ended = tokens[: tokens.index(eos)] if eos in tokens else tokens
+    score = float(found.sequences_scores[0]) if beam > 1 else None
+    return PeerAnswer(vocabulary.to_ours(ended), score)
+
+
+def _their_ids(given: Padded, vocabulary: VocabularyMap) -> Tensor:
+    """The ids there of a batch (B, T); BOS is what their decoder begins with."""
+    pad_id, start = vocabulary.special[PAD], vocabulary.start
+    assert pad_id is not None  # as every translator there
+    assert start is not None
+    own = {BOS: start}
+    theirs = [
+        own.get(i, pad_id if there is None else there) for i, there in enumerate(vocabulary.theirs)
+    ]
+    return torch.tensor(theirs)[given.ids].masked_fill(~given.mask, pad_id)

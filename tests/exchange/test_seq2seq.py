@@ -1,0 +1,174 @@
+"""Marian, M2M100, BART and mBART with random weights compute here what they do in transformers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import transformers
+
+from regard.errors import RunError
+from regard.exchange.huggingface.families import find_family
+from regard.exchange.huggingface.family import HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.models.build import build_model
+from regard.models.contracts import AnyGenerator
+from regard.pipelines.exchange.gate import compare, load_peer
+from regard.pipelines.exchange.translation_parity import (
+    TranslationParity,
+    generate,
+    parity_settings,
+    translate_rows,
+)
+from regard.text.build import load_tokenizers, save_tokenizers
+from tests.seq2seq_folders import make_bart, make_m2m100, make_marian
+
+MARIAN: dict[str, dict[str, Any]] = {
+    "swish, scaled": {"activation_function": "swish", "scale_embedding": True},
+    "two vocabularies": {"separate": True, "activation_function": "relu"},
+    "two vocabularies, untied": {"separate": True, "tie_word_embeddings": False},
+    "untied": {"tie_word_embeddings": False, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9},
+    "odd width": {"d_model": 15, "encoder_attention_heads": 3, "decoder_attention_heads": 3},
+    "deep decoder": {"decoder_layers": 3, "encoder_layers": 1, "activation_function": "gelu_new"},
+}
+M2M100: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "unscaled": {"scale_embedding": False, "activation_function": "silu"},
+    "untied": {"tie_word_embeddings": False, "activation_function": "gelu"},
+    "odd width": {"d_model": 15, "encoder_attention_heads": 5, "decoder_attention_heads": 5},
+    "no unused rows": {"unused_rows": 0, "decoder_layers": 2},
+    "one head": {"encoder_attention_heads": 1, "decoder_attention_heads": 1},
+}
+BART: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "relu, scaled": {"activation_function": "relu", "scale_embedding": True},
+    "untied": {"tie_word_embeddings": False},
+    "mbart": {"pre_norm": True, "scale_embedding": True},
+    "mbart, gelu_new": {"pre_norm": True, "activation_function": "gelu_new"},
+    "mbart, untied": {"pre_norm": True, "tie_word_embeddings": False, "d_model": 20},
+}
+CASES = [
+    pytest.param(make, switches, id=f"{make.__name__.removeprefix('make_')}: {name}")
+    for make, cases in ((make_marian, MARIAN), (make_m2m100, M2M100), (make_bart, BART))
+    for name, switches in cases.items()
+]
+
+
+class Imported(NamedTuple):
+    folder: HfFolder
+    described: HfModel
+    model: AnyGenerator
+    peer: Any
+
+
+def read(path: Path) -> Imported:
+    folder = HfFolder(path)
+    described = find_family(folder).read(folder)
+    tensors = folder.tensors()
+    tokenizers = described.tokenizers
+    assert tokenizers is not None
+    sizes = tokenizers.source.size, tokenizers.target.size
+    model = build_model(described.settings, *sizes, joint=tokenizers.joint).eval()  # type: ignore[arg-type]
+    model.load_state_dict(described.table.to_ours(tensors))
+    return Imported(folder, described, model, load_peer(folder, described, tensors))
+
+
+@pytest.mark.parametrize(("make", "switches"), CASES)
+def test_logits_searches_and_tensors_are_the_same(
+    tmp_path: Path, make: Callable[..., None], switches: dict[str, Any]
+) -> None:
+    make(tmp_path, **switches)
+    folder, described, model, peer = read(tmp_path)
+    tokenizers = described.tokenizers
+    assert tokenizers is not None
+    report = compare(find_family(folder), peer, model, tokenizers, "transformers")
+    assert report.refused is None
+    assert report.same_answers == report.answers == 3
+    model.double(), peer.double()
+    sample = TranslationParity().sample(tokenizers, model)
+    target_map = tokenizers.target.vocabulary_map
+    assert target_map is not None
+    found = translate_rows(model, sample.sources[1:4], sample.opening, parity_settings(3))
+    for row, (best, *_) in zip(sample.sources[1:4], found, strict=True):
+        theirs = generate(peer, row, sample.source_map, target_map, sample.opening, beam=3)
+        assert list(best.tokens) == theirs.tokens
+        assert best.score == pytest.approx(theirs.score, abs=1e-6)
+
+    ours = described.table.to_ours(folder.tensors())
+    again = described.table.to_ours(described.table.to_theirs(ours))
+    assert all(torch.equal(ours[name], again[name]) for name in ours)
+
+
+HOSTILE = [
+    "",
+    " ",
+    "the cat sat on the mat",
+    "  two  spaces\tand\na line \u3000 ",
+    ">>de<< the cat",
+    ">>xx<< unknown tag",
+    "a >>de<< inside",
+    "spelled </s> and <unk> <pad> </s>",
+    "ﬁ ² Ⅻ Å e\u0301 한국어 ไทย العربية עברית",
+    "👩‍👩‍👧 🇩🇪 \u200d\ufe0f",
+    "\x00\x01\x7f\u0085\ufeff",
+    "▁the ▁▁cat",
+    "x" * 3000,
+]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_marian_tokenizers_give_the_same_ids(tmp_path: Path, separate: bool) -> None:
+    make_marian(tmp_path, separate=separate)
+    folder = HfFolder(tmp_path)
+    tokenizers = find_family(folder).read(folder).tokenizers
+    assert tokenizers is not None
+    save_tokenizers(tokenizers, tmp_path)
+    tokenizers = load_tokenizers(tmp_path)
+    with pytest.warns(UserWarning, match="sacremoses"):
+        peer = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    for text in HOSTILE:
+        for side, key in ((tokenizers.source, "text"), (tokenizers.target, "text_target")):
+            mapped = side.vocabulary_map
+            assert mapped is not None
+            ids = side.encode([text])[0]
+            assert len(side.surfaces(text)) == len(ids)
+            theirs = peer(**{key: text})["input_ids"]
+            assert mapped.to_theirs([*ids, 3]) == theirs, text
+
+
+def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
+    make_marian(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    for name, value in (
+        ("normalize_before", True),
+        ("decoder_attention_heads", 4),
+        ("activation_function", "tanh"),
+        ("decoder_start_token_id", 10_000),
+        ("some_switch", 1),
+    ):
+        path.write_text(json.dumps({**config, name: value}))
+        with pytest.raises(RunError, match=name):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model.encoder.layers.0.fc1.weight", lambda x: x.flip(0)),
+        ("model.shared.weight", lambda x: x.roll(1, 0)),
+        ("final_logits_bias", torch.zeros_like),
+    ],
+)
+def test_a_lie_is_found(
+    tmp_path: Path, name: str, change: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    make_marian(tmp_path)
+    folder, described, model, peer = read(tmp_path)
+    tensors = folder.tensors()
+    model.load_state_dict(described.table.to_ours({**tensors, name: change(tensors[name])}))
+    assert described.tokenizers is not None
+    report = compare(find_family(folder), peer, model, described.tokenizers, "transformers")
+    assert report.refused is not None
