@@ -23,7 +23,7 @@ from regard.pipelines.exchange.translation_parity import (
     translate_rows,
 )
 from regard.text.build import load_tokenizers, save_tokenizers
-from tests.seq2seq_folders import make_bart, make_m2m100, make_marian
+from seq2seq_folders import make_bart, make_m2m100, make_marian
 
 MARIAN: dict[str, dict[str, Any]] = {
     "swish, scaled": {"activation_function": "swish", "scale_embedding": True},

@@ -64,7 +64,7 @@ class Nonsense:
     def __init__(self, card):
         self.card = card
 
-    def search(self, sources, settings):
+    def search(self, sources, settings, *, prefixes):
         return [[Hypothesis((5,), math.nan, math.nan, True)] for _ in sources]
 
     def log_probabilities(self, pairs):
