@@ -377,6 +377,7 @@ def seq2seq_family(kind: Seq2SeqClass, read: Callable[[HfFolder], HfModel]) -> H
     return HfFamily(
         kind.model_type,
         "translation",
+        ("transformer",),
         read,
         lambda settings, tokenizers: write_seq2seq(kind, settings, tokenizers),
     )
