@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from regard.settings import Settings
 from regard.text.special_tokens import SPECIAL_PIECES
 
+MAX_ROWS = 1 << 24  # of a vocabulary
+
 
 class VocabularyMap(Settings):
     """Our ids of the tokens of another toolkit's vocabulary.
@@ -20,7 +22,7 @@ class VocabularyMap(Settings):
 
     special: tuple[int | None, int | None, int | None, int | None]
     """Their ids of our PAD, UNK, BOS and EOS; None: they have no such token."""
-    rows: int = Field(ge=1, le=1 << 24)
+    rows: int = Field(ge=1, le=MAX_ROWS)
     """Their ids run from 0 to `rows` - 1."""
     start: int | None = None
     """The token there whose vector our BOS has: what a decoder begins with where that has another

@@ -51,6 +51,7 @@ class _Names(NamedTuple):
     decoder: str
     first_position: int  # beyond the row of padding
     tokens: Mapping[str, str]  # special ones, where its tokenizer does not say so
+    output_activation: str | None = None  # whatever `hidden_act` is; None: that
 
     def part(self, name: str) -> str:
         """The name of a part of the encoder."""
@@ -78,6 +79,7 @@ ROBERTA_NAMES = _Names(
     "lm_head.decoder",
     1,
     BYTE_TOKENS,
+    "gelu",
 )
 PRETRAINING = "BertForPreTraining"
 POOLER, NEXT_SENTENCE = "bert.pooler.dense.weight", "cls.seq_relationship.weight"
@@ -107,6 +109,7 @@ def _read(names: _Names, folder: HfFolder) -> HfModel:
         "feed_forward": config.get("intermediate_size", int),
         "context": config.get("max_position_embeddings", int) - first,
         "activation": config.activation("hidden_act"),
+        "output_activation": names.output_activation,
         "dropout": config.get("hidden_dropout_prob", float, 0.1),
         "segments": config.get("type_vocab_size", int),
         "norm_epsilon": config.get("layer_norm_eps", float),
@@ -149,6 +152,9 @@ def _write(names: _Names, settings: MaskedSettings, tokenizers: Tokenizers) -> H
         raise RunError(
             "model.mask_id: its masked token is none of its vocabulary, as transformers needs"
         )
+    wanted = names.output_activation or settings.activation
+    if (settings.output_activation or settings.activation) != wanted:
+        raise RunError(f"model.output_activation: {names.model_type} has {wanted} there")
     if not settings.segments:
         raise RunError("model.segments: 0: transformers has one kind of segments, or more")
     return with_tokenizer_files(_model(names, settings, tokenizers, {}, ()))

@@ -13,7 +13,7 @@ from regard.json_files import dump_json
 from regard.settings import abbreviate
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.settings import TokenizerSettings
-from regard.text.vocabulary_map import VocabularyMap
+from regard.text.vocabulary_map import MAX_ROWS, VocabularyMap
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
@@ -55,6 +55,11 @@ class TokenizerFiles:
         vocabulary.
         """
         pad, unk, bos, eos = _without_repeats(special)
+        if not 0 < rows <= MAX_ROWS:
+            raise RunError(
+                f"{self.folder.path / 'config.json'}: vocab_size is {rows:,}, and must be from 1 "
+                f"to {MAX_ROWS:,}"
+            )
         if bad := [i for i in (pad, unk, bos, eos) if i is not None and not 0 <= i < rows]:
             raise RunError(
                 f"{self.folder.path}: a special token has the id {bad[0]}, and the model a "

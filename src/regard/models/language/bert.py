@@ -47,6 +47,8 @@ class BertStackSettings(Settings):
     long until they show which tokens are neighbours: a small model learns faster with others."""
     activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
     """The activation function of the feed-forward layers and before the output layer."""
+    output_activation: Literal["relu", "gelu", "gelu_tanh", "silu"] | None = None
+    """That before the output layer, where it is another; left out: `activation`."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """Behind each sub-layer, on embeddings and on attention weights."""
     first_position: int = Field(default=0, ge=0, le=1024)
@@ -153,7 +155,7 @@ class Bert(MaskedLanguageModel):
             )
         self.mask_id = vocabulary if settings.mask_id is None else settings.mask_id
         self.max_length = settings.context if settings.positions == "learned" else None
-        self.activation: ActivationName = settings.activation
+        self.activation: ActivationName = settings.output_activation or settings.activation
         self.embedding = nn.Embedding(vocabulary, width)
         self.masked = nn.Embedding(1, width) if settings.mask_id is None else None
         first = settings.first_position

@@ -74,7 +74,11 @@ def check_import(
             return stored
     require_transformers(str(folder.path), "imported")
     peer = load_peer(folder, described, tensors)
-    return compare(family, peer, run.model, described.tokenizers, reference_name())
+    try:
+        return compare(family, peer, run.model, described.tokenizers, reference_name())
+    except (IndexError, RuntimeError, ValueError) as error:  # shapes and ids that do not fit
+        refused = f"the sample cannot be computed: {abbreviate(str(error))}"
+        return GateReport(reference=reference_name(), refused=refused)
 
 
 def require_transformers(what: str, done: str) -> None:
@@ -229,11 +233,14 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Within it, `transformers` logs errors only."""
+    """Within it, `transformers` logs errors only, and shows no progress."""
     logging = transformers.utils.logging
-    level = logging.get_verbosity()
+    level, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
+    logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,370 @@
+"""Every imported model computes what `transformers` does, goes back, and returns the same; lies and
+hostile folders are refused.
+"""
+
+import json
+import os
+import struct
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+import torch
+
+from hf_folders import CONFIGURATIONS, save_folder
+from regard.batching.collate import pad
+from regard.decoding.batch_search import search
+from regard.decoding.constraints.rules import Constraints
+from regard.decoding.settings import BeamSettings
+from regard.errors import RunError
+from regard.exchange.huggingface.families import FAMILIES
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.tensor_table import SAME, TRANSPOSED, StackedPart, TensorChange, TensorEntry
+from regard.pipelines.exchange import gate
+from regard.pipelines.exchange.export_run import export_folder
+from regard.pipelines.exchange.gate import load_peer
+from regard.pipelines.exchange.import_run import import_folder
+from regard.pipelines.exchange.task_parity import greedy_settings
+from regard.pipelines.load import load
+from regard.training.checkpoints import load_weights
+
+transformers = pytest.importorskip("transformers")
+
+CASES = [(family, name) for family, some in CONFIGURATIONS.items() for name in some]
+SAME_BYTES = ("model.safetensors", "tokenizer.json", "tokenizer.model", "recipe.yaml")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A function: the folder of a model as published, by its family."""
+    made = {}
+
+    def folder(family):
+        if family not in made:
+            made[family] = save_folder(tmp_path_factory.mktemp("hf") / family, family)
+        return made[family]
+
+    return folder
+
+
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_an_import_computes_the_same_and_its_table_goes_back(family, name, tmp_path):
+    path = save_folder(tmp_path / "folder", family, **CONFIGURATIONS[family][name])
+    found = import_folder(path, tmp_path / "run").report.gate
+    assert found.refused is None
+    assert found.float64 < 1e-9
+    assert found.float32 < 1e-4
+    assert found.same_answers == found.answers >= 3
+    folder = HfFolder(path)
+    tensors, described = folder.tensors(), FAMILIES[family].read(folder)
+    written = FAMILIES[family].write(described.settings, described.tokenizers)
+    assert described.config == written.config
+    back = written.table.to_theirs(load_weights(tmp_path / "run" / "model.safetensors"))
+    assert all(torch.equal(tensor, tensors[name]) for name, tensor in back.items())
+    assert all(written.table.is_optional(name) for name in tensors.keys() - back.keys())
+
+
+@pytest.mark.parametrize("family", sorted(CONFIGURATIONS))
+def test_import_export_import_gives_the_same_bytes(family, folders, tmp_path):
+    import_folder(folders(family), tmp_path / "1" / "run")
+    export_folder(tmp_path / "1" / "run", tmp_path / "out")
+    import_folder(tmp_path / "out", tmp_path / "2" / "run")
+    for file in SAME_BYTES:
+        assert (tmp_path / "1/run" / file).read_bytes() == (tmp_path / "2/run" / file).read_bytes()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_beam_search_writes_the_same_tokens(family, folders, tmp_path):
+    folder = HfFolder(folders(family))
+    described = FAMILIES[family].read(folder)
+    peer = load_peer(folder, described, folder.tensors()).double()
+    FAMILIES[family].to_float64(peer)
+    import_folder(folder.path, tmp_path / "run")
+    completer = load(tmp_path / "run", device="cpu")
+    model, vocabulary = completer.model.double(), completer.tokenizer.vocabulary_map
+    for size in (1, 2, 4):
+        beam = BeamSettings(size=size, length_penalty=1.0, stop="safe")
+        prompts = completer.tokenizer.encode(["The cat sat", "Paris is", "w"])
+        found = search(
+            model,
+            model.start(model.encode(pad([row[:-1] for row in prompts], least=0))),
+            torch.tensor([len(row) for row in prompts]),
+            greedy_settings(12).model_copy(update={"beam": beam}),
+            constraints=Constraints(first=[row[-1] for row in prompts]),
+        )
+        for prompt, [best, *_] in zip(prompts, found, strict=True):
+            ids = torch.tensor([vocabulary.to_theirs(prompt)])
+            theirs = peer.generate(
+                ids,
+                num_beams=size,
+                do_sample=False,
+                max_new_tokens=12,
+                length_penalty=1.0,
+                early_stopping="never" if size > 1 else False,
+                pad_token_id=vocabulary.special[3],
+                suppress_tokens=[1] if family == "llama" else None,  # BOS
+            )[0, len(prompt) :].tolist()
+            eos = vocabulary.special[3]
+            ended = theirs[: theirs.index(eos)] if eos in theirs else theirs
+            assert vocabulary.to_ours(ended) == list(best.tokens)
+
+
+def _with_entry(model, ours, **changes):
+    """A model whose table says something else about one of our tensors."""
+    entries = [
+        entry._replace(**changes) if entry.ours == ours else entry for entry in model.table.entries
+    ]
+    return replace(model, table=model.table._replace(entries=entries))
+
+
+def swapped_matrices(model):
+    [entry] = [one for one in model.table.entries if one.ours == "layers.0.own.project.weight"]
+    first, second, third = entry.parts
+    return _with_entry(model, entry.ours, parts=(second, first, third))
+
+
+def wrong_activation(model):
+    return replace(model, settings=model.settings.model_copy(update={"activation": "relu"}))
+
+
+def wrong_offset(model):
+    first = model.settings.first_position
+    changed = {"first_position": 0, "context": model.settings.context + first}
+    return replace(model, settings=model.settings.model_copy(update=changed))
+
+
+def missing_bias(model):
+    zeros = TensorChange(torch.zeros_like, torch.zeros_like)
+    [entry] = [one for one in model.table.entries if one.ours == "output_bias"]
+    return _with_entry(model, "output_bias", parts=(entry.parts[0]._replace(change=zeros),))
+
+
+def transposed_matrix(model):
+    part = StackedPart("transformer.h.0.attn.c_proj.weight", 0, SAME)
+    return _with_entry(model, "layers.0.own.out.weight", parts=(part,))
+
+
+def shifted_vocabulary(model):
+    def shift(tensor):
+        return tensor.roll(1, 0)
+
+    [entry] = [one for one in model.table.entries if one.ours == "embedding.weight"]
+    [part] = entry.parts
+    rows = part.change
+    shifted = TensorChange(lambda tensor: shift(rows.to_ours(tensor)), rows.to_theirs)
+    return _with_entry(model, "embedding.weight", parts=(part._replace(change=shifted),))
+
+
+def interleaved_heads(model):
+    [entry] = [one for one in model.table.entries if one.ours == "layers.0.own.project.weight"]
+    parts = tuple(part._replace(change=SAME) for part in entry.parts)
+    return _with_entry(model, entry.ours, parts=parts)
+
+
+LIES = [
+    ("bert", swapped_matrices),
+    ("gpt2", wrong_activation),
+    ("roberta", wrong_offset),
+    ("bert", missing_bias),
+    ("gpt2", transposed_matrix),
+    ("gpt2", shifted_vocabulary),
+    ("llama", interleaved_heads),
+]
+
+
+@pytest.mark.parametrize(("family", "lie"), LIES, ids=[lie.__name__ for _, lie in LIES])
+def test_a_lie_is_refused_and_leaves_the_report_alone(family, lie, folders, tmp_path, monkeypatch):
+    honest = FAMILIES[family]
+    told = replace(honest, read=lambda folder: lie(honest.read(folder)))
+    monkeypatch.setitem(FAMILIES, family, told)
+    with pytest.raises(
+        RunError, match="would not compute the same: (in float64 its logits|the sample)"
+    ):
+        import_folder(folders(family), tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["exchange.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    monkeypatch.setitem(FAMILIES, family, honest)
+    assert import_folder(folders(family), tmp_path / "run").report.gate.refused is None
+
+
+def test_stored_answers_stand_in_for_transformers(folders, tmp_path, monkeypatch):
+    import_folder(folders("gpt2"), tmp_path / "run")
+    export_folder(tmp_path / "run", tmp_path / "out")
+    monkeypatch.setattr(gate, "find_spec", lambda name: None)
+    found = import_folder(tmp_path / "out", tmp_path / "again").report.gate
+    assert found.float64 is None
+    assert found.float32 < 1e-4
+    with pytest.raises(RunError, match=r"pip install 'regard\[exchange\]'"):
+        import_folder(folders("gpt2"), tmp_path / "other")
+    honest = FAMILIES["gpt2"]
+    told = replace(honest, read=lambda folder: wrong_activation(honest.read(folder)))
+    monkeypatch.setitem(FAMILIES, "gpt2", told)
+    with pytest.raises(RunError, match="in float32 its logits differ"):
+        import_folder(tmp_path / "out", tmp_path / "lie")
+
+
+def test_imported_runs_are_used_like_others(folders, tmp_path):
+    for family in ("bert", "roberta", "gpt2"):
+        import_folder(folders(family), tmp_path / family)
+    for family in ("bert", "roberta"):
+        filler = load(tmp_path / family, device="cpu")
+        [filling] = filler.fill(["The cat [MASK] on the mat. ||| Paris"])
+        assert len(filling.masks[0].tokens) == 5
+        look = filler.look("Paris is the [MASK] of France.")
+        layers, heads = look.required_attention().parts["encoder"].weights.shape[:2]
+        assert (layers, heads) == (2, 2)
+    completer = load(tmp_path / "gpt2", device="cpu")
+    assert completer("The cat", max_tokens=5).continuations[0].num_tokens <= 5
+    assert completer.look("Paris is").required_attention().parts["decoder"].weights.shape[0] == 2
+
+
+def test_a_text_with_a_masked_place_has_the_ids_that_transformers_gives_it(folders, tmp_path):
+    for family, mask in (("bert", "[MASK]"), ("roberta", "<mask>")):
+        import_folder(folders(family), tmp_path / family)
+        filler = load(tmp_path / family, device="cpu")
+        theirs = transformers.AutoTokenizer.from_pretrained(folders(family))
+        pair = "Paris is the [MASK] of France.", "The [MASK], 漢字 sat."
+        read = filler._read(pair)
+        wanted = theirs(*(text.replace("[MASK]", mask) for text in pair))["input_ids"]
+        assert filler.tokenizer.vocabulary_map.to_theirs(read.ids) == wanted
+
+
+def _edit_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def _copy(folder, to):
+    to.mkdir()
+    for file in folder.iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+REFUSED_SWITCHES = [
+    ({"n_layer": 10**9}, "layers: must be at most 1000"),
+    ({"n_embd": 10**9}, "width: must be at most"),
+    ({"vocab_size": 10**12}, "vocab_size is 1,000,000,000,000"),
+    ({"auto_map": {"AutoModel": "code.Model"}}, "auto_map.*never executed"),
+    ({"quantization_config": {"bits": 4}}, "quantization_config"),
+    ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True"),
+    ({"activation_function": "mish"}, "activation_function is 'mish'"),
+    ({"new_switch": 1}, "new_switch is 1: not known here"),
+    ({"model_type": "mamba"}, "model_type mamba is of no family"),
+    ({"n_head": "2"}, "n_head is '2': must be of type int"),
+    ({"architectures": ["GPT2ForQuestionAnswering"]}, "architectures is"),
+]
+
+
+@pytest.mark.parametrize(("switch", "message"), REFUSED_SWITCHES)
+def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
+    folder = _copy(folders("gpt2"), tmp_path / "folder")
+    _edit_config(folder, **switch)
+    with pytest.raises(RunError, match=message):
+        import_folder(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def _truncated(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _long_header(folder):
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", 10 << 30) + b"{}")
+
+
+def _shards(name):
+    def change(folder):
+        (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
+        index = {"weight_map": {"transformer.wte.weight": name}}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    return change
+
+
+def _pickle(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def _pipe(folder):
+    (folder / "model.safetensors").unlink()
+    os.mkfifo(folder / "model.safetensors")
+
+
+def _deep_config(folder):
+    (folder / "config.json").write_text("[" * 10**5)
+
+
+def _one_less(folder):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    del tensors["transformer.ln_f.bias"]
+    safetensors.torch.save_file(tensors, path)
+
+
+def _one_more(folder):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    safetensors.torch.save_file({**tensors, "extra.weight": torch.ones(2)}, path)
+
+
+def _another_output(folder):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    other = torch.ones_like(tensors["transformer.wte.weight"])
+    safetensors.torch.save_file({**tensors, "lm_head.weight": other}, path)
+
+
+HOSTILE = [
+    (_truncated, "damaged, cut off"),
+    (_long_header, "header would be 10,737,418,240 bytes"),
+    (_shards("../outside.safetensors"), "not the name of a safetensors file of this folder"),
+    (_shards("/etc/passwd"), "not the name of a safetensors file of this folder"),
+    (_shards("missing.safetensors"), "cannot be read"),
+    (_pickle, r"may execute code .* convert it: python -c 'from transformers import GPT2LMHead"),
+    (_pipe, "no such plain file"),
+    (_deep_config, "config.json: cannot be read"),
+    (_one_less, "lacks transformer.ln_f.bias"),
+    (_one_more, "holds transformer.extra.weight, which have no place"),
+    (_another_output, "lm_head.weight is transformer.wte.weight, and its file has two"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), HOSTILE)
+def test_hostile_and_damaged_folders_are_refused(change, message, folders, tmp_path):
+    folder = _copy(folders("gpt2"), tmp_path / "folder")
+    change(folder)
+    with pytest.raises(RunError, match=message):
+        import_folder(folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_shards_is_the_same_model(folders, tmp_path):
+    folder = _copy(folders("gpt2"), tmp_path / "folder")
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names, weight_map = sorted(tensors), {}
+    for number, some in enumerate((names[::2], names[1::2])):
+        file = f"model-0000{number + 1}-of-00002.safetensors"
+        safetensors.torch.save_file({name: tensors[name] for name in some}, folder / file)
+        weight_map |= dict.fromkeys(some, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    import_folder(folder, tmp_path / "1" / "run")
+    import_folder(folders("gpt2"), tmp_path / "2" / "run")
+    paths = (tmp_path / number / "run/model.safetensors" for number in "12")
+    assert len({path.read_bytes() for path in paths}) == 1
+
+
+def test_a_run_that_has_files_is_not_replaced(folders, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("kept")
+    with pytest.raises(RunError, match="not empty; name a folder that is new or empty"):
+        import_folder(folders("gpt2"), tmp_path / "run")
+    assert (tmp_path / "run" / "mine.txt").read_text() == "kept"
+
+
+def test_the_table_of_a_matrix_is_read_in_both_directions():
+    entry = TensorEntry.single("a", "b", TRANSPOSED)
+    matrix = torch.arange(6.0).view(2, 3)
+    assert torch.equal(entry.to_theirs(entry.to_ours({"b": matrix}))["b"], matrix)
