@@ -177,9 +177,7 @@ def test_a_lie_is_refused_and_leaves_the_report_alone(family, lie, folders, tmp_
     honest = FAMILIES[family]
     told = replace(honest, read=lambda folder: lie(honest.read(folder)))
     monkeypatch.setitem(FAMILIES, family, told)
-    with pytest.raises(
-        RunError, match="would not compute the same: (in float64 its logits|the sample)"
-    ):
+    with pytest.raises(RunError, match=r"not compute the same: (in float64|the sample)"):
         import_folder(folders(family), tmp_path / "run")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["exchange.json"]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
