@@ -65,6 +65,9 @@ class Quiet:
     def prepared(self, prepared, model):
         self.prepared_with = prepared
 
+    def transferred(self, run, transfer):
+        self.notes.append(f"begun with {run}: {len(transfer.taken)} tensors")
+
     def refining(self, steps):
         self.notes.append(f"refining for {steps} steps")
 

@@ -11,6 +11,7 @@ from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
 from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run, RunFolder, count_parameters
+from regard.recipes.transfer.start_run import RunStart
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
 
@@ -49,6 +50,8 @@ def _card(
     yield "\n## Model\n"
     yield f"{recipe.model.family}, {parameters:,} parameters; `recipe.yaml` has every setting.\n"
     yield "## Training\n"
+    if recipe.start is not None:
+        yield from RunStart(recipe, run.folder).card_lines()
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
     best = " and ".join(f"{step:,}" for _, step in progress.best)
     mean = "the mean of those of steps" if len(progress.best) > 1 else "those of step"

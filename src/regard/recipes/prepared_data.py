@@ -49,6 +49,7 @@ from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
 from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
+from regard.recipes.transfer.start_run import RunStart
 from regard.settings import Settings
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
@@ -302,19 +303,30 @@ def _write_pairs(
 
 
 def prepare_tokenizers(
-    recipe: Recipe, data: PreparedData, folder: RunFolder, note: Notify
+    recipe: Recipe,
+    data: PreparedData,
+    folder: RunFolder,
+    note: Notify,
 ) -> Tokenizers:
-    """The run's tokenizers, trained on its training pairs unless they exist."""
-    mark = fingerprint(data.digest, recipe.text.model_dump_json()).encode()
-    saved = folder.data / "text.mark"
-    if folder.has_checkpoints() or (saved.exists() and saved.read_bytes() == mark):
+    """The run's tokenizers: those of the run that it begins with, or trained on its training pairs
+    unless they exist.
+    """
+    if folder.has_checkpoints():
         return load_tokenizers(folder.path)
-    note("learning the vocabulary")
-    tokenizers = train_tokenizers(
-        lambda: (pair.source for pair in data.read("train")),
-        lambda: (pair.target for pair in data.read("train")),
-        recipe.text,
-    )
+    given = None if recipe.start is None else RunStart(recipe, folder).tokenizers()
+    own = [] if given is None else [one.fingerprint() for one in given]
+    mark = fingerprint(data.digest, recipe.text.model_dump_json(), *own).encode()
+    saved = folder.data / "text.mark"
+    if saved.exists() and saved.read_bytes() == mark:
+        return load_tokenizers(folder.path)
+    tokenizers = given
+    if tokenizers is None:
+        note("learning the vocabulary")
+        tokenizers = train_tokenizers(
+            lambda: (pair.source for pair in data.read("train")),
+            lambda: (pair.target for pair in data.read("train")),
+            recipe.text,
+        )
     save_tokenizers(tokenizers, folder.path)
     write_atomic(saved, mark)
     return tokenizers

@@ -15,11 +15,13 @@ from pydantic import (
 from regard.corpora.build import CorpusSettings
 from regard.corpora.dialogues import SPEAKERS
 from regard.decoding.settings import DecodingSettings
+from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.nested_values import set_values
-from regard.recipes.auto_settings import AUTO, SettingChoice, extract_auto
+from regard.recipes.auto_settings import AUTO, AUTO_MODEL, SettingChoice, extract_auto
+from regard.recipes.paths import TEXT_TASKS
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
@@ -59,6 +61,22 @@ class Recipe(TaskRecipe):
         """Files are cleaned, split and read as `own` says."""
         kept = ("cleaning", "split", "dialogue")
         return {**{key: own[key] for key in kept if key in own}, **files}
+
+    def begun_with(self, other: TaskRecipe) -> "Recipe":
+        """The vocabulary is that of the run, unless the recipe wants its own, and so is the model,
+        where its size is `auto`.
+        """
+        if self.start is None:
+            return self
+        if other.task not in TEXT_TASKS:
+            raise SettingsError(
+                f"--from: a run of {self.task} begins with one of {' or '.join(TEXT_TASKS)}, and "
+                f"this is one of {other.task}"
+            )
+        taken = ["text"] if self.start.vocabulary == "run" else []
+        taken += ["model"] if any(name in AUTO_MODEL for name in self.auto) else []
+        given = other.model_dump(mode="json")
+        return self.with_values({name: given[name] for name in taken})
 
     @property
     def auto(self) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def train_task(
             model = task.new_model().to(device)
         reporter.described(summary, model)
         if start is not None and recipe.start is not None:
-            reporter.transferred(str(recipe.start.run), start.load(task, model))
+            reporter.transferred(str(recipe.start.run), start.load(model, task.row_names()))
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         return fit(
@@ -168,19 +168,10 @@ def _card(run: TaskRun, progress: Progress, found: Evaluation) -> Iterator[str]:
     yield f"{recipe.model.family}, {count:,} parameters; `recipe.yaml` has every setting.\n"
     yield "## Training\n"
     if recipe.start is not None:
-        yield from _start_lines(run)
+        yield from RunStart(recipe, run.folder).card_lines()
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
     yield f"- weights: those of step {_best_steps(progress.best)}, best in validation"
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}\n"
-
-
-def _start_lines(run: TaskRun) -> Iterator[str]:
-    """The run that this one began with, and what it took of it."""
-    start = run.recipe.start
-    yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
-    for line in RunStart(run.recipe, run.folder).read_report().lines():
-        names = f": {line.names}" if line.names else ""
-        yield f"  - {line.kind}: {line.tensors:,} tensors, {line.numbers:,} numbers{names}"
 
 
 def _best_steps(best: Sequence[tuple[float, int]]) -> str:

@@ -32,6 +32,7 @@ from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
+from regard.recipes.transfer.start_run import RunStart, resolve_start, token_row_names
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.preprocess import encode_sources
 from regard.text.settings import TextSettings
@@ -52,9 +53,11 @@ from regard.training.loss import batch_loss
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
 from regard.training.step import LossFn
+from regard.training.weight_transfer import WeightTransfer
 from regard.types import Hypothesis, Memory
 
-FIXED_GROUPS = ("corpus", "text", "model")  # settings that cannot change once there are checkpoints
+FIXED_GROUPS = ("start", "corpus", "text", "model")
+"""Groups of settings that cannot change once there are checkpoints."""
 MAX_BATCH_WORKERS = {"bpe": 4, "unigram": 8}
 """Processes that sample for a GPU: 4,096 positions take 5 or 53 ms, a small training step 3 ms."""
 VALIDATION_BATCH_TOKENS = 8192  # positions in a batch of validation
@@ -67,6 +70,7 @@ class TrainingReporter(Reporter, Protocol):
 
     def prepared(self, inputs: TrainingInputs, model: AnyGenerator) -> None: ...
     def refining(self, steps: int) -> None: ...
+    def transferred(self, run: str, transfer: WeightTransfer) -> None: ...
 
 
 def train(
@@ -85,12 +89,14 @@ def train(
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
+    recipe = resolve_start(recipe)
     with folder.locked():
         if recipe.auto and folder.has_checkpoints():  # it keeps the values that it began with
             recipe = recipe.with_choices_of(folder.load_recipe())
         saved = _check_resumable(recipe, folder)
         folder.mark_unfinished()
         folder.save_recipe(recipe)
+        start = RunStart(recipe, folder) if recipe.start is not None else None
         inputs = prepare(recipe, folder, reporter.noted, device=device)
         recipe = _with_bleu_tokenizer(inputs.recipe, saved, inputs.data, reporter)
         folder.save_recipe(recipe)  # before the first checkpoint: resuming keeps all choices
@@ -99,6 +105,9 @@ def train(
         model = new_model(recipe, inputs.tokenizers).to(device)
         _check_max_positions(model, inputs)
         reporter.prepared(inputs, model)
+        if start is not None and recipe.start is not None:
+            taken = start.load(model, token_row_names(inputs.tokenizers))
+            reporter.transferred(str(recipe.start.run), taken)
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         stage = _Stage(inputs, model, reporter, stop_requested)

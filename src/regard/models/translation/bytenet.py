@@ -1,6 +1,6 @@
 """ByteNet: translation by dilated convolutions alone (Kalchbrenner et al. 2016)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, cast
 
@@ -15,6 +15,7 @@ from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import RecurrentState
+from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.text.special_tokens import PAD
 from regard.types import AttentionHook, Features, Memory, Padded
@@ -143,6 +144,9 @@ class ByteNet(Generator[Padded, Memory, ByteNetState]):
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
+
+    def named_rows(self) -> Mapping[str, str]:
+        return TOKEN_ROWS
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         length = source.mask.shape[1]

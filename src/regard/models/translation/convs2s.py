@@ -1,7 +1,7 @@
 """Convolutional sequence to sequence learning (Gehring et al. 2017)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, Self, cast
@@ -23,6 +23,7 @@ from regard.kernels.dropout import Dropout
 from regard.layers.convolution import CausalConvolution, Convolution
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded, Site
 
@@ -191,6 +192,14 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         self.decoder = cast(Sequence[ConvDecoderLayer], stack)
         self.decoder_exit = _linear(shapes[-1][0], embedding, settings)
         self.output = _linear(embedding, target_size, settings, gain=keep_prob)
+
+    def named_rows(self) -> Mapping[str, str]:
+        rows: dict[str, str] = {}
+        for side, kind in (("source", SOURCE_TOKENS), ("target", TARGET_TOKENS)):
+            rows[f"{side}.tokens.weight"] = kind
+            rows[f"{side}.positions.table.weight"] = "positions"
+        names = (name for name, _ in self.output.named_parameters())  # more with weight norm
+        return rows | {f"output.{name}": TARGET_TOKENS for name in names}
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         e = self._embed(self.source, source.ids, 0, source.ids.shape[1])  # (B, S, E)

@@ -1,7 +1,7 @@
 """The decoder of GNMT, Deep-Att and Moe: LSTM layers above an `AttentionLstm`."""
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from regard.layers.deep_lstm import AttentionLstm
 from regard.layers.recurrent import Hidden, RecurrentLayer, merge_layer_states
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.types import AttentionHook, Features, Memory, Padded, Routing, Site
 
 
@@ -40,6 +41,9 @@ class DeepLstmModel(Generator[Padded, Memory, AttentionDecoderState]):
     dropout: Dropout
     target: nn.Module
     bottom: AttentionLstm
+
+    def named_rows(self) -> Mapping[str, str]:
+        return TOKEN_ROWS
 
     @abstractmethod
     def upper_layers(self) -> Iterable[RecurrentLayer]:

@@ -1,5 +1,6 @@
 """Attention behind a stacked LSTM (Luong, Pham and Manning 2015)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -16,6 +17,7 @@ from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import Reading, RecurrentDecoder, RecurrentEncoder, check_reading
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded, Site
 
@@ -98,6 +100,9 @@ class Luong(Generator[Padded, Memory, AttentionDecoderState]):
         self.combine = nn.Linear(2 * width, width, bias=False)  # W_c
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
+
+    def named_rows(self) -> Mapping[str, str]:
+        return TOKEN_ROWS
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

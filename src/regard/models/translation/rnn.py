@@ -1,5 +1,6 @@
 """The encoder-decoder without attention: the whole source through one vector."""
 
+from collections.abc import Mapping
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -17,6 +18,7 @@ from regard.layers.recurrent import (
 )
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import RecurrentState
+from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.settings import NumLayers, Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded
 
@@ -81,6 +83,9 @@ class RnnEncoderDecoder(Generator[Padded, Memory, RecurrentState]):
         )
         self.output = nn.Linear(width, target_size)
         xavier_linears(self)
+
+    def named_rows(self) -> Mapping[str, str]:
+        return TOKEN_ROWS
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

@@ -1,5 +1,6 @@
 """RNNsearch: the decoder that learned to align (Bahdanau, Cho and Bengio 2015)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -15,6 +16,7 @@ from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.models.contracts import Generator
 from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.settings import Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded, Site
 
@@ -65,6 +67,9 @@ class RnnSearch(Generator[Padded, Memory, AttentionDecoderState]):
         self.readout = nn.Linear(width + embedding + 2 * width, 2 * settings.readout)
         self.output = nn.Linear(settings.readout, target_size)
         xavier_linears(self)
+
+    def named_rows(self) -> Mapping[str, str]:
+        return TOKEN_ROWS
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         read = self.encoder(self.dropout(self.source(source.ids)), source.mask)

@@ -1,6 +1,6 @@
 """The Transformer (Vaswani et al. 2017)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
@@ -26,6 +26,7 @@ from regard.kernels.dropout import Dropout
 from regard.layers.experts import Experts
 from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
 from regard.models.contracts import Generator, OutputProjection
+from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.special_tokens import EOS
 from regard.types import AttentionHook, Batch, Features, Memory, Padded, Routing, Site
@@ -161,6 +162,13 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         layers: list[list[nn.Module]] = [[layer] for layer in self.encoder]
         layers += [[layer] for layer in self.decoder]
         return [[self.embeddings, *positions, self.source_norm, self.target_norm], *layers]
+
+    def named_rows(self) -> Mapping[str, str]:
+        output = dict.fromkeys(("target", "output", "output_bias"), TARGET_TOKENS)
+        tokens = {f"embeddings.{name}": kind for name, kind in output.items()}
+        sides = ("source", "target")
+        positions = {f"{side}_positions.table.weight": "positions" for side in sides}
+        return {"embeddings.source": SOURCE_TOKENS, **tokens, **positions}
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         if not self.source_eos:

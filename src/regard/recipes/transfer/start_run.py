@@ -1,5 +1,6 @@
 """Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -10,11 +11,12 @@ from regard.errors import RunError, SettingsError
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
+from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.recipes.paths import TEXT_TASKS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.tasks.contracts import AnyTask, TaskRecipe
-from regard.text.build import load_tokenizers
+from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
 
@@ -55,9 +57,17 @@ class StartRun(NamedTuple):
 
     def row_names(self) -> RowNames:
         """What the rows of its model stand for."""
+        if self.recipe.task in TEXT_TASKS:
+            return token_row_names(load_tokenizers(self.folder.path))
         task: AnyTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
         task.load()
         return task.row_names()
+
+
+def token_row_names(tokenizers: Tokenizers) -> RowNames:
+    """What the rows of a translation model stand for: the pieces of its vocabularies."""
+    kinds = zip((SOURCE_TOKENS, TARGET_TOKENS), tokenizers, strict=True)
+    return {kind: one.pieces(range(one.size)) for kind, one in kinds}
 
 
 def resolve_start(recipe: RecipeT) -> RecipeT:
@@ -67,11 +77,6 @@ def resolve_start(recipe: RecipeT) -> RecipeT:
     if recipe.start is None or recipe.start.weights is not None:
         return recipe
     found = StartRun.find(recipe)
-    for one in (recipe, found.recipe):
-        if one.task in TEXT_TASKS:
-            raise SettingsError(
-                f"--from: runs of {one.task} neither begin with others nor are begun with"
-            )
     check_file(found.weights_file)
     begun = recipe.begun_with(found.recipe)
     run, digest = str(found.folder.path), sha256_of_file(found.weights_file)
@@ -87,16 +92,22 @@ class RunStart:
         self.weights = folder.path / "weights" / "start.safetensors"
         self.report = folder.data / "start.json"
 
-    def give_vocabulary(self, task: AnyTask) -> None:
-        """Have the task use the run's vocabulary, unless the recipe has its own."""
+    def tokenizers(self) -> Tokenizers | None:
+        """The vocabularies of the run; None: the recipe has its own."""
         start = self.recipe.start
         assert start is not None
-        if start.vocabulary == "run" and self.recipe.vocabulary_settings() is not None:
-            kept = is_intact(self.weights)
-            folder = self.folder.path if kept else StartRun.find(self.recipe).folder.path
-            task.given_tokenizer = load_tokenizers(folder).source
+        if start.vocabulary == "own":
+            return None
+        kept = is_intact(self.weights)
+        return load_tokenizers(self.folder.path if kept else StartRun.find(self.recipe).folder.path)
 
-    def load(self, task: AnyTask, model: AnyModel) -> WeightTransfer:
+    def give_vocabulary(self, task: AnyTask) -> None:
+        """Have the task use the run's vocabulary, unless the recipe has its own or none."""
+        if self.recipe.vocabulary_settings() is not None:
+            given = self.tokenizers()
+            task.given_tokenizer = None if given is None else given.source
+
+    def load(self, model: AnyModel, own_rows: RowNames) -> WeightTransfer:
         """Give a new model the weights that training begins with."""
         if is_intact(self.weights) and is_intact(self.report):
             model.load_state_dict(load_weights(self.weights))
@@ -108,7 +119,7 @@ class RunStart:
                 "them; train again in another folder"
             )
         given, rows = found.weights(), found.row_names()
-        done = transfer_weights(model, given, own_rows=task.row_names(), given_rows=rows)
+        done = transfer_weights(model, given, own_rows=own_rows, given_rows=rows)
         if not done.taken:
             raise SettingsError(
                 f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "
@@ -118,6 +129,15 @@ class RunStart:
         save_weights(self.weights, model.state_dict())
         write_atomic(self.report, dump_json(done.to_json(), indent=1).encode())
         return done
+
+    def card_lines(self) -> Iterator[str]:
+        """Lines of a card: the run that this one began with, and what it took of it."""
+        start = self.recipe.start
+        assert start is not None
+        yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
+        for line in self.read_report().lines():
+            names = f": {line.names}" if line.names else ""
+            yield f"  - {line.kind}: {line.tensors:,} tensors, {line.numbers:,} numbers{names}"
 
     def read_report(self) -> WeightTransfer:
         """What was taken."""

@@ -1,0 +1,10 @@
+"""Which parameters of translation models have a row for each token, by the names that most have."""
+
+SOURCE_TOKENS, TARGET_TOKENS = "source tokens", "target tokens"
+TOKEN_ROWS = {
+    "source.weight": SOURCE_TOKENS,
+    "target.weight": TARGET_TOKENS,
+    "output.weight": TARGET_TOKENS,
+    "output.bias": TARGET_TOKENS,
+}
+"""Of embeddings `source` and `target` and a linear layer `output`: see `Model.named_rows`."""

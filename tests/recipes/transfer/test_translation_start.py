@@ -1,0 +1,128 @@
+"""Translators that begin with the weights of others, on another domain."""
+
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.main import command_app
+from regard.errors import SettingsError
+from regard.models.build import FAMILIES, build_model
+from regard.recipes.recipe_files import make_recipe
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.train_run import train
+from regard.recipes.transfer.start_run import RunStart
+from regard.text.build import load_tokenizers
+from regard.training.checkpoints import load_weights
+from tiny import MODELS, RAW, Quiet
+
+CPU = torch.device("cpu")
+TRAINING = RAW["training"] | {"steps": 12, "average": 1, "save_every": 4}
+WORDS = ["tower", "river", "bridge", "garden", "street", "castle"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """With more of them, sums are taken in another order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def domain(tmp_path):
+    """Pairs of another domain."""
+    lines = [f"the {a} and the {b}\tla {b} et la {a}\n" for a in WORDS for b in WORDS for _ in "12"]
+    file = tmp_path / "domain.tsv"
+    file.write_text("".join(f"{n} {line}" for n, line in enumerate(lines)))
+    return file
+
+
+def tuned_recipe(run, file, *overrides, **start):
+    corpus = {"train": {"data": str(file)}, "languages": ["en", "fr"]}
+    raw = {**RAW, "corpus": corpus, "model": MODELS["transformer"], "training": TRAINING}
+    return make_recipe({**raw, "start": {"run": str(run), **start}}, overrides, where="test")
+
+
+def train_in(path, recipe, stop_after=None):
+    steps = iter(range(1, 1000))
+    stop = lambda: stop_after is not None and next(steps) >= stop_after  # noqa: E731
+    return train(recipe, RunFolder(path), device=CPU, reporter=Quiet(), stop_requested=stop)
+
+
+def test_a_translator_begins_with_vocabulary_and_weights_of_another(tiny_run, domain, tmp_path):
+    train_in(tmp_path / "tuned", tuned_recipe(tiny_run, domain))
+    tuned, given = (load_tokenizers(x).source for x in (tmp_path / "tuned", tiny_run))
+    assert tuned.fingerprint() == given.fingerprint()
+    begun = load_weights(tmp_path / "tuned" / "weights" / "start.safetensors")
+    weights = load_weights(tiny_run / "model.safetensors")
+    assert all(torch.equal(begun[name], weights[name]) for name in weights)
+
+
+def test_kept_pieces_keep_their_vectors_in_a_vocabulary_of_its_own(tiny_run, domain, tmp_path):
+    recipe = tuned_recipe(tiny_run, domain, "text.source.size=300", vocabulary="own")
+    train_in(tmp_path / "tuned", recipe)
+    own, given = (load_tokenizers(x).source for x in (tmp_path / "tuned", tiny_run))
+    pieces, others = (list(one.pieces(range(one.size))) for one in (own, given))
+    begun = load_weights(tmp_path / "tuned" / "weights" / "start.safetensors")["embeddings.source"]
+    weights = load_weights(tiny_run / "model.safetensors")["embeddings.source"]
+    shared = [one for one in pieces if pieces.count(one) == others.count(one) == 1]
+    assert len(others) != len(pieces) > len(shared) > 10
+    for piece in shared:
+        assert torch.equal(begun[pieces.index(piece)], weights[others.index(piece)])
+    folder = RunFolder(tmp_path / "tuned")
+    assert f"{len(shared)} of {own.size} rows" in "\n".join(RunStart(recipe, folder).card_lines())
+
+
+@pytest.mark.parametrize("stop", [1, 7])
+def test_stopped_and_resumed_equals_unbroken(tiny_run, domain, tmp_path, stop):
+    start = shutil.copytree(tiny_run, tmp_path / "start")
+    recipe = tuned_recipe(start, domain)
+    train_in(tmp_path / "whole", recipe)
+    train_in(tmp_path / "broken", recipe, stop_after=stop)
+    shutil.rmtree(start)
+    if stop == 1:  # killed before its first checkpoint
+        shutil.rmtree(tmp_path / "broken" / "checkpoints")
+    train_in(tmp_path / "broken", RunFolder(tmp_path / "broken").load_recipe())
+    whole, broken = (tmp_path / x / "model.safetensors" for x in ("whole", "broken"))
+    assert whole.read_bytes() == broken.read_bytes()
+
+
+def test_files_alone_are_trained_on_with_the_model_of_the_run(tiny_run, domain, tmp_path):
+    out = tmp_path / "tuned"
+    arguments = ["--data", str(domain), "--languages", "en-fr", "--from", str(tiny_run)]
+    steps = ["--set", "training.steps=4", "--device", "cpu", "--out", str(out)]
+    done = CliRunner().invoke(command_app("train"), [*arguments, *steps])
+    assert done.exit_code == 0, done.output
+    assert "begun with" in done.output
+    given = RunFolder(tiny_run).load_recipe()
+    recipe = RunFolder(out).load_recipe()
+    assert (recipe.model, recipe.text) == (given.model, given.text)
+    assert f"`{recipe.start.weights}`" in (out / "card.md").read_text()
+
+
+def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "other")
+    recipe = tuned_recipe(path, domain)
+    other = RunFolder(path).load_recipe().model_copy(update={"task": "forecast"})
+    with pytest.raises(SettingsError, match="begins with one of translation or chat, and this is"):
+        recipe.begun_with(other)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_every_tensor_with_a_row_for_each_token_is_named(family):
+    sizes = (37, 41)
+    model = build_model(FAMILIES[family].settings(), *sizes, joint=False)
+    rows = {name for name, x in model.state_dict().items() if x.ndim and len(x) in sizes}
+    kinds = model.named_rows()
+    assert {name for name in kinds if "tokens" in kinds[name]} & rows == rows
+    for name in rows:
+        size = 37 if kinds[name] == "source tokens" else 41
+        assert len(model.state_dict()[name]) == size
+
+
+def test_a_tuned_translator_translates(tiny_run, domain, tmp_path):
+    train_in(tmp_path / "tuned", tuned_recipe(tiny_run, domain))
+    assert load_run(tmp_path / "tuned", device=CPU).recipe.start.run == str(tiny_run)
