@@ -4,7 +4,14 @@ from collections import Counter
 import pytest
 
 from regard.corpora.corpus import Pair
-from regard.corpora.mixture import CorpusWeighting, concatenate_pairs, copy_counts
+from regard.corpora.mixture import (
+    MAX_MIXTURE_COPIES,
+    CorpusWeighting,
+    Mixture,
+    concatenate_pairs,
+    copy_counts,
+    repeat_pairs,
+)
 
 PAIRS = [Pair(f"a {n}", f"b {n}") for n in range(2000)]
 
@@ -55,3 +62,28 @@ def test_the_same_pairs_are_joined_in_the_same_way():
 def test_groups_of_one_are_the_pairs_themselves():
     assert list(concatenate_pairs(PAIRS, 1)) == PAIRS
     assert list(concatenate_pairs([], 4)) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "mixed", "shares", "copies"),
+    [
+        (700, [300], [0.3], 1),
+        (700, [100], [0.3], 1),  # few others are repeated
+        (700, [950], [0.3], 3),  # of many, more are used
+        (7, [10**6], [0.3], MAX_MIXTURE_COPIES),
+        (500, [3000, 700], [0.3, 0.2], 3),
+    ],
+)
+def test_what_is_mixed_in_has_its_share(pairs, mixed, shares, copies):
+    found = Mixture.of(pairs, mixed, shares)
+    assert found.copies == copies
+    counts = [weight * have for weight, have in zip(found.weights, mixed, strict=True)]
+    whole = copies * pairs + sum(counts)
+    assert [count / whole for count in counts] == pytest.approx(shares)
+    assert all(weight <= 1 for weight in found.weights) or copies == 1
+
+
+def test_pairs_are_repeated_by_weight():
+    times = Counter(repeat_pairs(PAIRS, 1.5))
+    assert sum(times.values()) == pytest.approx(3000, abs=150)
+    assert {*times.values()} == {1, 2}

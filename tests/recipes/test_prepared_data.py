@@ -12,8 +12,8 @@ from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, DamagedError, RunError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.manifest import is_intact
+from regard.recipes.pair_texts import PairFiles
 from regard.recipes.prepared_data import (
-    PairFiles,
     load_data,
     prepare_data,
     prepare_store,

@@ -68,6 +68,13 @@ class WeightedFiles(FilesSettings):
     them, 1.5 half of them twice, always the same ones. Held-out pairs are never repeated."""
 
 
+class MixedFiles(FilesSettings):
+    """Pairs of elsewhere that are mixed into the training set."""
+
+    share: float = Field(gt=0, lt=1)
+    """Their share of the training set."""
+
+
 TrainingFiles = Annotated[
     Annotated[FilesSettings, Tag("one")] | Annotated[tuple[WeightedFiles, ...], Tag("several")],
     Discriminator(lambda given: "several" if isinstance(given, list | tuple) else "one"),
@@ -97,6 +104,9 @@ class CorpusSettings(Settings):
     """Files to test with; without them, some of the training pairs are held out."""
     languages: tuple[str, str] | None = None
     """ISO 639 codes of source and target of one's own files."""
+    mix: tuple[MixedFiles, ...] = ()
+    """Pairs of elsewhere that make up a share of the training set: of what a model has learned
+    before, so that it forgets less. None of them are held out."""
     cleaning: CleaningSettings = CleaningSettings()
     """Which training pairs are dropped; of a generated corpus and of dialogues none, unless this is
     given."""
@@ -126,7 +136,11 @@ class CorpusSettings(Settings):
     def all_files(self) -> list[FilesSettings]:
         """Those to validate and test with, too."""
         held_out = (self.valid, self.test)
-        return [*self.training_files(), *(files for files in held_out if files is not None)]
+        return [
+            *self.training_files(),
+            *self.mix,
+            *(files for files in held_out if files is not None),
+        ]
 
     @property
     def dialogue_settings(self) -> DialogueSettings | None:
@@ -163,6 +177,8 @@ class CorpusSettings(Settings):
             near = difflib.get_close_matches(self.name, CORPORA, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"no corpus is named {self.name!r}; {hint}known: {', '.join(CORPORA)}")
+        if sum(files.share for files in self.mix) >= 1:
+            raise ValueError("mix: the shares must leave some of the training set to the corpus")
         unused = self._unused_settings()
         if unused:
             raise ValueError(f"{', '.join(unused)} would have no effect on {self.label}")
@@ -191,6 +207,8 @@ class CorpusSettings(Settings):
             raise ValueError("files of dialogues (.jsonl) go with files of dialogues alone")
         if any(files.data == STDIN for files in self.all_files()):
             raise ValueError("dialogues are read several times: save the standard input to a file")
+        if self.mix:
+            raise ValueError("nothing is mixed into dialogues: leave out mix")
         if any(getattr(files, "weight", 1.0) != 1 for files in self.training_files()):
             raise ValueError("weight has no effect on files of dialogues: leave it out")
         if self.languages and self.languages[0] != self.languages[1]:
@@ -315,6 +333,18 @@ def _build_dialogues(
 def _read_dialogues(files: FilesSettings, read_report: ReadReport) -> Iterator[Dialogue]:
     with _skip_bad_advice():
         yield from read_dialogues(str(files.data), read_report, skip_bad=files.skip_bad)
+
+
+def mixed_parts(settings: CorpusSettings, corpus: Corpus) -> tuple[CorpusPart, ...]:
+    """What is mixed into the training pairs of a corpus; the weights are shares."""
+    return tuple(
+        CorpusPart(
+            files_label(files),
+            files.share,
+            partial(_read, files, languages=corpus.languages, read_report=corpus.read_report),
+        )
+        for files in settings.mix
+    )
 
 
 def files_label(files: FilesSettings) -> str:

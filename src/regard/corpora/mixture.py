@@ -1,8 +1,9 @@
 """The training set as a mixture: pairs repeated by weight, and joined with their neighbours."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from regard.iterate import chunked
 
 CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
 """Pairs processed together, and the seeds of which are repeated and how many are joined."""
+MAX_MIXTURE_COPIES = 16  # of each pair of a corpus, so that more of what is mixed in is used
 
 
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
@@ -53,6 +55,33 @@ class CorpusWeighting:
                 times = np.where(oversampled.contains(hashes), copy_counts(chunk, weight), times)
             for turn in range(int(times.max())):
                 yield from (chunk[place] for place in np.flatnonzero(times > turn))
+
+
+class Mixture(NamedTuple):
+    """How often pairs are used in a training set of which others make up some shares."""
+
+    copies: int  # of each pair of the corpus itself
+    weights: tuple[float, ...]  # of what is mixed in: how often each of its pairs is used
+
+    @classmethod
+    def of(cls, pairs: int, mixed: Sequence[int], shares: Sequence[float]) -> "Mixture":
+        """The mixture of so many pairs with others, by their shares of the whole.
+
+        The pairs are repeated where there are enough others, so that these need not be few.
+        """
+        own = 1 - sum(shares)
+        wanted = [share / own * pairs for share in shares]  # with one copy
+        room = min(have / want for have, want in zip(mixed, wanted, strict=True))
+        copies = int(min(MAX_MIXTURE_COPIES, max(1, room)))
+        weights = (copies * want / have for have, want in zip(mixed, wanted, strict=True))
+        return cls(copies, tuple(weights))
+
+
+def repeat_pairs(pairs: Iterable[Pair], weight: float) -> Iterator[Pair]:
+    """Each pair as often as `copy_counts` says."""
+    for chunk in chunked(pairs, CHUNK):
+        for pair, times in zip(chunk, copy_counts(chunk, weight), strict=True):
+            yield from repeat(pair, int(times))
 
 
 def _stripped(pairs: Iterable[Pair]) -> Iterator[Pair]:

@@ -369,6 +369,7 @@ def load(
     engine: EngineChoice = "auto",
     precision: ExportPrecision = "auto",
     choice: EngineConfig | None = None,
+    adapter: str | None = None,
     tell: Callable[[str], None] = lambda message: None,
 ) -> Translator:
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
@@ -377,27 +378,34 @@ def load(
     the native engine, which does everything else. A missing export in `precision` is made and kept
     in the run's folder (see `remarks`). What `auto` stands for, and batch sizes, are as `regard
     bench` measured for the run on this machine, or as in `choice`. The native engine's default
-    precision is float32. `tell` is called with a message before long work.
+    precision is float32. An `adapter` of the run, by its name or in a file, is merged into its
+    weights; the native engine then translates. `tell` is called with a message before long work.
     """
     for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
         if given not in known:
             raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
     folder = Path(path)
     if is_export(folder):
-        if others or weights != "model" or engine == "native" or device not in ("auto", "cpu"):
+        changed = others or adapter or weights != "model"
+        if changed or engine == "native" or device not in ("auto", "cpu"):
             raise SettingsError(
                 f"{folder}: an export translates by itself, with its own weights, in CTranslate2 "
-                "on a CPU; for an ensemble, other weights, the native engine or a GPU use runs"
+                "on a CPU; for an ensemble, other weights, adapters, a GPU or the native engine "
+                "use runs"
             )
         return _load_export(folder, precision)
     if choice is None and not others:
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
+    if adapter is not None:
+        choice, reason = None, f"exports are kept without adapters, and {adapter} is asked for"
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
         open_runs = _native_engine_class().open_runs
-        runs = open_runs((path, *others), device=device, weights=weights, precision=precision)
+        runs = open_runs(
+            (path, *others), device=device, weights=weights, precision=precision, adapter=adapter
+        )
         return Translator(runs, choice=choice)
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")

@@ -4,26 +4,38 @@ which also chooses values for settings that are `auto`.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, NonNegativeInt, PlainSerializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PlainSerializer,
+    PositiveInt,
+    model_validator,
+)
 
-from regard.atomic_io import atomic_file, remove_file, write_atomic
+from regard.atomic_io import remove_file, write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
-from regard.corpora.build import CorpusSettings, build_corpus
+from regard.corpora.build import CorpusSettings, build_corpus, files_label, mixed_parts
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
 from regard.corpora.corpus import Corpus, CorpusPart, Pair, SplitName
 from regard.corpora.dedup import HashSet
-from regard.corpora.mixture import CorpusWeighting, concatenate_pairs
+from regard.corpora.mixture import (
+    CorpusWeighting,
+    Mixture,
+    concatenate_pairs,
+    repeat_pairs,
+)
 from regard.corpora.splits import MIN_PAIRS_TO_SPLIT, drop_leaks, split_corpus
 from regard.corpora.token_store import (
     TokenChunk,
@@ -37,7 +49,7 @@ from regard.errors import CorpusError, RunError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.iterate import chunked, peek
 from regard.json_files import load_json
-from regard.manifest import check_file, is_intact
+from regard.manifest import is_intact
 from regard.recipes.auto_choices import (
     Hardware,
     TokenFacts,
@@ -46,6 +58,7 @@ from regard.recipes.auto_choices import (
     resolve_tokens,
 )
 from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
+from regard.recipes.pair_texts import PairFiles, read_pairs, write_pairs
 from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
@@ -61,18 +74,6 @@ RATIO_SETTING, LEAKS_SETTING = AUTO_CLEANING
 PAIRS_PER_CHUNK = 4096  # pairs tokenised at a time
 
 Notify = Callable[[str], None]  # shows a message about progress
-
-
-class PairFiles(NamedTuple):
-    """The two files of a split, or of the cleaned pairs before they are split."""
-
-    source: Path
-    target: Path
-
-    @classmethod
-    def of(cls, folder: Path, name: SplitName | Literal["cleaned"]) -> "PairFiles":
-        """Their names in the data folder of a run."""
-        return cls(folder / f"{name}.source.txt", folder / f"{name}.target.txt")
 
 
 class _SavedReport(Settings):
@@ -106,6 +107,8 @@ class PreparedData(Settings):
     ]
     choices: tuple[SettingChoice, ...] = ()
     """Values chosen for cleaning settings that were `auto`."""
+    copies: PositiveInt = 1
+    """How often each training pair of the corpus is used beside what is mixed in."""
     folder: Path = Field(default=Path(), exclude=True, validate_default=False)
     """Where the files of the splits are."""
 
@@ -125,7 +128,7 @@ class PreparedData(Settings):
 
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
-        return _read_pairs(PairFiles.of(self.folder, split))
+        return read_pairs(PairFiles.of(self.folder, split))
 
 
 def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
@@ -148,7 +151,7 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
     counts: dict[SplitName, int] = dict.fromkeys(SPLITS, 0)
     for name in SPLITS[1:]:
         pairs = corpus.splits[name]() if name in corpus.splits else iter(())
-        counts[name] = _write_pairs(PairFiles.of(folder.data, name), pairs, digest)
+        counts[name] = write_pairs(PairFiles.of(folder.data, name), pairs, digest)
     if LEAKS_SETTING in recipe.auto:
         chosen = choose_leaks(corpus.splits["train"](), _read_held_out(corpus))
         choices.append(SettingChoice(LEAKS_SETTING, *chosen))
@@ -161,7 +164,8 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
         settings.cleaning.leaks_ignore,
     )
     joined = concatenate_pairs(weighting.oversample(train), settings.join)
-    counts["train"] = _write_pairs(PairFiles.of(folder.data, "train"), joined, digest)
+    copies, joined = _mix_in(settings, corpus, joined, folder.data, report, note)
+    counts["train"] = write_pairs(PairFiles.of(folder.data, "train"), joined, digest)
     for remark in corpus.read_report.messages():
         note(remark)
     if not counts["train"] or not counts["valid"]:
@@ -169,16 +173,16 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
             f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
             f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
-    for file in PairFiles.of(folder.data, "cleaned"):
-        remove_file(file)
+    _remove_intermediate(folder.data, settings)
     data = PreparedData(
         mark=_corpus_fingerprint(settings),
         languages=corpus.languages,
         pairs=counts,
         digest=digest.hexdigest(),
-        origin=corpus.origin,
+        origin=_describe_origin(corpus, settings),
         report=report,
         choices=tuple(choices),
+        copies=copies,
         folder=folder.data,
     )
     for name in corpus.gold.keys() & set(SPLITS[1:]):
@@ -186,6 +190,65 @@ def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedDat
         write_atomic(data.gold(name), lines.encode())
     write_atomic(saved, data.model_dump_json(indent=1).encode())
     return load_data(folder)
+
+
+def _remove_intermediate(folder: Path, settings: CorpusSettings) -> None:
+    """Remove the files of pairs from which the splits were made."""
+    for name in ("cleaned", "unmixed", *map(_mixed_name, range(len(settings.mix)))):
+        for file in PairFiles.of(folder, name):
+            remove_file(file)
+
+
+def _describe_origin(corpus: Corpus, settings: CorpusSettings) -> str:
+    """Where the pairs come from, also those that are mixed in."""
+    mixed = (f"{files.share:.0%} {files_label(files)}" for files in settings.mix)
+    return f"{corpus.origin} Mixed in: {', '.join(mixed)}." if settings.mix else corpus.origin
+
+
+def _mixed_name(number: int) -> str:
+    return f"mixed-{number}"
+
+
+def _mix_in(
+    settings: CorpusSettings,
+    corpus: Corpus,
+    train: Iterator[Pair],
+    folder: Path,
+    report: CleaningReport,
+    note: Notify,
+) -> tuple[int, Iterator[Pair]]:
+    """How often each of the training pairs is used, and all of them with others mixed in, which are
+    cleaned alike; all are on disk in between, as their shares depend on their numbers.
+    """
+    if not settings.mix:
+        return 1, train
+    own, cleaning = PairFiles.of(folder, "unmixed"), settings.cleaning
+    count = write_pairs(own, train)
+    parts = mixed_parts(settings, corpus)
+    files = [PairFiles.of(folder, _mixed_name(number)) for number in range(len(parts))]
+    counts = []
+    for part, place in zip(parts, files, strict=True):
+        cleaned = clean(part.read(), cleaning, corpus.languages, report, HashSet())
+        held_out = _read_held_out(corpus)
+        kept = drop_leaks(cleaned, held_out, report, cleaning.leaks, cleaning.leaks_ignore)
+        counts.append(write_pairs(place, kept))
+        if not counts[-1]:
+            raise CorpusError(
+                f"corpus.mix: {part.name}: nothing to mix in; {_dropped_text(report)}"
+            )
+    copies, weights = Mixture.of(count, counts, [part.weight for part in parts])
+    for part, number, weight in zip(parts, counts, weights, strict=True):
+        note(
+            f"mixing in {number * weight:,.0f} pairs of {part.name}, which has {number:,}: "
+            f"{part.weight:.0%} of the training set, in which each of the {count:,} pairs of the "
+            f"corpus is {copies} time{'s' if copies > 1 else ''}"
+        )
+    again = (read_pairs(own) for _ in range(copies))
+    others = (
+        repeat_pairs(read_pairs(place), weight)
+        for place, weight in zip(files, weights, strict=True)
+    )
+    return copies, chain.from_iterable((*again, *others))
 
 
 def _read_held_out(corpus: Corpus) -> Iterator[Pair]:
@@ -218,10 +281,10 @@ def _clean_corpus(
         )
         for part, (_, pairs) in zip(parts, peeked, strict=True)
     )
-    _write_pairs(files, chain.from_iterable(weighted))
+    write_pairs(files, chain.from_iterable(weighted))
     corpus = replace(
         corpus,
-        splits={**corpus.splits, "train": partial(_read_pairs, files)},
+        splits={**corpus.splits, "train": partial(read_pairs, files)},
         gold={name: read for name, read in corpus.gold.items() if name in SPLITS[1:]},
     )
     if report.kept < MIN_PAIRS_TO_SPLIT and report.dropped:
@@ -267,39 +330,8 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
                 stat = os.stat(name)
                 stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
     # without a group that runs of before did not have, whose data are the same
-    absent = {"dialogue"} if settings.dialogue is None else None
+    absent = {name for name in ("dialogue", "mix") if not getattr(settings, name)}
     return fingerprint(settings.model_dump_json(exclude=absent), *stats)
-
-
-def _read_pairs(files: PairFiles) -> Iterator[Pair]:
-    """The pairs in the two files of a split."""
-    for file in files:
-        check_file(file)
-    try:
-        with files.source.open("rb") as sources, files.target.open("rb") as targets:
-            for source, target in zip(sources, targets, strict=True):
-                yield Pair(source.decode()[:-1], target.decode()[:-1])
-    except (OSError, ValueError):
-        raise RunError(
-            f"{files.source} and {files.target.name}: gone, or no longer as they were written; "
-            "train again in another folder"
-        ) from None
-
-
-def _write_pairs(
-    files: PairFiles, pairs: Iterable[Pair], digest: "hashlib._Hash | None" = None
-) -> int:
-    """Write stripped pairs to two files, update `digest` with them and return their number."""
-    count = 0
-    with atomic_file(files.source) as sources, atomic_file(files.target) as targets:
-        for pair in pairs:
-            count += 1
-            lines = [f"{side.strip()}\n".encode() for side in pair]
-            sources.write(lines[0])
-            targets.write(lines[1])
-            if digest is not None:
-                digest.update(lines[0] + lines[1])
-    return count
 
 
 def prepare_tokenizers(
@@ -415,7 +447,7 @@ def prepare(
     facts = None
     if recipe.auto:
         facts = collect_text_facts(data.read("train"))
-        facts = facts.scaled_by((all_pairs or facts.pairs) / max(1, facts.pairs))
+        facts = facts.scaled_by((all_pairs or facts.pairs / data.copies) / max(1, facts.pairs))
         recipe, chosen = resolve_text(recipe, facts)
         choices += chosen
     tokenizers = prepare_tokenizers(recipe, data, folder, note)

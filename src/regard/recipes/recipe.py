@@ -59,7 +59,7 @@ class Recipe(TaskRecipe):
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
         """Files are cleaned, split and read as `own` says."""
-        kept = ("cleaning", "split", "dialogue")
+        kept = ("cleaning", "split", "dialogue", "mix")
         return {**{key: own[key] for key in kept if key in own}, **files}
 
     def begun_with(self, other: TaskRecipe) -> "Recipe":
@@ -107,6 +107,15 @@ class Recipe(TaskRecipe):
     @model_serializer(mode="wrap")
     def _serialize_auto(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return set_values(handler(self), dict.fromkeys(self._auto, AUTO))
+
+    @model_validator(mode="after")
+    def _check_refined_weights_are_plain(self) -> "Recipe":
+        if self.refinement is not None and self.training.fine_tuning.lora is not None:
+            raise ValueError(
+                "refinement goes on with all weights, and training.fine_tuning.lora trains few: "
+                "leave out one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_chat_has_dialogues(self) -> "Recipe":

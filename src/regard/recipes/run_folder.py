@@ -36,6 +36,7 @@ from regard.recipes.recipe_files import (
     read_raw,
     require_text_task,
 )
+from regard.recipes.transfer.adapters import merge_adapter
 from regard.settings import abbreviate
 from regard.tasks.contracts import TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
@@ -243,6 +244,7 @@ class LoadedFrom(NamedTuple):
     weights: str
     precision: NativePrecision
     stamp: tuple[int, int]  # time, in ns, and size of the file of weights
+    adapter: str | None = None  # the adapter that was merged into them
 
 
 class Run(NamedTuple):
@@ -270,14 +272,19 @@ def load_run(
     device: torch.device,
     weights: str = "model",
     precision: NativePrecision = "float32",
+    adapter: str | None = None,
 ) -> Run:
-    """The run in a folder, ready to translate on `device`, with its matrices in a `precision`."""
+    """The run in a folder, ready to translate on `device`, with its matrices in a `precision`, and
+    an adapter merged into its weights if one is named.
+    """
     folder = RunFolder(Path(path))
     recipe = folder.load_recipe()
     file = find_weights(folder, weights)
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_weights(file)
+    if adapter is not None:
+        loaded = merge_adapter(folder.path, adapter, file, loaded)
     check_finite(file, loaded)
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     try:
@@ -289,7 +296,7 @@ def load_run(
     if precision == "bfloat16" and device.type == "cpu":
         limit_onednn_caches()
     quantize(model.to(device).eval(), precision)
-    loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp)
+    loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp, adapter)
     return Run(recipe, tokenizers, model, folder, loaded_from)
 
 

@@ -29,7 +29,7 @@ from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, check_finite, load_weights
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
-from regard.training.loop import Reporter, StopRequested, fit
+from regard.training.loop import Reporter, StopRequested, fit, is_finished
 from regard.training.weight_transfer import WeightTransfer
 
 CHANGEABLE_GROUPS = ("name", "about", "training", "decoding", "evaluation")
@@ -88,7 +88,7 @@ def train_task(
             reporter.transferred(str(recipe.start.run), start.load(model, task.row_names()))
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
-        return fit(
+        progress = fit(
             model,
             task.training(model),
             settings,
@@ -97,6 +97,9 @@ def train_task(
             reporter=reporter,
             stop_requested=stop_requested,
         )
+        if start is not None and is_finished(progress, settings):
+            start.save_adapter("; ".join(summary.values()), reporter.noted)
+        return progress
 
 
 def _check_resumable(recipe: TaskRecipe, folder: RunFolder) -> None:

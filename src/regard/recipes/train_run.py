@@ -116,6 +116,8 @@ def train(
             progress = stage.fit(recipe, build_loss(settings), folder)
         if recipe.refinement is not None and not stop_requested():
             _refine(recipe, folder, stage)
+        if start is not None and is_finished(progress, settings):
+            start.save_adapter(inputs.data.origin, reporter.noted)
         return progress
 
 

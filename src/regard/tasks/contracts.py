@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
@@ -34,6 +34,9 @@ class StartSettings(Settings):
     vocabulary: Literal["run", "own"] = "run"
     """Whose vocabulary is used: the run's, or one learned from the recipe's own corpus, of which
     those pieces begin with vectors of the run that both have."""
+    adapter: str | None = Field(default=None, pattern=r"^\w[\w.-]*$")
+    """The name under which the run gets the low-rank updates that are trained for it, as `regard
+    train --adapter NAME` says; `training.fine_tuning.lora` has their rank."""
     weights: str | None = None
     """SHA-256 of the run's model.safetensors, which training writes here when it begins."""
 
@@ -52,6 +55,21 @@ class TaskRecipe(Settings):
     if TYPE_CHECKING:  # every recipe has both, behind its corpus
         model: Any
         training: TrainingSettings
+
+    @model_validator(mode="after")
+    def _check_lora_has_start(self) -> Self:
+        training: TrainingSettings | None = getattr(self, "training", None)
+        lora = None if training is None else training.fine_tuning.lora
+        if lora is not None and self.start is None:
+            raise ValueError(
+                "training.fine_tuning.lora updates the weights of a run: name it with --from RUN"
+            )
+        if lora is not None and self.start is not None and self.start.vocabulary == "own":
+            raise ValueError(
+                "start.vocabulary: own goes with all weights, not with low-rank updates of linear "
+                "layers (lora): new pieces would never learn"
+            )
+        return self
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:

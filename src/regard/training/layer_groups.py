@@ -4,6 +4,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import nn
 
 from regard.errors import SettingsError
+from regard.layers.low_rank import LoraSettings
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 
@@ -21,6 +22,9 @@ class FineTuningSettings(Settings):
     unfreezing, Howard and Ruder 2018); null trains all from the first step on."""
     frozen: NonNegativeInt = 0
     """Groups, from the lowest, that never learn."""
+    lora: LoraSettings | None = None
+    """Train low-rank updates of the linear layers alone (LoRA): with `--from`. The run then also
+    has them as an adapter, a small file for the run that it began with. null trains all weights."""
 
 
 class LayerGroups:
@@ -29,7 +33,7 @@ class LayerGroups:
     def __init__(self, model: AnyModel, settings: FineTuningSettings) -> None:
         self.settings = settings
         self.groups = [list(model.parameters())]
-        if settings != FineTuningSettings():
+        if settings != FineTuningSettings(lora=settings.lora):
             self.groups = group_parameters(model)
             _check(settings, len(self.groups), type(model).__name__)
         # What a model keeps frozen itself stays so.

@@ -20,8 +20,9 @@ from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
 from regard.batching.prefetch import prefetch
 from regard.batching.sampler import StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
-from regard.errors import RunError, TrainingError
+from regard.errors import RunError, SettingsError, TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
+from regard.layers.low_rank import add_low_rank_updates, merged_state_dict
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 from regard.training.checkpoints import (
@@ -200,6 +201,14 @@ def is_finished(progress: Progress, settings: TrainingSettings) -> bool:
     return gave_up or progress.step >= settings.steps
 
 
+def _check_not_averaged(settings: TrainingSettings) -> None:
+    if settings.average > 1:
+        raise SettingsError(
+            f"training.average {settings.average}: the mean of low-rank updates (lora) is not one "
+            "of that rank; set training.average=1, or training.moving_average, which they have"
+        )
+
+
 class _Training:
     """The state of a training, and what is done with it."""
 
@@ -214,6 +223,9 @@ class _Training:
         reporter: Reporter,
     ) -> None:
         self.model, self.settings, self.folder, self.width = model, settings, folder, width
+        if settings.fine_tuning.lora is not None:
+            _check_not_averaged(settings)
+            add_low_rank_updates(model, settings.fine_tuning.lora)
         self.parameters = dict(model.named_parameters())
         self.device = next(iter(self.parameters.values())).device
         self.precision = resolve_precision(settings.precision, self.device)
@@ -409,9 +421,11 @@ class _Training:
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
             if (value, step) in kept:
-                save_weights(validated_weights_path(self.folder, step), self.model.state_dict())
+                save_weights(
+                    validated_weights_path(self.folder, step), merged_state_dict(self.model)
+                )
             if new_best:
-                save_weights(self.folder / "model.safetensors", self.model.state_dict())
+                save_weights(self.folder / "model.safetensors", merged_state_dict(self.model))
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
         self._trigger_average(value)
@@ -481,7 +495,7 @@ class _Training:
             )
         weights = self.folder / "weights"
         with self._swapped_weights(self.ema.shadow if self.ema else None):
-            save_weights(weights / "last.safetensors", self.model.state_dict())
+            save_weights(weights / "last.safetensors", merged_state_dict(self.model))
         best_files = [validated_weights_path(self.folder, step) for _, step in progress.best]
         kept = intact_weights(best_files, self.reporter.noted)
         if not kept:

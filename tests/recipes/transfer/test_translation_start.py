@@ -7,15 +7,16 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli.main import command_app
+from regard.cli.options.corpus_options import mix_from_options
 from regard.errors import SettingsError
-from regard.models.build import FAMILIES, build_model
 from regard.recipes.recipe_files import make_recipe
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.recipes.transfer.start_run import RunStart
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 from tiny import MODELS, RAW, Quiet
+from variants import V_SOURCE, V_TARGET, VARIANTS, tiny
 
 CPU = torch.device("cpu")
 TRAINING = RAW["training"] | {"steps": 12, "average": 1, "save_every": 4}
@@ -111,18 +112,53 @@ def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):
         recipe.begun_with(other)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_every_tensor_with_a_row_for_each_token_is_named(family):
-    sizes = (37, 41)
-    model = build_model(FAMILIES[family].settings(), *sizes, joint=False)
-    rows = {name for name, x in model.state_dict().items() if x.ndim and len(x) in sizes}
-    kinds = model.named_rows()
-    assert {name for name in kinds if "tokens" in kinds[name]} & rows == rows
-    for name in rows:
-        size = 37 if kinds[name] == "source tokens" else 41
-        assert len(model.state_dict()[name]) == size
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_every_tensor_with_a_row_for_each_token_is_named(name):
+    model, _, _ = tiny(name)
+    kinds, sizes = model.named_rows(), {"source tokens": V_SOURCE, "target tokens": V_TARGET}
+    shared = VARIANTS[name].model_dump().get("embeddings") == "shared"
+    for parameter, tensor in model.state_dict().items():
+        if len(tensor) in sizes.values():
+            assert shared or sizes[kinds[parameter]] == len(tensor)
 
 
-def test_a_tuned_translator_translates(tiny_run, domain, tmp_path):
-    train_in(tmp_path / "tuned", tuned_recipe(tiny_run, domain))
-    assert load_run(tmp_path / "tuned", device=CPU).recipe.start.run == str(tiny_run)
+def test_a_share_of_the_old_pairs_is_mixed_into_training_alone(tiny_run, domain, tmp_path):
+    out = tmp_path / "tuned"
+    arguments = ["--data", str(domain), "--languages", "en-fr", "--from", str(tiny_run)]
+    arguments += ["--mix", f"{tiny_run}=0.3", "--set", "training.steps=2"]
+    arguments += ["--set", "corpus.cleaning.max_ratio=null"]
+    done = CliRunner().invoke(
+        command_app("train"), [*arguments, "--device", "cpu", "--out", str(out)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "mixing in" in done.output
+    old = {*(tiny_run / "data" / "train.source.txt").read_text().splitlines()}
+    lines = {
+        split: (out / "data" / f"{split}.source.txt").read_text().splitlines()
+        for split in ("train", "valid", "test")
+    }
+    share = sum(line in old for line in lines["train"]) / len(lines["train"])
+    assert share == pytest.approx(0.3, abs=0.05)
+    assert not {*lines["valid"], *lines["test"]} & old
+    assert len({*lines["train"]} & old) > 0.4 * len(old)  # the new ones are repeated instead
+    assert "Mixed in: 30%" in (out / "card.md").read_text()
+    assert not list((out / "data").glob("*mixed*"))
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ("old.tsv", "expected a share between 0 and 1 behind the =, such as old.tsv=0.3"),
+        ("old.tsv=1.5", "expected a share between 0 and 1 behind the =, such as old.tsv=0.3"),
+        ("{}=0.3", "is a folder without data/train.source.txt"),
+    ],
+)
+def test_shares_that_cannot_be_mixed_in_are_said(tmp_path, given, wrong):
+    with pytest.raises(SettingsError, match=wrong):
+        mix_from_options([given.format(tmp_path)])
+
+
+def test_shares_leave_some_room():
+    files = [{"data": "a.tsv", "share": 0.6}, {"data": "b.tsv", "share": 0.4}]
+    with pytest.raises(SettingsError, match="the shares must leave some of the training set"):
+        make_recipe({**RAW, "corpus": {"train": {"data": "c.tsv"}, "mix": files}}, where="test")

@@ -1,4 +1,6 @@
-"""`regard average`: the mean of the weights of several checkpoints, or of several runs."""
+"""`regard average`: the mean of the weights of several checkpoints, or of several runs; or the sum
+of those of a run and an adapter.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +14,16 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
-from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.run_folder import RunFolder, find_weights, pick_device
+from regard.recipes.transfer.adapters import merge_adapter
 from regard.recipes.transfer.soup import Soup, greedy_soup
-from regard.training.checkpoints import average_weights, best_weights, intact_weights, save_weights
+from regard.training.checkpoints import (
+    average_weights,
+    best_weights,
+    intact_weights,
+    load_weights,
+    save_weights,
+)
 
 
 def command(
@@ -28,6 +37,7 @@ def command(
     output: Path | None = option(
         "Where to; otherwise weights/average.safetensors.", metavar="FILE"
     ),
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
 ) -> None:
     """A run keeps the weights of its best validations, as many as training.average says, in the
@@ -36,8 +46,12 @@ def command(
     Of several runs that were fine-tuned from one start (`regard train --from`) it makes a soup:
     the best in validation, and each other with which the mean scores no worse.
 
+    With --adapter it merges an adapter (`regard train --adapter`) into the run's weights: a file
+    for --weights FILE, also of `regard export`.
+
     Examples:
 
+        regard average runs/mine --adapter legal --output legal.safetensors
         regard average runs/travel && regard evaluate runs/travel --weights average
         regard average runs/trec6-1 runs/trec6-2 runs/trec6-3
     """
@@ -48,6 +62,9 @@ def command(
     destination = output or folder.weights("average")
     if output is None:
         check_no_linked_folders(folder.path)
+    if adapter is not None:
+        _merge(folder, adapter, output, others or ())
+        return
     runs = [path for path in others or () if path.is_dir()]
     if runs and len(runs) < len(others or ()):
         raise SettingsError("either files of weights are averaged or runs, not both at once")
@@ -61,6 +78,17 @@ def command(
     kept_files = others or _best_files(folder)
     save_weights(destination, average_weights(kept_files))
     note(f"averaged {len(kept_files)} sets of weights into {destination}")
+
+
+def _merge(folder: RunFolder, adapter: str, output: Path | None, others: Sequence[Path]) -> None:
+    """Write the weights of a run with an adapter added."""
+    if others or output is None:
+        raise SettingsError(
+            "--adapter is merged into the run's own weights: give --output FILE and no others"
+        )
+    file = find_weights(folder, "model")
+    save_weights(output, merge_adapter(folder.path, adapter, file, load_weights(file)))
+    note(f"merged {adapter} into {output}; use it with --weights {output}")
 
 
 def _best_files(folder: RunFolder) -> Sequence[Path]:

@@ -49,6 +49,12 @@ def command(
         "--from",
         metavar="RUN",
     ),
+    mix: corpus_options.Mix = None,
+    adapter: str | None = option(
+        "Train low-rank updates alone (LoRA), with --from: a small file that RUN gets under this "
+        "NAME, for `regard translate RUN --adapter NAME`.",
+        metavar="NAME",
+    ),
     resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -66,6 +72,8 @@ def command(
         regard train text --data novel.txt --out runs/novel
         regard train flickr8k --data album/captions.tsv --skip-bad --out runs/album
         regard train text --data novel.txt --from runs/wikitext2-gpt --out runs/tuned
+        regard train --data law.tsv --from runs/mine --mix runs/mine=0.3 --out runs/law
+        regard train --data law.tsv --from runs/mine --adapter legal --out runs/legal
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
     """
@@ -73,15 +81,12 @@ def command(
         data, source, target, valid, test, languages, skip_bad
     )
     if resume:
-        if corpus is not None:
-            raise SettingsError("--resume goes on with the run's own data: drop the files")
-        if start is not None:
-            raise SettingsError("--resume goes on with the run's own weights: drop --from")
+        _refuse_to_change_what_is_resumed(corpus, mix, start, adapter)
         folder = _resumed_folder(recipe, out_folder)
         recipe_to_train = folder.load_any_recipe(settings or [])
     else:
-        begun = [] if start is None else [f"start.run={dump_json(str(start))}"]
-        recipe_to_train = resolve_start(_load_new(recipe, corpus, [*(settings or []), *begun]))
+        changes = [*(settings or []), *_start_settings(start, adapter, mix)]
+        recipe_to_train = resolve_start(_load_new(recipe, corpus, changes))
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
         folder.check_not_in_use()
         if folder.exists():
@@ -140,6 +145,33 @@ def _report_task(
         return
     print_evaluation(found, str(folder.path))
     note(f"the model is in {folder.path}; its card: {folder.card}")
+
+
+def _refuse_to_change_what_is_resumed(
+    corpus: dict[str, Any] | None,
+    mix: list[str] | None,
+    start: Path | None,
+    adapter: str | None,
+) -> None:
+    kept = {
+        "data: drop the files": corpus,
+        "data: drop --mix": mix,
+        "weights: drop --from": start,
+        "adapter: drop --adapter": adapter,
+    }
+    for what, given in kept.items():
+        if given:
+            raise SettingsError(f"--resume goes on with the run's own {what}")
+
+
+def _start_settings(start: Path | None, adapter: str | None, mix: list[str] | None) -> list[str]:
+    """What a run begins with, and what it learns beside, as settings of a recipe."""
+    given = {
+        "start.run": None if start is None else str(start),
+        "start.adapter": adapter,
+        "corpus.mix": corpus_options.mix_from_options(mix) if mix else None,
+    }
+    return [f"{name}={dump_json(value)}" for name, value in given.items() if value is not None]
 
 
 def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> TaskRecipe:

@@ -81,6 +81,7 @@ def command(
     scores: bool = flag("--scores", "Put each translation's score before it."),
     align: bool = flag("--align", "Put the word alignment (0-0 1-2) behind it."),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
     precision: shared_options.InPrecision = "auto",
@@ -101,6 +102,7 @@ def command(
         regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
         regard translate runs/words letters.fr --unknown dictionary.tsv > letters.en
         regard translate runs/travel page.html > page.en.html
+        regard translate runs/mine contract.en --adapter legal > contract.de
         echo "<b>Bonjour</b> {name}!" | regard translate runs/travel --markup
     """
     document_format = _document_format(kind, file)
@@ -128,6 +130,7 @@ def command(
         *(ensemble or ()),
         device=device,
         weights=weights,
+        adapter=adapter,
         engine=engine,
         precision=precision,
         tell=before_export,

@@ -48,6 +48,15 @@ Test = Annotated[
     str | None, Option(metavar="FILE[,FILE]", help="Held-out data for the final scores, likewise.")
 ]
 Languages = Annotated[str | None, Option(metavar="SRC-TGT", help="The languages, such as en-de.")]
+Mix = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FILE|RUN=SHARE",
+        help="Pairs of elsewhere that make up a SHARE of the training set, such as 0.3: a file as "
+        "of --data, two as source,target, or a run, whose training pairs they are, so that a model "
+        "that goes on from it (--from) forgets less; may be repeated.",
+    ),
+]
 SkipBad = Annotated[
     bool,
     Option(
@@ -98,6 +107,34 @@ def corpus_from_options(
             raise SettingsError(f"--languages {languages}: {wrong}")
         corpus["languages"] = pair
     return corpus
+
+
+def mix_from_options(given: Sequence[str]) -> list[dict[str, Any]]:
+    """`corpus.mix` of a recipe for FILE=SHARE or RUN=SHARE."""
+    return [_parse_mix(one) for one in given]
+
+
+def _parse_mix(given: str) -> dict[str, Any]:
+    name, _, number = given.rpartition("=")
+    try:
+        share = float(number)
+    except ValueError:
+        share = 0.0
+    if not name or not 0 < share < 1:
+        raise SettingsError(
+            f"--mix {given}: expected a share between 0 and 1 behind the =, such as "
+            f"{name or given}=0.3"
+        )
+    if Path(name).is_dir():
+        files = [Path(name) / "data" / f"train.{side}.txt" for side in ("source", "target")]
+        if not all(file.is_file() for file in files):
+            raise SettingsError(
+                f"--mix {given}: {name} is a folder without data/train.source.txt and "
+                "data/train.target.txt, the training pairs of a translator's run; name a file"
+            )
+        return {"source": str(files[0]), "target": str(files[1]), "share": share}
+    names = ("source", "target") if "," in name else ("data",)
+    return {**dict(zip(names, name.split(",", 1), strict=True)), "share": share}
 
 
 def _times(number: int) -> str:

@@ -29,6 +29,14 @@ Device = Annotated[
 Weights = Annotated[
     str, Option(metavar="NAME", help="Which weights: model, best, last, average, or a file.")
 ]
+Adapter = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="An adapter to add to the weights: one that was trained for the run under that NAME, "
+        "a run that was trained as one, or a file.",
+    ),
+]
 Json = Annotated[bool, Option("--json", help="Answer in JSON, for a machine to read.")]
 Settings = Annotated[
     list[str] | None,

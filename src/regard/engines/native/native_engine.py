@@ -60,9 +60,16 @@ class NativeEngine:
 
     @staticmethod
     def open_runs(
-        paths: Sequence[str | Path], *, device: str, weights: str, precision: str = "auto"
+        paths: Sequence[str | Path],
+        *,
+        device: str,
+        weights: str,
+        precision: str = "auto",
+        adapter: str | None = None,
     ) -> list[Run]:
-        """The runs of some folders, loaded to a device; the precision `auto` is float32."""
+        """The runs of some folders, loaded to a device; the precision `auto` is float32. An adapter
+        is that of the first.
+        """
         known = ", ".join(get_args(NativePrecision))
         chosen = next(
             (name for name in get_args(NativePrecision) if precision in (name, "auto")), None
@@ -72,7 +79,11 @@ class NativeEngine:
                 f"--precision {precision} is CTranslate2's; the native engine has {known}"
             )
         place = pick_device(device)
-        return [load_run(path, device=place, weights=weights, precision=chosen) for path in paths]
+        adapters = [adapter, *[None] * (len(paths) - 1)]
+        return [
+            load_run(path, device=place, weights=weights, precision=chosen, adapter=one)
+            for path, one in zip(paths, adapters, strict=True)
+        ]
 
     def translate_lines(
         self, lines: Sequence[Sequence[TokenizedLine]], request: TranslationRequest
@@ -239,7 +250,11 @@ def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchRe
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RunWarning)  # the parent process has shown it
             run = load_run(
-                origin.path, device=CPU, weights=origin.weights, precision=origin.precision
+                origin.path,
+                device=CPU,
+                weights=origin.weights,
+                precision=origin.precision,
+                adapter=origin.adapter,
             )
         if run.loaded_from != origin:
             raise RunError(f"{origin.path}: its weights have changed since they were loaded")

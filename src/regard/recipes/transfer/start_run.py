@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from torch import Tensor
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import check_no_linked_folders, write_atomic
 from regard.errors import RunError, SettingsError
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
@@ -15,7 +15,8 @@ from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.recipes.paths import TEXT_TASKS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
-from regard.tasks.contracts import AnyTask, TaskRecipe
+from regard.recipes.transfer.adapters import ADAPTER_FILE, ADAPTERS, Adapter, AdapterInfo
+from regard.tasks.contracts import AnyTask, Notify, TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
@@ -78,10 +79,19 @@ def resolve_start(recipe: RecipeT) -> RecipeT:
         return recipe
     found = StartRun.find(recipe)
     check_file(found.weights_file)
-    begun = recipe.begun_with(found.recipe)
+    begun = _with_lora(recipe.begun_with(found.recipe))
     run, digest = str(found.folder.path), sha256_of_file(found.weights_file)
     start = recipe.start.model_copy(update={"run": run, "weights": digest})
     return begun.model_copy(update={"start": start})
+
+
+def _with_lora(recipe: RecipeT) -> RecipeT:
+    """The recipe with low-rank updates if it names an adapter; their weights are not averaged."""
+    named = recipe.start is not None and recipe.start.adapter is not None
+    if recipe.training.fine_tuning.lora is not None:
+        return recipe.with_values({"training.average": 1})
+    values = {"training.fine_tuning.lora": {}, "training.average": 1}
+    return recipe.with_values(values) if named else recipe
 
 
 class RunStart:
@@ -130,11 +140,50 @@ class RunStart:
         write_atomic(self.report, dump_json(done.to_json(), indent=1).encode())
         return done
 
+    def save_adapter(self, trained_on: str, note: Notify) -> None:
+        """Write the low-rank updates of a trained run as an adapter, if it has any, and give it to
+        the run that they are for.
+        """
+        start, lora = self.recipe.start, self.recipe.training.fine_tuning.lora
+        if start is None or lora is None:
+            return
+        base, tuned = load_weights(self.weights), load_weights(self.folder.weights("model"))
+        run = str(self.folder.path)
+        info = AdapterInfo(base=str(start.weights), rank=lora.rank, run=run, trained_on=trained_on)
+        adapter = Adapter.between(base, tuned, info)
+        own = self.folder.path / ADAPTER_FILE
+        adapter.save(own)
+        count = sum(tensor.numel() for tensor in base.values())
+        note(
+            f"the adapter {own} has {adapter.numbers:,} weights, "
+            f"{adapter.numbers / count:.1%} of the model's"
+        )
+        if start.adapter is not None:
+            self._give_adapter(adapter, start.adapter, note)
+
+    def _give_adapter(self, adapter: Adapter, name: str, note: Notify) -> None:
+        """Write the adapter into the run that it is for, where that has still the same weights."""
+        found = StartRun.find(self.recipe)
+        if sha256_of_file(found.weights_file) != adapter.info.base:
+            note(f"{found.folder.path} has other weights by now: it is not given the adapter")
+            return
+        check_no_linked_folders(found.folder.path)
+        adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
+        note(f"use it with: regard translate {found.folder.path} --adapter {name}")
+
     def card_lines(self) -> Iterator[str]:
         """Lines of a card: the run that this one began with, and what it took of it."""
         start = self.recipe.start
         assert start is not None
         yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
+        own = self.folder.path / ADAPTER_FILE
+        if self.recipe.training.fine_tuning.lora is not None and own.is_file():
+            adapter = Adapter.load(own)
+            yield (
+                f"  - low-rank updates of rank {adapter.info.rank} were trained: "
+                f"{adapter.numbers:,} weights, in `{ADAPTER_FILE}`; `model.safetensors` has them "
+                "merged"
+            )
         for line in self.read_report().lines():
             names = f": {line.names}" if line.names else ""
             yield f"  - {line.kind}: {line.tensors:,} tensors, {line.numbers:,} numbers{names}"

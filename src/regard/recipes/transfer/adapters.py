@@ -1,0 +1,135 @@
+"""Adapters: low-rank updates of a run's weights, in a small file beside them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import safetensors.torch
+import torch
+from pydantic import PositiveInt
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.atomic_io import write_atomic
+from regard.errors import RunError
+from regard.json_files import dump_json, parse_json
+from regard.layers.low_rank import factorize
+from regard.manifest import check_file, sha256_of_file
+from regard.settings import Settings
+
+ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
+ADAPTERS = "adapters"  # the folder of a run that holds those made for it
+INFO = "adapter"  # the entry of a file's metadata with what it is
+UP, DOWN = ".up", ".down"  # how the names of factors end
+TOLERANCE = 1e-5  # of the largest weight of a matrix, by which its factors may miss it
+
+
+class AdapterInfo(Settings):
+    """Where an adapter came from, and what it is for."""
+
+    base: str
+    """SHA-256 of the weights that it is for."""
+    rank: PositiveInt
+    """Of its updates."""
+    run: str
+    """The run that it was trained as."""
+    trained_on: str
+    """The corpus that it was trained on."""
+
+
+class Adapter(NamedTuple):
+    """Factors (N, r) and (r, D) of what is added to some of a model's matrices (N, D)."""
+
+    info: AdapterInfo
+    factors: Mapping[str, Tensor]  # NAME.up and NAME.down of a parameter NAME
+
+    @property
+    def numbers(self) -> int:
+        """How many weights it has."""
+        return sum(tensor.numel() for tensor in self.factors.values())
+
+    @classmethod
+    def between(
+        cls, base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], info: AdapterInfo
+    ) -> "Adapter":
+        """What makes `tuned` weights of those of the base; they must differ in matrices alone, by
+        others of at most the rank of the adapter.
+        """
+        factors: dict[str, Tensor] = {}
+        for name, weight in base.items():
+            if torch.equal(weight, tuned[name]):
+                continue
+            difference = tuned[name].double() - weight.double()
+            up, down = factorize(difference, info.rank)
+            missed = float((up @ down - difference).abs().max())
+            if missed > TOLERANCE * float(tuned[name].abs().max()):
+                raise RunError(
+                    f"{name}: its change has a higher rank than {info.rank}, as of weights that "
+                    "were not trained by low-rank updates"
+                )
+            factors[name + UP], factors[name + DOWN] = up.float(), down.float()
+        return cls(info, factors)
+
+    def merge(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the base with the adapter added; a RunError where it does not fit."""
+        merged = dict(weights)
+        for name in (one.removesuffix(UP) for one in self.factors if one.endswith(UP)):
+            up, down = self.factors[name + UP], self.factors.get(name + DOWN)
+            weight = weights.get(name)
+            if weight is None or down is None or weight.shape != (len(up), *down.shape[1:]):
+                raise RunError(f"the adapter's {name} does not fit the model")
+            merged[name] = (weight.double() + up.double() @ down.double()).to(weight.dtype)
+        return merged
+
+    def save(self, path: Path) -> None:
+        """Write its file."""
+        metadata = {INFO: dump_json(self.info.model_dump(mode="json"))}
+        factors = {name: tensor.contiguous() for name, tensor in self.factors.items()}
+        write_atomic(path, safetensors.torch.save(factors, metadata))
+
+    @classmethod
+    def load(cls, path: Path) -> "Adapter":
+        """The adapter in a file; a RunError if it holds none."""
+        check_file(path)
+        try:
+            with safe_open(path, "pt") as file:
+                info = (file.metadata() or {}).get(INFO)
+                factors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if info is None:
+                raise ValueError("it says nothing of an adapter")
+            return cls(AdapterInfo.model_validate(parse_json(info.encode())), factors)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise RunError(f"{path}: damaged, or no adapter: {error}") from None
+
+
+def find_adapter(run: Path, name: str) -> Path:
+    """The file of an adapter for a run: one that the run holds under that name, that of another
+    run, or a file; an error that says what there is.
+    """
+    own, other = run / ADAPTERS / f"{name}.safetensors", Path(name)
+    for file in (own, other / ADAPTER_FILE, other):
+        if file.is_file():
+            return file
+    there = sorted(file.stem for file in (run / ADAPTERS).glob("*.safetensors"))
+    found = f"there are {', '.join(there)}" if there else "it has none"
+    raise RunError(
+        f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
+        f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
+    )
+
+
+def merge_adapter(
+    run: Path, name: str, weights_file: Path, weights: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    """The weights in a file of a run with an adapter added, which must be made for them."""
+    file = find_adapter(run, name)
+    adapter = Adapter.load(file)
+    if sha256_of_file(weights_file) != adapter.info.base:
+        raise RunError(
+            f"{file}: made for other weights than {weights_file}: SHA-256 {adapter.info.base}; "
+            "use it with the run that it was trained from"
+        )
+    try:
+        return adapter.merge(weights)
+    except RunError as error:
+        raise RunError(f"{file}: {error}") from None

@@ -1,0 +1,72 @@
+"""Low-rank updates: nothing at first, alone in learning, merged without loss."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import SettingsError
+from regard.layers.low_rank import (
+    LoraSettings,
+    add_low_rank_updates,
+    factorize,
+    merged_state_dict,
+)
+from variants import tiny
+
+NAMES = ["transformer", "transformer pre-norm", "transformer experts", "rnnsearch", "gnmt", "moe"]
+SETTINGS = LoraSettings(rank=2, alpha=6.0)
+
+
+def change_updates(model):
+    """Give the updates values, as training does."""
+    torch.manual_seed(2)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            nn.init.normal_(parameter, std=0.5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_merged_weights_compute_the_same_in_a_plain_model(name):
+    model, source, target = tiny(name, dtype=torch.float64)
+    plain, _, _ = tiny(name, dtype=torch.float64)
+    before = model(source, target)
+    names = model.state_dict().keys()
+    add_low_rank_updates(model, SETTINGS)
+    torch.testing.assert_close(model(source, target), before)  # they begin as zeros
+    change_updates(model)
+    merged = merged_state_dict(model)
+    assert merged.keys() == names
+    plain.load_state_dict(merged)
+    changed = model(source, target)
+    assert not torch.allclose(changed, before)
+    torch.testing.assert_close(plain(source, target), changed)
+
+
+def test_only_the_updates_have_gradients():
+    layer = nn.Sequential(nn.Linear(5, 3), nn.LayerNorm(3))
+    add_low_rank_updates(layer, SETTINGS)
+    learning = [p.shape for p in layer.parameters() if p.requires_grad]
+    assert learning == [(2, 5), (3, 2)]
+
+
+def test_the_update_is_the_papers():
+    layer = nn.Linear(5, 3)
+    weight = layer.weight.detach().clone()
+    add_low_rank_updates(layer, SETTINGS)
+    change_updates(layer)
+    update = layer.parametrizations.weight[0]
+    torch.testing.assert_close(layer.weight, weight + 6 / 2 * update.up @ update.down)
+
+
+def test_a_matrix_of_that_rank_is_factorized_exactly():
+    torch.manual_seed(1)
+    matrix = torch.randn(7, 3, dtype=torch.float64) @ torch.randn(3, 9, dtype=torch.float64)
+    up, down = factorize(matrix, 3)
+    assert (up.shape, down.shape) == ((7, 3), (3, 9))
+    torch.testing.assert_close(up @ down, matrix)
+
+
+@pytest.mark.parametrize("model", [nn.LayerNorm(3), nn.Linear(9, 2)])
+def test_models_that_cannot_be_updated_are_refused(model):
+    with pytest.raises(SettingsError, match="no linear layers of a rank above 2"):
+        add_low_rank_updates(model, SETTINGS)

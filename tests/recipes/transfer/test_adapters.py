@@ -1,0 +1,157 @@
+"""Low-rank adapters: trained for a run, small, chosen when it is loaded, merged."""
+
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.main import command_app
+from regard.errors import RunError, SettingsError
+from regard.pipelines.run_evaluation import finish_run
+from regard.pipelines.translator import load
+from regard.recipes.recipe_files import make_recipe
+from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.train_run import train
+from regard.recipes.transfer.adapters import Adapter, AdapterInfo
+from regard.training.checkpoints import load_weights
+from tiny import MODELS, RAW, Quiet
+
+CPU = torch.device("cpu")
+TRAINING = RAW["training"] | {
+    "steps": 12,
+    "average": 2,
+    "save_every": 4,
+    "moving_average": 0.5,
+    "optimizer": {"learning_rate": 3e-2},
+    "fine_tuning": {"lora": {"rank": 2}},
+}
+INFO = AdapterInfo(base="0" * 64, rank=2, run="runs/legal", trained_on="laws")
+
+
+def adapter_recipe(run, *overrides):
+    corpus = {"name": "travel", "generated": {"train": 120, "valid": 20, "test": 10}}
+    start = {"run": str(run), "adapter": "legal"}
+    raw = {**RAW, "corpus": corpus, "model": MODELS["transformer"], "training": TRAINING}
+    return make_recipe({**raw, "start": start}, overrides, where="test")
+
+
+def train_in(path, recipe, stop_after=None):
+    steps = iter(range(1, 1000))
+    stop = lambda: stop_after is not None and next(steps) >= stop_after  # noqa: E731
+    return train(recipe, RunFolder(path), device=CPU, reporter=Quiet(), stop_requested=stop)
+
+
+@pytest.fixture(scope="module")
+def runs(tiny_run, tmp_path_factory):
+    """A run and one that was trained as an adapter for it."""
+    folder = tmp_path_factory.mktemp("adapters")
+    base = shutil.copytree(tiny_run, folder / "base")
+    progress = train_in(folder / "legal", adapter_recipe(base))
+    finish_run(RunFolder(folder / "legal"), progress, CPU)
+    return folder
+
+
+def test_the_base_and_its_adapter_are_the_merged_run(runs):
+    base, tuned = (load_run(runs / x, device=CPU) for x in ("base", "legal"))
+    adapted = load_run(runs / "base", device=CPU, adapter="legal")
+    changed = 0
+    for (name, weight), old in zip(
+        adapted.model.state_dict().items(), base.model.state_dict().values(), strict=True
+    ):
+        wanted = tuned.model.state_dict()[name]
+        torch.testing.assert_close(weight, wanted, rtol=0, atol=1e-6)
+        changed += not torch.equal(weight, old)
+        assert torch.equal(wanted, old) or name.endswith("weight")
+    assert changed == 3 * 4 + 2 * 6  # all linear layers of both stacks
+
+
+def test_an_adapter_is_small_and_says_where_it_came_from(runs):
+    file = runs / "base" / "adapters" / "legal.safetensors"
+    adapter = Adapter.load(file)
+    assert file.read_bytes() == (runs / "legal" / "adapter.safetensors").read_bytes()
+    assert file.stat().st_size < 0.35 * (runs / "base" / "model.safetensors").stat().st_size
+    assert adapter.info.rank == 2
+    assert adapter.info.run == str(runs / "legal")
+    card = (runs / "legal" / "card.md").read_text()
+    assert f"low-rank updates of rank 2 were trained: {adapter.numbers:,} weights" in card
+    assert f"SHA-256 `{adapter.info.base}`" in card
+
+
+def test_a_translator_takes_an_adapter_by_name_run_or_file(runs):
+    texts = ["Jane visite l'Afrique en septembre."]
+    wanted = load(runs / "legal", device="cpu", engine="native").translate(texts)[0]
+    plain = load(runs / "base", device="cpu", engine="native").translate(texts)[0]
+    assert plain.candidates[0].score != pytest.approx(wanted.candidates[0].score, abs=1e-3)
+    for name in ("legal", str(runs / "legal"), str(runs / "legal" / "adapter.safetensors")):
+        found = load(runs / "base", device="cpu", adapter=name).translate(texts)[0]
+        assert found.text == wanted.text
+        assert found.candidates[0].score == pytest.approx(wanted.candidates[0].score, abs=1e-4)
+
+
+def test_the_commands_translate_and_merge(runs, tmp_path):
+    text = tmp_path / "text.fr"
+    text.write_text("Jane visite l'Afrique en septembre.\n")
+    base, file = str(runs / "base"), str(tmp_path / "merged.safetensors")
+    arguments = ["--device", "cpu", "--engine", "native"]
+    merged = CliRunner().invoke(
+        command_app("average"), [base, "--adapter", "legal", "--output", file]
+    )
+    assert merged.exit_code == 0, merged.output
+    weights = load_weights(runs / "legal" / "model.safetensors")
+    for name, tensor in load_weights(tmp_path / "merged.safetensors").items():
+        torch.testing.assert_close(tensor, weights[name], rtol=0, atol=1e-6)
+    translate = command_app("translate")
+    wanted = CliRunner().invoke(translate, [str(runs / "legal"), str(text), *arguments])
+    for more in (["--adapter", "legal"], ["--weights", file]):
+        found = CliRunner().invoke(translate, [base, str(text), *arguments, *more])
+        assert found.exit_code == 0, found.output
+        assert found.stdout == wanted.stdout
+
+
+def test_stopped_and_resumed_equals_unbroken(runs, tmp_path):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    base = shutil.copytree(runs / "base", tmp_path / "base")
+    train_in(tmp_path / "whole", adapter_recipe(base))
+    train_in(tmp_path / "broken", adapter_recipe(base), stop_after=7)
+    assert not (tmp_path / "broken" / "adapter.safetensors").exists()
+    train_in(tmp_path / "broken", RunFolder(tmp_path / "broken").load_recipe())
+    torch.set_num_threads(threads)
+    whole, broken = (tmp_path / x / "model.safetensors" for x in ("whole", "broken"))
+    assert whole.read_bytes() == broken.read_bytes()
+
+
+def test_an_adapter_of_other_weights_is_refused(runs, tiny_run, tmp_path):
+    other = shutil.copytree(runs / "legal", tmp_path / "other")
+    with pytest.raises(RunError, match="made for other weights than"):
+        load_run(other, device=CPU, adapter=str(runs / "legal"))
+    with pytest.raises(RunError, match="no adapter laws; there are legal: train one with"):
+        load_run(runs / "base", device=CPU, adapter="laws")
+    with pytest.raises(RunError, match="damaged, or no adapter: it says nothing of an adapter"):
+        load_run(runs / "base", device=CPU, adapter=str(tiny_run / "model.safetensors"))
+
+
+def test_what_does_not_fit_is_refused():
+    base = {"a.weight": torch.zeros(4, 5)}
+    adapter = Adapter(INFO, {"a.weight.up": torch.ones(3, 2), "a.weight.down": torch.ones(2, 5)})
+    with pytest.raises(RunError, match=r"a\.weight does not fit the model"):
+        adapter.merge(base)
+    torch.manual_seed(1)
+    with pytest.raises(RunError, match="its change has a higher rank than 2"):
+        Adapter.between(base, {"a.weight": torch.randn(4, 5)}, INFO)
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrong"),
+    [
+        ({"start": None}, "lora updates the weights of a run: name it with --from RUN"),
+        ({"start": {"run": "x", "vocabulary": "own"}}, "own goes with all weights"),
+        ({"refinement": {}}, "refinement goes on with all weights"),
+        ({"start": {"run": "x", "adapter": "../x"}}, "adapter"),
+    ],
+)
+def test_settings_that_contradict_adapters_are_refused(raw, wrong):
+    given = {**RAW, "model": MODELS["transformer"], "training": TRAINING, "start": {"run": "x"}}
+    with pytest.raises(SettingsError, match=wrong):
+        make_recipe({**given, **raw}, where="test")
