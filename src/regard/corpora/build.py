@@ -166,6 +166,12 @@ class CorpusSettings(Settings):
         return given
 
     @model_validator(mode="after")
+    def _leave_room_beside_mix(self) -> Self:
+        if sum(files.share for files in self.mix) >= 1:
+            raise ValueError("mix: the shares must leave some of the training set to the corpus")
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.imported:
             return self._require_nothing_else()
@@ -177,8 +183,6 @@ class CorpusSettings(Settings):
             near = difflib.get_close_matches(self.name, CORPORA, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"no corpus is named {self.name!r}; {hint}known: {', '.join(CORPORA)}")
-        if sum(files.share for files in self.mix) >= 1:
-            raise ValueError("mix: the shares must leave some of the training set to the corpus")
         unused = self._unused_settings()
         if unused:
             raise ValueError(f"{', '.join(unused)} would have no effect on {self.label}")
