@@ -49,6 +49,7 @@ from regard.types import AnyBatch, Batch, Inputs
 EVALUATION_ROWS = 256  # examples that are classified at once
 LABELS_FILE = "labels.json"  # in a run's data folder
 CALIBRATION_FILE = "calibration.json"
+ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
@@ -94,6 +95,12 @@ class Calibration(Settings):
     """What logits are divided by before they become probabilities."""
 
 
+def load_labels(folder: Path) -> tuple[str, ...]:
+    """The labels of a run, in the order of the rows of its output layer."""
+    schema = TypeAdapter(tuple[str, ...])
+    return load_json(folder / "data" / LABELS_FILE, schema, advice=ADVICE)
+
+
 ClassificationRecipeT = TypeVar("ClassificationRecipeT", bound=ClassificationRecipe)
 
 
@@ -132,11 +139,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         write_atomic(self._labels_file, dump_json(labels, indent=1).encode())
 
     def load(self) -> None:
-        advice = "train again in another folder"
-        schema = TypeAdapter(tuple[str, ...])
-        self.labels = load_json(self._labels_file, schema, advice=advice)
+        self.labels = load_labels(self.folder)
         if self.is_calibrated:
-            found = load_json(self._calibration_file, Calibration, advice=advice)
+            found = load_json(self._calibration_file, Calibration, advice=ADVICE)
             self.temperature = found.temperature
 
     def row_names(self) -> RowNames:

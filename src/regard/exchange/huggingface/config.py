@@ -85,6 +85,26 @@ class ConfigReader:
             raise self.refusal(name, "must be a group of settings")
         return None if value is None else ConfigReader(value, f"{self.where}: {name}")
 
+    def square(self, name: str) -> int:
+        """A number of pixels of a side, which may be there for height and width."""
+        value = self._raw.get(name)
+        if not isinstance(value, list):
+            return self.get(name, int)
+        self._unread.discard(name)
+        sides = self.numbers(name)
+        if len({*sides}) != 1:
+            raise self.refusal(name, "only squares can be imported")
+        return sides[0]
+
+    def numbers(self, name: str) -> list[int]:
+        """A list of whole numbers."""
+        self._unread.discard(name)
+        value = self._raw.get(name)
+        found = value if isinstance(value, list) else []
+        if not found or not all(type(one) is int for one in found):
+            raise self.refusal(name, "must be a list of whole numbers")
+        return found
+
     def activation(self, name: str) -> str:
         """Our name of an activation function."""
         value = self.get(name, str)

@@ -9,10 +9,12 @@ from regard.exchange.huggingface.gpt2 import GPT2
 from regard.exchange.huggingface.llama import LLAMA
 from regard.exchange.huggingface.m2m100 import M2M100
 from regard.exchange.huggingface.marian import MARIAN
+from regard.exchange.huggingface.swin import SWIN
+from regard.exchange.huggingface.vit import VIT
 
 FAMILIES: dict[str, HfFamily] = {
     family.model_type: family
-    for family in (MARIAN, M2M100, BART, MBART, BERT, ROBERTA, GPT2, LLAMA)
+    for family in (MARIAN, M2M100, BART, MBART, BERT, ROBERTA, GPT2, LLAMA, VIT, SWIN)
 }
 
 

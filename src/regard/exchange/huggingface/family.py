@@ -1,5 +1,6 @@
 """What the families of models that are exchanged with `transformers` have in common."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,16 +31,20 @@ class HfModel:
     special_tokens: Mapping[str, int | None] = field(default_factory=dict)
     """The ids there of `pad_token` and others that its tokenizer names."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files of an export, by name: those of its tokenizer."""
+    """Further files of an export, by name: those of its tokenizer, or how it reads pictures."""
     recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
     present_name: Callable[[str], str] = same_name
     """The name in the table of a tensor that a file has under an older one."""
-    run_files: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files of the run, such as labels."""
-    their_files: Mapping[str, JsonObject] = field(default_factory=dict)
-    """Further JSON files of a folder there."""
+    labels: tuple[str, ...] = ()
+    """Of the rows of its output layer, where it is a classifier."""
     peer_names: Sequence[tuple[str, str]] = ()
     """Patterns of names in files and what `transformers` has in memory instead, in this order."""
+
+    def peer_name(self, name: str) -> str:
+        """What `transformers` calls a tensor in memory."""
+        for pattern, there in self.peer_names:
+            name = re.sub(pattern, there, name)
+        return name
 
 
 def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
@@ -68,7 +73,9 @@ class HfFamily:
     model_families: tuple[str, ...]  # of our models that can become one of theirs
     read: Callable[[HfFolder], HfModel]
     """The model of a folder; a `RunError` that names what cannot be honoured."""
-    write: Callable[[Any, Tokenizers], HfModel]
-    """A model for our settings and tokenizers; a `RunError` that names what they cannot say."""
+    write: Callable[[Any, Any], HfModel]
+    """A model for our settings and tokenizers, or the labels of one that reads no text; a
+    `RunError` that names what they cannot say."""
     to_float64: Callable[[Any], None] = lambda model: None
     """Makes a model of theirs, which is in float64, compute all of it in float64."""
+    reads_text: bool = True

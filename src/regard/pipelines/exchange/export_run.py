@@ -32,8 +32,9 @@ from regard.pipelines.exchange.import_run import (
 from regard.pipelines.load import load_for_look
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
+from regard.tasks.classification import load_labels
 from regard.tasks.contracts import TaskRecipe
-from regard.text.build import Tokenizers, load_tokenizers
+from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 
 
@@ -48,8 +49,9 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
     """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
     require_transformers(str(path), "exported")
     run, recipe = RunFolder(path), RunFolder(path).load_any_recipe()
-    file, tokenizers = find_weights(run, weights), load_tokenizers(path)
-    family, described = find_writer(recipe, tokenizers, path)
+    file = find_weights(run, weights)
+    family, described = find_writer(recipe, path)
+    tokenizers = described.tokenizers
     tensors = described.table.to_theirs(load_weights(file))
     require_free(out)
     with temporary_folder(out) as place:
@@ -83,14 +85,15 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
     return ExportedFolder(out, report)
 
 
-def find_writer(recipe: TaskRecipe, tokenizers: Tokenizers, path: Path) -> tuple[HfFamily, HfModel]:
+def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
     """The family that can say what a run's model is; an error that names why none can."""
     kind, reasons = str(recipe.model.family), []
     for family in FAMILIES.values():
         if family.task != recipe.task or kind not in family.model_families:
             continue
         try:
-            return family, family.write(recipe.model, tokenizers)
+            given = load_tokenizers(path) if family.reads_text else load_labels(path)
+            return family, family.write(recipe.model, given)
         except RunError as error:
             reasons.append(str(error))
     if not reasons:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.folder import HfFolder
+from regard.json_files import dump_json
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.gate import GateReport, check_import
 from regard.pipelines.load import load_for_look
+from regard.tasks.classification import LABELS_FILE
 
 
 def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> ForeignModel:
@@ -30,8 +32,13 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
         check=check,
         tokenizers=described.tokenizers,
         recipe=described.recipe,
-        run_files=described.run_files,
+        run_files=_label_files(described.labels),
     )
+
+
+def _label_files(labels: tuple[str, ...]) -> dict[str, bytes]:
+    """The files of a run that hold its labels."""
+    return {f"data/{LABELS_FILE}": dump_json(labels, indent=1).encode()} if labels else {}
 
 
 TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), read_folder)

@@ -67,7 +67,6 @@ def check_import(
 
     Where `transformers` is not installed, with the answers that the folder may have.
     """
-    assert described.tokenizers is not None
     if find_spec("transformers") is None:
         stored = compare_answers(family, folder.path, run.model, described.tokenizers)
         if stored is not None:
@@ -92,14 +91,13 @@ def require_transformers(what: str, done: str) -> None:
 
 @torch.inference_mode()
 def compare_answers(
-    family: HfFamily, folder: Path, model: Any, tokenizers: Tokenizers
+    family: HfFamily, folder: Path, model: Any, tokenizers: Tokenizers | None
 ) -> GateReport | None:
     """Compare with the answers that are stored in a folder, in float32; None: there are none."""
-    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     logits = parity.our_logits(model, sample)
-    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
-    columns = present, vocabulary.to_theirs(present)
+    columns = present, _ = _columns(vocabulary, logits.shape[1])
     found = difference_from_answers(folder, sample, logits, columns)
     if found is None:
         return None
@@ -114,10 +112,10 @@ def compare_answers(
 
 @torch.inference_mode()
 def store_answers(
-    folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers
+    folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None
 ) -> None:
     """Write what `transformers` computes of the sample into a folder."""
-    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     write_answers(folder, sample, parity.peer_logits(peer, sample, vocabulary))
 
@@ -129,10 +127,12 @@ def reference_name() -> str:
 
 @torch.inference_mode()
 def compare(
-    family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers, reference: str
+    family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None, reference: str
 ) -> GateReport:
-    """Logits in float32 and in float64, then what both sides write."""
-    vocabulary, parity = imported_vocabulary(tokenizers), TASK_PARITY[family.task]
+    """Logits in float32 and in float64, then what both sides write; of a model that reads no text,
+    there are no `tokenizers`.
+    """
+    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     differences: dict[str, float] = {}
     answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
@@ -162,15 +162,28 @@ def compare(
     )
 
 
-def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap) -> float:
+def _vocabulary(tokenizers: Tokenizers | None) -> VocabularyMap | None:
+    """The ids of tokens there; None: the logits are of classes, and the same as here."""
+    return None if tokenizers is None else imported_vocabulary(tokenizers)
+
+
+def _columns(vocabulary: VocabularyMap | None, size: int) -> tuple[list[int], list[int]]:
+    """Columns of our logits, and of theirs, of the same tokens or classes; `size` of ours."""
+    if vocabulary is None:
+        return [*range(size)], [*range(size)]
+    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
+    return present, vocabulary.to_theirs(present)
+
+
+def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap | None) -> float:
     """The largest difference of logits (N, V) of the same tokens; infinite where a token that they
     have not could be written.
     """
-    present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
-    absent = list(vocabulary.absent)
+    absent = list(vocabulary.absent) if vocabulary else []
     if absent and bool((ours[:, absent] > IMPOSSIBLE).any()):
         return float("inf")
-    return _finite((ours[:, present] - theirs[:, vocabulary.to_theirs(present)]).abs().max())
+    here, there = _columns(vocabulary, ours.shape[1])
+    return _finite((ours[:, here] - theirs[:, there]).abs().max())
 
 
 def _finite(difference: Tensor) -> float:
@@ -215,9 +228,10 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
                 for name, of in described.table.copies.items()
                 if name not in tensors and of in tensors
             }
+            known, given = {*peer.state_dict()}, {**copies, **tensors}
+            named = {name if name in known else described.peer_name(name): name for name in given}
             missing, unexpected = peer.load_state_dict(
-                {name: tensor.float() for name, tensor in {**copies, **tensors}.items()},
-                strict=False,
+                {there: given[name].float() for there, name in named.items()}, strict=False
             )
         except Exception as error:  # of its own kinds, without a common one
             raise RunError(

@@ -12,6 +12,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.contracts import AnyGenerator, MaskedLanguageModel
+from regard.pipelines.exchange.picture_parity import PictureParity
 from regard.pipelines.exchange.translation_parity import TranslationParity
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
@@ -47,21 +48,24 @@ def draw_rows(
 
 
 class TaskParity(Protocol):
-    """How models of a task are compared; logits are (N, V) of all real positions of a sample."""
+    """How models of a task are compared; logits are (N, V) of all real positions of a sample.
 
-    def sample(self, tokenizers: Tokenizers, model: Any) -> Any: ...
+    `vocabulary` and `tokenizers` are those of a model that reads text.
+    """
+
+    def sample(self, tokenizers: Any, model: Any) -> Any: ...
     def our_logits(self, model: Any, sample: Any) -> Tensor: ...
-    def peer_logits(self, peer: Any, sample: Any, vocabulary: VocabularyMap) -> Tensor: ...
+    def peer_logits(self, peer: Any, sample: Any, vocabulary: Any) -> Tensor: ...
     def our_other_logits(self, model: Any, sample: Any) -> Tensor | None:
         """Logits of something else than tokens, which both sides have; None: there are none."""
         ...
 
-    def peer_other_logits(self, peer: Any, sample: Any, vocabulary: VocabularyMap) -> Tensor: ...
+    def peer_other_logits(self, peer: Any, sample: Any, vocabulary: Any) -> Tensor: ...
     def our_answers(self, model: Any, sample: Any) -> list[list[int]]:
         """What our model writes, in our ids."""
         ...
 
-    def peer_answers(self, peer: Any, sample: Any, vocabulary: VocabularyMap) -> list[list[int]]:
+    def peer_answers(self, peer: Any, sample: Any, vocabulary: Any) -> list[list[int]]:
         """What theirs writes, in our ids."""
         ...
 
@@ -218,6 +222,7 @@ def greedy_options(vocabulary: VocabularyMap, max_tokens: int) -> dict[str, Any]
 TASK_PARITY: Mapping[str, TaskParity] = {
     "language-model": LanguageModelParity(),
     "masked-language-model": MaskedLanguageParity(),
+    "picture-classification": PictureParity(),
     "translation": TranslationParity(),
 }
 """By the task of a run."""

@@ -1,0 +1,145 @@
+"""Swin (Liu et al. 2021): a table of relative biases in each layer, and names in files that are not
+those in memory.
+"""
+
+from typing import Any
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
+from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.pictures import (
+    PEER_NAMES,
+    label_config,
+    layer_entries,
+    linear_entries,
+    patch_matrix,
+    picture_groups,
+    read_labels,
+    read_preprocessor,
+    write_preprocessor,
+)
+from regard.exchange.tensor_table import TensorEntry, TensorTable
+from regard.models.vision.swin import SwinSettings
+
+ARCHITECTURE = "SwinForImageClassification"
+BIAS_TABLE = "relative_position_bias_table"
+UNUSED = (r".*\.relative_position_index",)  # which distances have which row, in older files
+
+
+def _read(folder: HfFolder) -> HfModel:
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config.require("architectures", ([ARCHITECTURE],))
+    config.require("num_channels", (3,), default=3)
+    config.require("use_absolute_embeddings", (False,), default=False)
+    config.ignore("encoder_stride", "attention_probs_dropout_prob", "hidden_size", "num_layers")
+    config.ignore("out_features", "out_indices", "stage_names", "path_norm")
+    size = config.square("image_size")
+    settings = build_settings(
+        SwinSettings,
+        {
+            "picture_size": size,
+            "patch": config.square("patch_size"),
+            "window": config.get("window_size", int),
+            "width": config.get("embed_dim", int),
+            "stages": config.numbers("depths"),
+            "heads": config.numbers("num_heads"),
+            "expansion": config.get("mlp_ratio", float),
+            "activation": config.activation("hidden_act"),
+            "norm_epsilon": config.get("layer_norm_eps", float),
+            "qkv_bias": config.get("qkv_bias", bool, True),
+            "dropout": config.get("hidden_dropout_prob", float, 0.0),
+            "drop_path": config.get("drop_path_rate", float, 0.0),
+            **read_preprocessor(folder, size),
+        },
+        config.where,
+    )
+    config.finish()
+    _check(settings, config)
+    return _model(settings, read_labels(folder))
+
+
+def _check(settings: SwinSettings, config: ConfigReader) -> None:
+    """Refuse what their library computes otherwise, or not at all."""
+    coarsest = settings.picture_size // (settings.patch << (len(settings.stages) - 1))
+    if coarsest < settings.window:
+        raise config.refusal("window_size", f"the last stage has only {coarsest} patches a side")
+    for number in range(len(settings.stages)):
+        width = settings.width << number
+        if int(settings.expansion * width) != round(settings.expansion * width):
+            raise config.refusal("mlp_ratio", f"of {width} it is no whole number")
+
+
+def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
+    coarsest = settings.picture_size // (settings.patch << (len(settings.stages) - 1))
+    if coarsest < settings.window:
+        raise RunError(
+            f"model.window {settings.window}: the last stage has {coarsest} patches a side, and "
+            "Swin there has tables of biases for whole windows"
+        )
+    return _model(settings, labels, write_preprocessor(settings))
+
+
+def _model(
+    settings: SwinSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
+) -> HfModel:
+    config: dict[str, Any] = {
+        "model_type": "swin",
+        "architectures": [ARCHITECTURE],
+        "image_size": settings.picture_size,
+        "patch_size": settings.patch,
+        "num_channels": 3,
+        "window_size": settings.window,
+        "embed_dim": settings.width,
+        "depths": list(settings.stages),
+        "num_heads": list(settings.heads),
+        "mlp_ratio": settings.expansion,
+        "hidden_act": their_activation(settings.activation),
+        "layer_norm_eps": settings.norm_epsilon,
+        "qkv_bias": settings.qkv_bias,
+        "use_absolute_embeddings": False,
+        "hidden_dropout_prob": settings.dropout,
+        "attention_probs_dropout_prob": settings.dropout,
+        "drop_path_rate": settings.drop_path,
+        **label_config(labels),
+    }
+    bias_names = ((rf"\.self\.{BIAS_TABLE}$", f".relative_position_bias.{BIAS_TABLE}"),)
+    return HfModel(
+        ARCHITECTURE,
+        config,
+        settings,
+        _table(settings),
+        recipe=picture_groups(),
+        labels=labels,
+        files=files or {},
+        peer_names=PEER_NAMES + bias_names,
+    )
+
+
+def _table(settings: SwinSettings) -> TensorTable:
+    patches, encoder = "swin.embeddings.patch_embeddings.projection", "swin.encoder.layers"
+    entries = [
+        TensorEntry.single(
+            "patches.project.weight", f"{patches}.weight", patch_matrix(settings.patch)
+        ),
+        TensorEntry.single("patches.project.bias", f"{patches}.bias"),
+        *linear_entries("norm", "swin.embeddings.norm"),
+    ]
+    for stage, layers in enumerate(settings.stages):
+        for number in range(layers):
+            ours, theirs = f"stages.{stage}.{number}", f"{encoder}.{stage}.blocks.{number}"
+            width, bias = settings.width << stage, settings.qkv_bias
+            entries += layer_entries(ours, theirs, "attention.self", width, qkv_bias=bias)
+            table = f"{theirs}.attention.self.{BIAS_TABLE}"
+            entries.append(TensorEntry.single(f"{ours}.relative.table", table))
+        if stage + 1 < len(settings.stages):
+            merger = f"{encoder}.{stage}.downsample"
+            entries += linear_entries(f"mergers.{stage}.norm", f"{merger}.norm")
+            reduction = f"{merger}.reduction"
+            entries += linear_entries(f"mergers.{stage}.reduce", reduction, bias=False)
+    entries += linear_entries("last.norm", "swin.layernorm")
+    entries += linear_entries("output", "classifier")
+    return TensorTable(entries, unused=UNUSED)
+
+
+SWIN = HfFamily("swin", "picture-classification", ("swin",), _read, _write, reads_text=False)

@@ -1,0 +1,120 @@
+"""ViT (Dosovitskiy et al. 2021): norms of epsilon 1e-12, and names in files that are not those in
+memory.
+"""
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
+from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.pictures import (
+    PEER_NAMES,
+    label_config,
+    layer_entries,
+    linear_entries,
+    patch_matrix,
+    picture_groups,
+    read_labels,
+    read_preprocessor,
+    write_preprocessor,
+)
+from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable
+from regard.models.vision.vit import VitSettings
+
+ARCHITECTURE = "ViTForImageClassification"
+WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
+"""(1, S, D), and ours (S, D)."""
+
+
+def _read(folder: HfFolder) -> HfModel:
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config.require("architectures", ([ARCHITECTURE],))
+    config.require("num_channels", (3,), default=3)
+    config.ignore(
+        "encoder_stride", "pooler_act", "pooler_output_size", "attention_probs_dropout_prob"
+    )
+    size = config.square("image_size")
+    settings = build_settings(
+        VitSettings,
+        {
+            "picture_size": size,
+            "patch": config.square("patch_size"),
+            "layers": config.get("num_hidden_layers", int),
+            "width": config.get("hidden_size", int),
+            "heads": config.get("num_attention_heads", int),
+            "feed_forward": config.get("intermediate_size", int),
+            "activation": config.activation("hidden_act"),
+            "norm_epsilon": config.get("layer_norm_eps", float),
+            "qkv_bias": config.get("qkv_bias", bool, True),
+            "dropout": config.get("hidden_dropout_prob", float, 0.0),
+            **read_preprocessor(folder, size),
+        },
+        config.where,
+    )
+    config.finish()
+    return _model(settings, read_labels(folder))
+
+
+def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
+    if settings.positions != "learned" or settings.pooling != "class":
+        raise RunError(
+            f"model.positions {settings.positions} and pooling {settings.pooling}: ViT there has "
+            "learned positions and a class token"
+        )
+    return _model(settings, labels, write_preprocessor(settings))
+
+
+def _model(
+    settings: VitSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
+) -> HfModel:
+    config = {
+        "model_type": "vit",
+        "architectures": [ARCHITECTURE],
+        "image_size": settings.picture_size,
+        "patch_size": settings.patch,
+        "num_channels": 3,
+        "num_hidden_layers": settings.layers,
+        "hidden_size": settings.width,
+        "num_attention_heads": settings.heads,
+        "intermediate_size": settings.feed_forward or 4 * settings.width,
+        "hidden_act": their_activation(settings.activation),
+        "layer_norm_eps": settings.norm_epsilon,
+        "qkv_bias": settings.qkv_bias,
+        "hidden_dropout_prob": settings.dropout,
+        "attention_probs_dropout_prob": settings.dropout,
+        **label_config(labels),
+    }
+    return HfModel(
+        ARCHITECTURE,
+        config,
+        settings,
+        _table(settings),
+        recipe=picture_groups(),
+        labels=labels,
+        files=files or {},
+        peer_names=(*PEER_NAMES, (r"^vit\.encoder\.layer\.", "vit.layers.")),
+    )
+
+
+def _table(settings: VitSettings) -> TensorTable:
+    one, embeddings = TensorEntry.single, "vit.embeddings"
+    patches = f"{embeddings}.patch_embeddings.projection"
+    entries = [
+        one("first", f"{embeddings}.cls_token", WITHOUT_BATCH),
+        one("positions", f"{embeddings}.position_embeddings", WITHOUT_BATCH),
+        one("patches.project.weight", f"{patches}.weight", patch_matrix(settings.patch)),
+        one("patches.project.bias", f"{patches}.bias"),
+    ]
+    for number in range(settings.layers):
+        entries += layer_entries(
+            f"layers.{number}",
+            f"vit.encoder.layer.{number}",
+            "attention.attention",
+            settings.width,
+            qkv_bias=settings.qkv_bias,
+        )
+    entries += linear_entries("last.norm", "vit.layernorm")
+    entries += linear_entries("output", "classifier")
+    return TensorTable(entries)
+
+
+VIT = HfFamily("vit", "picture-classification", ("vit",), _read, _write, reads_text=False)

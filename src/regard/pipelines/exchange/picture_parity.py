@@ -1,0 +1,59 @@
+"""What classifiers of pictures, ours and `transformers`', compute of the same pictures."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.types import Pixels
+
+NUM_NOISE = 4  # pictures of noise in a sample
+
+
+class PictureSample(NamedTuple):
+    """Pictures in bytes (B, 3, size, size), and how the model normalises them."""
+
+    pixels: Tensor
+    scale: Any
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The numbers of the pictures."""
+        return [[number] for number in range(len(self.pixels))]
+
+
+class PictureParity:
+    """Logits of classes; the likeliest one."""
+
+    def sample(self, tokenizers: None, model: Any) -> PictureSample:
+        """Noise, and slopes from one corner to the other."""
+        rng, size = torch.Generator().manual_seed(0), model.grid[0] * model.patches.size
+        noise = torch.randint(256, (NUM_NOISE, 3, size, size), generator=rng)
+        slope = torch.linspace(0, 255, size)
+        smooth = (slope[:, None] + slope).expand(1, 3, size, size) / 2
+        return PictureSample(torch.cat([noise, smooth.long()]).byte(), model.scale)
+
+    def our_logits(self, model: Any, sample: PictureSample) -> Tensor:
+        logits: Tensor = model(Pixels(sample.pixels))
+        return logits
+
+    def peer_logits(self, peer: Any, sample: PictureSample, vocabulary: None) -> Tensor:
+        logits: Tensor = peer(pixel_values=sample.scale(sample.pixels)).logits
+        return logits
+
+    def our_other_logits(self, model: Any, sample: PictureSample) -> Tensor | None:
+        return None
+
+    def peer_other_logits(self, peer: Any, sample: PictureSample, vocabulary: None) -> Tensor:
+        raise NotImplementedError
+
+    def our_answers(self, model: Any, sample: PictureSample) -> list[list[int]]:
+        return _likeliest(self.our_logits(model, sample))
+
+    def peer_answers(self, peer: Any, sample: PictureSample, vocabulary: None) -> list[list[int]]:
+        return _likeliest(self.peer_logits(peer, sample, vocabulary))
+
+
+def _likeliest(logits: Tensor) -> list[list[int]]:
+    found: list[list[int]] = logits.argmax(-1, keepdim=True).tolist()
+    return found
