@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from regard.errors import RunError
-from regard.exchange.huggingface import pictures, swin
+from regard.exchange.huggingface.vision import pictures, swin
 from regard.pipelines.exchange.export_run import export_folder
 from regard.pipelines.exchange.import_run import import_folder
 from tests.pipelines.exchange.test_from_ctranslate2 import refused

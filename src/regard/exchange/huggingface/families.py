@@ -9,8 +9,8 @@ from regard.exchange.huggingface.gpt2 import GPT2
 from regard.exchange.huggingface.llama import LLAMA
 from regard.exchange.huggingface.m2m100 import M2M100
 from regard.exchange.huggingface.marian import MARIAN
-from regard.exchange.huggingface.swin import SWIN
-from regard.exchange.huggingface.vit import VIT
+from regard.exchange.huggingface.vision.swin import SWIN
+from regard.exchange.huggingface.vision.vit import VIT
 
 FAMILIES: dict[str, HfFamily] = {
     family.model_type: family

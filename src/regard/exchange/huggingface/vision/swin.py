@@ -8,7 +8,7 @@ from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.pictures import (
+from regard.exchange.huggingface.vision.pictures import (
     PEER_NAMES,
     label_config,
     layer_entries,

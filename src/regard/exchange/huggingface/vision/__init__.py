@@ -1,0 +1,1 @@
+"""Classifiers of pictures that `transformers` saved."""
