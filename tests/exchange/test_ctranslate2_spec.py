@@ -33,6 +33,7 @@ KINDS = {
         "norm": "pre",
     },
     "as in Marian": {"sinusoids": "halves", "scale_embeddings": False, "norm_epsilon": 1e-3},
+    "as in BART": {"embedding_norm": True, "activation": "gelu_tanh"},
     "odd sizes": {"width": 24, "heads": 3, "encoder_layers": 1, "decoder_layers": 3},
 }
 

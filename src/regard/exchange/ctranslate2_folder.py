@@ -186,6 +186,7 @@ class _ModelReader:
             "embeddings": self._tying(),
             "bias": "encoder/layer_0/self_attention/linear_0/bias" in tensors,
             "output_bias": "decoder/projection/bias" in tensors,
+            "embedding_norm": "encoder/layernorm_embedding/gamma" in tensors,
             "scale_embeddings": self._scales_embeddings(width),
             "norm_epsilon": self._config.layer_norm_epsilon or 1e-5,
             "source_eos": self._config.add_source_eos,
@@ -283,9 +284,10 @@ class _ModelReader:
         if missing := [name for name in names if f"{name}/weight" not in tensors]:
             raise RunError(f"it holds no {missing[0]}/weight")
         source, target, output = (self._variables.weight(f"{name}/weight") for name in names)
-        if not torch.equal(target, output):
-            return "separate"
-        return "shared" if torch.equal(source, target) else "target"
+        inputs, outputs = torch.equal(source, target), torch.equal(target, output)
+        if inputs:
+            return "shared" if outputs else "inputs"
+        return "target" if outputs else "separate"
 
     def _scales_embeddings(self, width: int) -> bool:
         """Whether embeddings are multiplied by the root of the width: said by a flag or a scale."""

@@ -1,6 +1,8 @@
 """A model of CTranslate2 becomes a run that says the same; a conversion that lies is refused."""
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,26 @@ def test_our_own_exports_come_back_with_their_tokenizers(tiny_run, tmp_path):
     assert back.tokenizers.source.fingerprint() == run.tokenizers.source.fingerprint()
     for name, weight in run.model.state_dict().items():
         assert back.model.state_dict()[name].equal(weight), name
+
+
+@pytest.mark.parametrize("start", ["</s>", "<pad>", "5"])
+def test_a_decoder_may_begin_with_any_token(start, folder, tmp_path):
+    """As NLLB and Marian do: another role, or padding, which our search never writes."""
+    theirs = shutil.copytree(folder, tmp_path / "theirs")
+    config = json.loads((theirs / "config.json").read_text())
+    (theirs / "config.json").write_text(json.dumps(config | {"decoder_start_token": start}))
+    gate = import_folder(theirs, tmp_path / "run").report.gate
+    assert gate.float32 < 1e-5
+    assert gate.same_answers == gate.answers >= 8
+
+
+def test_a_vocabulary_may_lack_padding(folder, tmp_path):
+    theirs = shutil.copytree(folder, tmp_path / "theirs")
+    for path in theirs.glob("*_vocabulary.json"):
+        path.write_text(path.read_text().replace("<pad>", "word"))
+    run = import_folder(theirs, tmp_path / "run")
+    assert run.report.gate.same_answers == run.report.gate.answers
+    assert load_run(run.folder, device=torch.device("cpu")).recipe.model.absent == (0,)
 
 
 def swapped(settings):

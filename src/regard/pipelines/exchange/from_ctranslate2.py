@@ -15,6 +15,7 @@ from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.errors import RegardError, RunError
 from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
+from regard.exchange.huggingface.seq2seq import started_rows
 from regard.exchange.tensor_table import vocabulary_rows
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
@@ -62,7 +63,7 @@ def _read(folder: Path) -> ForeignModel:
     return ForeignModel(
         format="CTranslate2",
         about="a model of CTranslate2",
-        settings=model.settings,
+        settings=model.settings.model_copy(update={"absent": target.ids.absent}),
         weights=_our_rows(model.weights, source.ids, target.ids),
         digests={MODEL_FILE: sha256_of_file(folder / MODEL_FILE)},
         check=check,
@@ -74,6 +75,9 @@ def _read(folder: Path) -> ForeignModel:
 def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
     """The vocabularies of source and target: one where a model shares it."""
     target = _Side(model.target_tokens, _vocabulary_map(folder, model.target_tokens, model.config))
+    if target.ids.special[BOS] is None and target.ids.start is None:
+        name = model.config.decoder_start_token
+        raise RunError(f"{folder}: its target vocabulary holds no {name!r}, which begins a text")
     if model.source_tokens == model.target_tokens:
         return target, target
     if model.settings.embeddings == "shared":
@@ -86,18 +90,12 @@ def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
 def _vocabulary_map(folder: Path, tokens: list[str], config: Ct2Config) -> VocabularyMap:
     ids = {token: number for number, token in enumerate(tokens)}
     start, eos = ids.get(config.decoder_start_token or ""), ids.get(config.eos_token)
-    if start is None:  # only a target needs it
-        start = ids.get(config.bos_token)
     if eos is None:
         raise RunError(f"{folder}: a vocabulary holds no {config.eos_token!r}, which ends a text")
     unknown, padding = ids[config.unk_token], (ids[name] for name in PADDING if name in ids)
     pad = next((i for i in padding if i not in (start, eos, unknown)), None)
-    special = {"padding": pad, "unknown": unknown, "start": start, "end": eos}
-    if None in special.values() or len({*special.values()}) < len(special):
-        raise RunError(
-            f"{folder}: a vocabulary must have four tokens for padding, what is unknown, the start "
-            f"and the end, and has {', '.join(f'{name} {i}' for name, i in special.items())}"
-        )
+    if start in (eos, unknown):  # our BOS is a copy of that token
+        return VocabularyMap(special=(pad, unknown, None, eos), rows=len(tokens), start=start)
     return VocabularyMap(special=(pad, unknown, start, eos), rows=len(tokens))
 
 
@@ -105,14 +103,14 @@ def _our_rows(
     weights: dict[str, Tensor], source: VocabularyMap, target: VocabularyMap
 ) -> dict[str, Tensor]:
     """The weights, their rows of tokens in our order."""
-    maps = {
-        "embeddings.source": source,
-        "embeddings.target": target,
-        "embeddings.output": target,
-        "embeddings.output_bias": target,
+    changes = {
+        "embeddings.source": started_rows(source),
+        "embeddings.target": started_rows(target),
+        "embeddings.output": vocabulary_rows(target),
+        "embeddings.output_bias": vocabulary_rows(target),
     }
     return {
-        name: vocabulary_rows(maps[name]).to_ours(tensor) if name in maps else tensor
+        name: changes[name].to_ours(tensor) if name in changes else tensor
         for name, tensor in weights.items()
     }
 
