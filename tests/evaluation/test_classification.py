@@ -78,8 +78,8 @@ def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy():
     assert calibration_error(FOUND) == pytest.approx(100 * (confidence - 0.6))
 
 
-def test_answers_that_are_always_right_have_the_least_temperature():
-    assert fit_temperature(classified([0, 1, 2], [0, 1, 2])) == pytest.approx(0.05, rel=1e-6)
+def test_answers_that_are_always_right_leave_the_temperature_as_it_is():
+    assert fit_temperature(classified([0, 1, 2], [0, 1, 2])) == 1.0
 
 
 def test_comparisons_are_paired():

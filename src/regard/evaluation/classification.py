@@ -36,7 +36,7 @@ class Classified(NamedTuple):
     def nll(self, temperature: float = 1.0) -> float:
         """The mean negative log-likelihood in nats, of logits that are divided by `temperature`."""
         logp = log_softmax(self.logits / temperature)
-        return float(-logp[np.arange(len(logp)), self.labels].mean())
+        return abs(float(logp[np.arange(len(logp)), self.labels].mean()))  # 0, never -0
 
 
 class Confusion(NamedTuple):
@@ -153,8 +153,11 @@ def calibration_error(found: Classified, temperature: float = 1.0) -> float:
 def fit_temperature(found: Classified) -> float:
     """The temperature by which `found` is the likeliest (Guo et al. 2017), within limits.
 
-    The negative log-likelihood is convex in 1 / T: a golden-section search finds its minimum.
+    The negative log-likelihood is convex in 1 / T: a golden-section search finds its minimum. If
+    every answer is right it has none, the lower T the better, and T stays 1.
     """
+    if (found.answers == found.labels).all():
+        return 1.0
     golden = (math.sqrt(5) - 1) / 2
     low, high = math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)
 

@@ -234,19 +234,25 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             "calibration_error": calibration_error(found),
             "calibration_error_calibrated": calibration_error(found, temperature),
         }
-        same = ", the same examples" if split == "valid" else ""
-        fitted = f"was fitted to the validation examples{same}"
-        if not self.is_calibrated:
-            fitted = f"has not been fitted: {UNCALIBRATED}"
         notes = (
             f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
             "interval by Wilson's score, likelihoods in nats",
-            f"calibrated: logits divided by the temperature {temperature:.3f}, which {fitted}; "
+            f"calibrated: logits divided by the temperature {temperature:.3f}, which "
+            f"{self._describe_fit(split)}; "
             f"expected calibration error in {CALIBRATION_BINS} bins",
         )
         confusion = Confusion(self.labels, counts)
         intervals = {"accuracy": wilson_interval(right, total)}
         return Evaluation(split, numbers, notes, intervals, confusion)
+
+    def _describe_fit(self, split: SplitName) -> str:
+        """Where the temperature is from, for scores on a split."""
+        if not self.is_calibrated:
+            return f"has not been fitted: {UNCALIBRATED}"
+        if self.temperature == 1.0:
+            return "is not fitted, as every validation example is right"
+        same = ", the same examples" if split == "valid" else ""
+        return f"was fitted to the validation examples{same}"
 
     def statistics(self, model: AnyPredictor, split: SplitName) -> ExampleStatistics:
         """Accuracy."""

@@ -116,8 +116,9 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
         notes = (
             counting_note(stream.counts),
-            f"loss and accuracy: of {s.masked_share:.0%} of the {kind}, chosen by where they "
-            f"stand, in windows of {self.recipe.window} tokens, each read for itself{pairs}",
+            f"loss in nats and accuracy in percent: of {s.masked_share:.0%} of the {kind}, chosen "
+            f"by where they stand, in windows of {self.recipe.window} tokens, each read for "
+            f"itself{pairs}",
             f"pseudo-perplexity: of {len(losses):,} tokens, each masked alone in one of "
             f"{len(windows):,} windows of {self.recipe.window}; ends of documents are not counted",
         )
@@ -160,13 +161,13 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         )
 
     def _numbers(self, model: MaskedLanguageModel, split: SplitName) -> dict[str, float]:
-        """Loss and accuracy of the masked tokens of a whole split, and of pairs."""
+        """Loss and accuracy in percent of the masked tokens of a whole split, and of pairs."""
         length = self.recipe.window
         ids, rows = self.stream(split).ids, _batch_rows(length)
         found = masked_scores(model, held_out_windows(ids, self._masking, rows=rows, length=length))
-        numbers = {"loss": found.loss, "masked_accuracy": found.accuracy}
+        numbers = {"loss": found.loss, "masked_accuracy": 100 * found.accuracy}
         if found.next_sentence_accuracy is not None:
-            numbers["next_sentence_accuracy"] = found.next_sentence_accuracy
+            numbers["next_sentence_accuracy"] = 100 * found.next_sentence_accuracy
         return numbers
 
     def _pseudo_windows(

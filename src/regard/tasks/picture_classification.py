@@ -98,7 +98,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
             for message in report.messages():
                 note(message)
             labels = {split: [one.label for one in some] for split, some in self._corpus.items()}
-            self.save_labels(label_set(labels, corpus.corpus_label, note))
+            self.save_labels(label_set(labels, corpus.files_label, note))
             for split, pictures in self._corpus.items():
                 rows = ({"picture": one.name, "label": one.label} for one in pictures)
                 self.splits.write(split, rows)

@@ -120,7 +120,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for message in report.messages():
                 note(message)
             labels = {split: [one.label for one in rows] for split, rows in splits.items()}
-            self.save_labels(label_set(labels, corpus.corpus_label, note))
+            self.save_labels(label_set(labels, corpus.files_label, note))
             for message in leak_notes(splits, corpus.corpus_label):
                 note(message)
             for split, rows in splits.items():

@@ -112,7 +112,9 @@ def test_valid_and_test_are_held_out_of_train(tmp_path):
 def test_too_few_to_hold_out_any_are_refused(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text(TABLE)
-    with pytest.raises(CorpusError, match="2 examples are too few to hold out 10% for valid"):
+    with pytest.raises(
+        CorpusError, match=r"2 labels are too few to hold out 10% for valid: .* label, such as"
+    ):
         read_labelled_texts(LabelledTextSettings(train=str(path)), ReadReport())
 
 

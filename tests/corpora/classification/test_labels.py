@@ -9,7 +9,11 @@ from regard.errors import CorpusError
 
 def names(train, **others):
     notes = []
-    return label_set({"train": train, **others}, "mine.tsv", notes.append), notes
+    return label_set(
+        {"train": train, **others},
+        lambda split: "mine.tsv" if split == "train" else f"{split}.tsv",
+        notes.append,
+    ), notes
 
 
 def test_labels_are_sorted_and_nothing_is_said_of_plain_ones():
@@ -23,7 +27,9 @@ def test_fewer_than_two_labels_are_refused(train, said):
 
 
 def test_a_label_never_seen_in_training_is_refused():
-    with pytest.raises(CorpusError, match=r"test has labels that no training example has: 'c'; .*"):
+    with pytest.raises(
+        CorpusError, match=r"^test.tsv: test has labels that no training example has: 'c'; .*"
+    ):
         names(list("ab"), test=list("abc"))
 
 
@@ -31,7 +37,7 @@ def test_rare_labels_are_noted():
     _, notes = names(list("aabbc"), valid=list("ab"))
     assert notes == [
         "mine.tsv: only one training example has each of these labels: 'c'",
-        "mine.tsv: no example of valid has these labels: 'c'",
+        "valid.tsv: no example of valid has these labels: 'c'",
     ]
 
 

@@ -64,7 +64,7 @@ def test_what_the_class_token_looked_at_in_each_head(opened):
     expect(title(page)).to_have_text(
         "What the class token looked at: layer 1, the average of its heads"
     )
-    expect(page.locator(".readout")).to_contain_text("row 2 column 2 75 %")
+    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 75 %")
     expect(page.locator(".readout")).to_contain_text("25 % on the class token itself")
     head(page, 1, 0).click()
     expect(title(page)).to_have_text("What the class token looked at: layer 1, head 0")
@@ -77,7 +77,7 @@ def test_a_patch_that_is_pointed_at_looks_in_place_of_the_class_token(opened):
     box = page.locator(".picture-frame").bounding_box()
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
     expect(title(page)).to_contain_text("the patch in row 1, column 3")
-    expect(page.locator(".readout")).to_contain_text("row 1 column 3 100 %")
+    expect(page.locator(".readout")).to_contain_text("row 1 column 3: 100 %")
     page.mouse.move(0, 0)
     expect(title(page)).to_contain_text("the class token")
     page.locator(".picture-frame").focus()
@@ -94,7 +94,7 @@ def test_rollout_traces_all_layers_back_to_the_picture(opened):
     step = [(weights.mean(0) + torch.eye(7)) / 2 for weights, _ in vit()]
     expected = (step[1] @ step[0])[0, 5]
     expect(page.locator(".readout")).to_contain_text(
-        f"row 2 column 2 {round(100 * float(expected))} %"
+        f"row 2 column 2: {round(100 * float(expected))} %"
     )
 
 

@@ -62,7 +62,8 @@ def command(
         None,
         help="What to translate and look into; none with --heads, --distances, --positions. Of a "
         "forecaster: the numbers of a series, or a table; of a captioner: a picture; of a language "
-        "model: a text; of a masked one: a text, with [MASK] or without, or two for a pair.",
+        "model: a text; of a masked one: a text, with [MASK] or without, or two for a pair; of a "
+        "classifier: a text or a picture.",
     ),
     heads: bool = flag(
         "--heads",
@@ -167,6 +168,7 @@ def command(
         regard look runs/flickr8k photo.jpg --png words.png --html look.html
         regard look runs/shakespeare "ROMEO: I will" --max-tokens 20 --html look.html
         regard look runs/bert "It is [MASK]." "I know." --all
+        regard look runs/mnist-vit digit.png --html look.html
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")

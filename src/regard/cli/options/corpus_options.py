@@ -23,7 +23,8 @@ Data = Annotated[
         help="Pairs to learn from: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
         "file counts WEIGHT times: 2 twice, 0.5 takes half of them. For a recipe of another task: "
         "text files for a language model, dialogues (.jsonl), a table for forecasts, captions "
-        "beside their pictures.",
+        "beside their pictures, a table of labels and texts, or a folder of pictures with a folder "
+        "for each class.",
     ),
 ]
 Source = Annotated[

@@ -80,7 +80,11 @@ class LabelledPictureSettings(Settings):
     @property
     def corpus_label(self) -> str:
         """What messages call the corpus."""
-        return self.name or self.train or "no corpus"
+        return self.files_label("train")
+
+    def files_label(self, split: SplitName) -> str:
+        """What messages call the folder that a split is from."""
+        return self.name or getattr(self, split) or self.train or "no corpus"
 
     @property
     def shares(self) -> dict[SplitName, float]:

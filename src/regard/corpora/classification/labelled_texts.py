@@ -102,7 +102,11 @@ class LabelledTextSettings(Settings):
     @property
     def corpus_label(self) -> str:
         """What messages call the corpus."""
-        return self.name or ", ".join(self.train)
+        return self.files_label("train")
+
+    def files_label(self, split: SplitName) -> str:
+        """What messages call the files that a split is from."""
+        return self.name or ", ".join(getattr(self, split) or self.train)
 
     @property
     def shares(self) -> dict[SplitName, float]:
@@ -203,11 +207,14 @@ def _held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) ->
             continue
         train = splits["train"]
         keys = [comparison_key(" ".join(one.texts)) for one in train]
-        chosen = hold_out([one.label for one in train], keys, round(share * total), seed)
+        labels = [one.label for one in train]
+        chosen = hold_out(labels, keys, round(share * total), seed)
         if not chosen.any():
             raise CorpusError(
-                f"{corpus}: {total:,} examples are too few to hold out {share:.0%} for {split}: "
-                "give a file of its own, or more examples"
+                f"{corpus}: {total:,} examples with {len({*labels}):,} labels are too few to hold "
+                f"out {share:.0%} for {split}: give a file of its own, or more examples; is a text "
+                f"taken for the label, such as {abbreviate(repr(labels[0]))}? corpus.label and "
+                "corpus.text say which columns they are"
             )
         splits[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
         splits["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]

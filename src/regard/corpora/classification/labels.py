@@ -15,14 +15,16 @@ MAX_NAMED = 5  # labels that a message names
 
 
 def label_set(
-    splits: Mapping[SplitName, Sequence[str]], corpus: str, note: Callable[[str], None]
+    splits: Mapping[SplitName, Sequence[str]],
+    files: Callable[[SplitName], str],
+    note: Callable[[str], None],
 ) -> tuple[str, ...]:
-    """The labels of the training examples, sorted.
+    """The labels of the training examples, sorted; `files` names those that a split is from.
 
     An error if there are fewer than two of them, or if a held-out label is none of them; a note on
     labels that are too rare to be learned or measured.
     """
-    counts = Counter(splits["train"])
+    counts, corpus = Counter(splits["train"]), files("train")
     if len(counts) < 2:
         only = f"all {counts.total():,} have {_names(counts)}" if counts else "there is none"
         raise CorpusError(
@@ -31,15 +33,16 @@ def label_set(
     for split, labels in splits.items():
         if unseen := sorted({*labels} - counts.keys()):
             raise CorpusError(
-                f"{corpus}: {split} has labels that no training example has: {_names(unseen)}; "
-                f"there are {_names(sorted(counts))}: correct them, or add training examples"
+                f"{files(split)}: {split} has labels that no training example has: "
+                f"{_names(unseen)}; there are {_names(sorted(counts))}: correct them, or add "
+                "training examples"
             )
     once = sorted(label for label, count in counts.items() if count == 1)
     if once:
         note(f"{corpus}: only one training example has each of these labels: {_names(once)}")
     for split, labels in splits.items():
         if labels and (missing := sorted(counts.keys() - {*labels})):
-            note(f"{corpus}: no example of {split} has these labels: {_names(missing)}")
+            note(f"{files(split)}: no example of {split} has these labels: {_names(missing)}")
     return tuple(sorted(counts))
 
 

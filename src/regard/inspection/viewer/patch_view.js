@@ -241,7 +241,7 @@ export class PatchView {
   #tell({ grid: [, columns], weights, rest }) {
     const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     const named = order.map((patch) => {
-      return `row ${Math.floor(patch / columns) + 1} column ${(patch % columns) + 1} ${percent(weights[patch])}`;
+      return `row ${Math.floor(patch / columns) + 1} column ${(patch % columns) + 1}: ${percent(weights[patch])}`;
     });
     const own = rest > 0.005 ? `; ${percent(rest)} on the class token itself` : "";
     return `Most at ${named.join(", ")}${own}. Point at a patch to see what it looked at.`;

@@ -142,8 +142,14 @@ class Filler:
         return found
 
     def _read(self, texts: Sequence[str]) -> MaskedText:
-        limit = self.model.max_length
-        return read_masked_text(texts, self.tokenizer, self.model.mask_id, limit)
+        limit, window = self.model.max_length, self.task.recipe.window
+        read = read_masked_text(texts, self.tokenizer, self.model.mask_id, limit)
+        if len(read.ids) <= window:
+            return read
+        longer = (
+            f"a text of {len(read.ids):,} tokens; the model has learned from {window:,} at once"
+        )
+        return read._replace(notes=(*read.notes, longer))
 
     @torch.inference_mode()
     def _run(self, texts: Sequence[MaskedText], hook: AttentionHook | None) -> _Outputs:
