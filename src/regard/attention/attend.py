@@ -148,7 +148,7 @@ def unmasked_attention(
             dropout_p=dropout,
             is_causal=causal,
             scale=scale,
-            enable_gqa=kv.keys.shape[1] < queries.shape[1],
+            enable_gqa=bool(kv.keys.shape[1] < queries.shape[1]),
         )
 
 

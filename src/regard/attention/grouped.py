@@ -67,7 +67,8 @@ class GroupedSelfAttention(AttentionHeads):
         self, queries: Tensor, kv: KeyValues, *, site: Site, hook: AttentionHook | None
     ) -> Tensor:
         """The heads (B, T, D) of `queries` (B, H, T, K) that see keys up to their own position."""
-        exact = hook is not None or queries.dtype == torch.float64
+        in_graph = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        exact = hook is not None or queries.dtype == torch.float64 or in_graph
         if not exact:
             p = self.dropout_p
             mixed = unmasked_attention(queries, kv, scale=self.scale, dropout=p, causal=True)
@@ -99,7 +100,8 @@ class GroupedSelfAttention(AttentionHeads):
         hook: AttentionHook | None,
     ) -> Tensor:
         """The heads (B, K, D) of `queries` (B, H, K, D/H), one for each of K hypotheses."""
-        if hook is not None or self.kv_heads == self.heads:
+        in_graph = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        if hook is not None or self.kv_heads == self.heads or in_graph:
             cache = cache._replace(kv=self._expand(cache.kv))
             mixed = attend_cached(self.score, queries, cache, ancestry, site=site, hook=hook)
             return merge_heads(mixed)

@@ -45,7 +45,7 @@ class SourceMask(NamedTuple):
 
     def zero_masked(self, kv: KeyValues) -> KeyValues:
         """Contiguous `kv` (B, H, S, K), masked values zero: a fully masked query yields zeros."""
-        values = kv.values.masked_fill(~self.mask.mT, 0.0)
+        values = kv.values.masked_fill(~self.mask.transpose(-2, -1), 0.0)
         return KeyValues(kv.keys.contiguous(), values.contiguous())
 
 
@@ -64,7 +64,7 @@ def attend_step(queries: Tensor, kv: KeyValues, bias: Tensor, *, scale: float) -
     supported = bias.shape[1] == 1 and kv.keys.shape == kv.values.shape
     if use_decode_attention(queries) and supported and not torch.is_grad_enabled():
         return decode_attention(queries, *kv, bias, scale=scale)
-    scores = queries @ kv.keys.mT  # (B, H, T, S)
+    scores = queries @ kv.keys.transpose(-2, -1)  # (B, H, T, S)
     return torch.add(bias, scores, alpha=scale).softmax(-1) @ kv.values  # (B, H, T, K')
 
 
@@ -137,16 +137,26 @@ class Ancestry(NamedTuple):
     new_bias: Tensor | None = None  # (K, K) what a step appends to `ancestor_bias` for K slots
     step_counter: Tensor | None = None  # () of a static form: steps since it was made
     write_index: Tensor | None = None  # (K,) of a static form: the slots of its newest position
+    single_slots: int = 0  # positions before those of `slots_per_step`, with one slot each
 
     @classmethod
     def empty(cls, sentences: int, *, like: Tensor) -> "Ancestry":
         """One hypothesis without tokens for each sentence; the bias is of the type of `like`."""
         return cls(like.new_zeros(sentences, 1, 1, 0), ())
 
+    @classmethod
+    def of_past(cls, keys: Tensor, bias: Tensor | None = None) -> "Ancestry":
+        """One hypothesis for each sentence, with all slots of its `keys` (B, H, P, D), except where
+        `bias` (B, 1, 1, P) is -inf. In a traced graph P is no Python number.
+        """
+        sentences, slots = keys.shape[0], keys.shape[2]
+        bias = keys.new_zeros(sentences, 1, 1, slots) if bias is None else bias
+        return cls(bias, (), single_slots=slots)
+
     @property
     def length(self) -> int:
         """t, the tokens of each hypothesis."""
-        return len(self.slots_per_step)
+        return self.single_slots + len(self.slots_per_step)
 
     @property
     def next_position(self) -> int | Tensor:
@@ -156,8 +166,8 @@ class Ancestry(NamedTuple):
     @property
     def positions(self) -> Tensor:
         """The position (P,) of the token in each slot."""
-        device, first = self.ancestor_bias.device, 0
-        runs = [torch.arange(0, device=device)]
+        device, first = self.ancestor_bias.device, self.single_slots
+        runs = [torch.arange(first, device=device)]
         for width, same in groupby(self.slots_per_step):  # a tensor of counts would be a GPU sync
             last = first + len(list(same))
             runs.append(torch.arange(first, last, device=device).repeat_interleave(width))
@@ -191,12 +201,15 @@ class Ancestry(NamedTuple):
         new_bias = self._new_bias()
         new_columns = new_bias.expand(rows, 1, -1, -1)  # (B, 1, K, K)
         if self.step_counter is not None:
-            first = sum(self.slots_per_step) + self.step_counter * width
+            first = self.single_slots + sum(self.slots_per_step) + self.step_counter * width
             write_index = first + torch.arange(width, device=new_bias.device)  # (K,)
             ancestor_bias = self.ancestor_bias.index_copy(3, write_index, new_columns)
             return self._replace(ancestor_bias=ancestor_bias, write_index=write_index)
         ancestor_bias = torch.cat([self.ancestor_bias, new_columns], dim=3)  # (B, 1, K, P + K)
-        return Ancestry(ancestor_bias, (*self.slots_per_step, width), new_bias=new_bias)
+        slots_per_step = (*self.slots_per_step, width)
+        return Ancestry(
+            ancestor_bias, slots_per_step, new_bias=new_bias, single_slots=self.single_slots
+        )
 
     def _new_bias(self) -> Tensor:
         """0 on the diagonal, else -inf: (K, K)."""
@@ -218,6 +231,7 @@ class Ancestry(NamedTuple):
             new_bias=self._new_bias(),
             step_counter=step_counter,
             write_index=torch.arange(width, device=step_counter.device),  # set by `extend`
+            single_slots=self.single_slots,
         )
 
     def windowed(self, reach: int) -> "Ancestry":

@@ -179,12 +179,13 @@ class SelfAttention(MultiHeadAttention):
         """The heads (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, T).
 
         With a window, `mask` is that of the keys: (B|1, 1, 1, T). Long sequences are then computed
-        in blocks, except with a hook or in float64 (see `attend`).
+        in blocks, except with a hook, in float64 (see `attend`) or in a graph of any length.
         """
         if self.window is None and self.relative is None:
             return super().forward(queries, kv, mask, site=site, hook=hook)
-        window, (rows, _, length, _) = self.window, queries.shape
-        blocks_allowed = hook is None and queries.dtype != torch.float64
+        window, rows, length = self.window, queries.shape[0], mask.shape[-1]
+        any_length = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        blocks_allowed = hook is None and queries.dtype != torch.float64 and not any_length
         in_blocks = window is not None and blocks_allowed and length > window.num_keys
         if window is not None and in_blocks:
             queries, kv, mask, distances = split_blocks(queries, kv, mask, window)

@@ -41,7 +41,7 @@ class DotScore(ScoreFunction):
         return 1.0
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.mT  # (..., T, S)
+        return queries @ keys.transpose(-2, -1)  # (..., T, S)
 
 
 class ScaledDotScore(ScoreFunction):
@@ -51,7 +51,7 @@ class ScaledDotScore(ScoreFunction):
         return 1 / math.sqrt(width)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.mT * self.scale(queries.shape[-1])  # (..., T, S)
+        return queries @ keys.transpose(-2, -1) * self.scale(queries.shape[-1])  # (..., T, S)
 
 
 class MultiplicativeScore(DotScore):
@@ -92,7 +92,7 @@ class TanhProductScore(AdditiveScore):
         return torch.tanh(self.key(keys)) * self.energy.weight[0]
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return torch.tanh(self.query(queries)) @ keys.mT  # (..., T, S)
+        return torch.tanh(self.query(queries)) @ keys.transpose(-2, -1)  # (..., T, S)
 
 
 class PositionScore(ScoreFunction):
@@ -130,7 +130,7 @@ class TanhPositionScore(ScoreFunction):
         return torch.tanh(keys @ self.weight + last_positions(self.bias, keys.shape[-2]))[..., None]
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return keys.mT.expand(*queries.shape[:-1], -1)  # (..., S, 1) -> (..., T, S)
+        return keys.transpose(-2, -1).expand(*queries.shape[:-1], -1)  # (..., S, 1) -> (..., T, S)
 
 
 def last_positions(numbers: Tensor, keys: int) -> Tensor:

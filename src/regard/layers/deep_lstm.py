@@ -52,7 +52,7 @@ class AttentionLstm(nn.Module):
         self, x: Tensor, kv: KeyValues, real: Tensor, *, hook: AttentionHook | None
     ) -> AttentionLstmOutput:
         """All positions of a given `x` (B, T, inputs), from a blank state."""
-        hidden = tuple(h[:, None] for h in self.layer.zero_state(len(x)))  # each (B, 1, D)
+        hidden = tuple(h[:, None] for h in self.layer.zero_state(x.shape[0]))  # each (B, 1, D)
         contexts, outputs = [], []
         for position, column in enumerate(x.unbind(1)):  # (B, inputs)
             site = Site("cross", 0, position)

@@ -138,7 +138,7 @@ class EfficientNetLite0(nn.Module):
 
     def regions(self, pixels: Tensor, block: int) -> Tensor:
         """The states after a block, row by row: bytes (B, 3, 224, 224) -> (B, S, D)."""
-        return self._states(pixels, block).flatten(2).mT
+        return self._states(pixels, block).flatten(2).transpose(1, 2)
 
     def logits(self, pixels: Tensor) -> Tensor:
         """Scores of the classes of ImageNet: bytes (B, 3, 224, 224) -> (B, 1000)."""

@@ -196,11 +196,21 @@ class Experts(nn.Module):
         ).flatten(0, 1)
         return F.pad(outputs, (0, 0, 0, 1)).index_select(0, slot)  # (R, D)
 
+    def dispatch_to_all(self, rows: Tensor, expert_index: Tensor) -> Tensor:
+        """`dispatch_by_expert` without a loop over counts, for a traced graph: every expert
+        computes every row.
+        """
+        outputs = self._expert_forward(rows, self.inner, self.outer)  # (E, R, D)
+        chosen = self._one_hot(expert_index).transpose(-2, -1)[..., None]  # (E, R, 1)
+        return torch.where(chosen, outputs, 0.0).sum(0)  # (R, D)
+
     def _combine(self, x: Tensor, gate: GateOutput, expert_index: Tensor) -> Tensor:
         """y (N, D) of `x` (N, D)."""
         chosen = gate.experts.shape[1]
         rows = x[:, None].expand(-1, chosen, -1).flatten(0, 1)  # (N * k, D)
         dispatch = self.dispatch_by_expert if x.device.type == "cpu" else self.dispatch_in_blocks
+        if torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+            dispatch = self.dispatch_to_all
         outputs = torch.unflatten(dispatch(rows, expert_index), 0, (-1, chosen))  # (N, k, D)
         return (gate.weights[..., None] * outputs).sum(1).to(outputs.dtype)  # (N, D)
 

@@ -73,7 +73,8 @@ class SmallCnn(PictureEncoder):
         x = scale_pixels(values, dtype)
         down, across = (torch.linspace(-1, 1, n, device=x.device, dtype=dtype) for n in x.shape[2:])
         places = torch.stack(torch.meshgrid(down, across, indexing="ij"))  # (2, height, width)
-        x = torch.cat([x, places.expand(len(x), -1, -1, -1)], dim=1)  # (B, C + 2, height, width)
+        places = places.expand(x.shape[0], -1, -1, -1)  # (B, 2, height, width)
+        x = torch.cat([x, places], dim=1)  # (B, C + 2, height, width)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = F.relu(norm(convolution(x)))
-        return x.flatten(2).mT  # (B, S, D)
+        return x.flatten(2).transpose(1, 2)  # (B, S, D)

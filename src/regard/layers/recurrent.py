@@ -100,7 +100,7 @@ class RecurrentLayer(nn.Module):
         c and a GRU's h stay as they are, so that they end as at the last real position, and
         padding may come first as well as last. The outputs at such positions are arbitrary.
         """
-        hidden = self.zero_state(len(x)) if hidden is None else hidden
+        hidden = self.zero_state(x.shape[0]) if hidden is None else hidden
         in_half = self.float16 and x.is_cuda and torch.is_autocast_enabled("cuda")
         x, weight = x.to(self.bias.dtype), cast(Tensor, self.weight_ih)
         if mask is not None:
@@ -134,7 +134,7 @@ class RecurrentLayer(nn.Module):
             outputs, hidden = self(x.flip(1), mask=mask.flip(1))
             return RecurrentOutput(outputs.flip(1), hidden)  # the last position is real
         outputs, hidden = self(x, mask=mask)
-        rows, ends = torch.arange(len(x), device=x.device), mask.sum(1) - 1  # (B,)
+        rows, ends = torch.arange(x.shape[0], device=x.device), mask.sum(1) - 1  # (B,)
         return RecurrentOutput(outputs, (outputs[rows, ends], *hidden[1:]))
 
     def step(self, x: Tensor, hidden: Hidden) -> Hidden:
@@ -165,17 +165,13 @@ class RecurrentLayer(nn.Module):
 
     def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
         """A sequence of inputs (B, T, 4 units), already projected: there is no kernel for it."""
-        outputs = []
-        for column in projected_inputs.unbind(1):  # (B, 4 units)
-            h, c = self._projected_step(column, h, c)
-            outputs.append(h)
-        return RecurrentOutput(torch.stack(outputs, 1), (h, c))
+        weights = self.weight_hh, cast(Tensor, self.weight_hr)
+        outputs, h, c = run_projected_lstm(projected_inputs, h, c, *weights)
+        return RecurrentOutput(outputs, (h, c))
 
     def _projected_step(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> Hidden:
-        gates = projected_inputs + F.linear(h, self.weight_hh)
-        input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)  # (N, units)
-        c = forget_gate.sigmoid() * c + input_gate.sigmoid() * candidate.tanh()
-        return F.linear(output_gate.sigmoid() * c.tanh(), cast(Tensor, self.weight_hr)), c
+        weights = self.weight_hh, cast(Tensor, self.weight_hr)
+        return projected_lstm_cell(projected_inputs, h, c, *weights)
 
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
@@ -189,6 +185,28 @@ class RecurrentLayer(nn.Module):
             hold_weight[0, :, 0] = -GATE_SATURATION
         hold_weight[1, :, 0] = GATE_SATURATION  # forget; or of reset, update, candidate
         return torch.cat([x, flag], -1), torch.cat([self.weight_ih, hold_weight.flatten(0, 1)], -1)
+
+
+def projected_lstm_cell(
+    projected_inputs: Tensor, h: Tensor, c: Tensor, weight_hh: Tensor, weight_hr: Tensor
+) -> tuple[Tensor, Tensor]:
+    """h (N, D) and c (N, units) after inputs (N, 4 units), already projected (Sak et al. 2014)."""
+    gates = projected_inputs + F.linear(h, weight_hh)
+    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=-1)  # (N, units)
+    c = forget_gate.sigmoid() * c + input_gate.sigmoid() * candidate.tanh()
+    return F.linear(output_gate.sigmoid() * c.tanh(), weight_hr), c
+
+
+@torch.jit.script_if_tracing  # a traced loop would have the length of the traced sequence
+def run_projected_lstm(
+    projected_inputs: Tensor, h: Tensor, c: Tensor, weight_hh: Tensor, weight_hr: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """All h (B, T, D), the last h and the last c for inputs (B, T, 4 units), already projected."""
+    outputs = []
+    for column in projected_inputs.unbind(1):  # (B, 4 units)
+        h, c = projected_lstm_cell(column, h, c, weight_hh, weight_hr)
+        outputs.append(h)
+    return torch.stack(outputs, 1), h, c
 
 
 def _flatten_weights(weights: Sequence[Tensor]) -> list[Tensor]:

@@ -36,6 +36,19 @@ class State(Protocol):
         """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
 
 
+class ExportableState(State, Protocol):
+    """A state of one hypothesis a sentence, a grid (B, 1), that a graph can take and return.
+
+    A graph has no Python numbers: what a state counts is in its tensors, or the length of one.
+    """
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """All of the state, by names: each tensor has a row for each sentence."""
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
+        """The state that gave these `named_tensors`; this one says how many layers there are."""
+
+
 StateT = TypeVar("StateT", bound=State)
 MemoryT = TypeVar("MemoryT")
 CarriedT = TypeVar("CarriedT", bound=TensorFields)
@@ -93,6 +106,14 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         """
         return {}
 
+    def answers(self, inputs: InputsT) -> Tensor:
+        """All that a model that writes no tokens says of `inputs`, (B, ...): an exported graph."""
+        raise NotImplementedError(f"{type(self).__name__} writes tokens, or has no one answer")
+
+    def as_generator(self) -> "AnyGenerator | None":
+        """The model itself if it writes tokens; None: it does not."""
+        return None
+
     def logits(self, features: Tensor) -> Tensor:
         """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
         logits: Tensor = self.output(features)
@@ -117,6 +138,10 @@ class Predictor(Model[InputsT]):
         """The answers (B, V)."""
         return self.logits(self.row_features(inputs, hook=hook))
 
+    def answers(self, inputs: InputsT) -> Tensor:
+        """(B, V)"""
+        return self.forward(inputs)
+
     def training_features(
         self, batch: Batch[InputsT], *, hook: AttentionHook | None = None
     ) -> Features:
@@ -139,6 +164,10 @@ class TextEncoder(Model[Padded]):
     @abstractmethod
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         """States (B, S, D) of the tokens of texts; those of padding are undefined, and finite."""
+
+    def answers(self, inputs: Padded) -> Tensor:
+        """The states (B, S, D) of all tokens."""
+        return self.token_states(inputs)
 
     def as_causal(self) -> "CausalTextEncoder | None":
         """The model itself if its states say which token is next; None: they do not."""
@@ -210,6 +239,13 @@ class MaskedLanguageModel(TextEncoder):
         it comes from elsewhere; None: the model has not learned that.
         """
 
+    def answers(self, inputs: Padded) -> Tensor:
+        """The logits (B, S, V) of all tokens, masked or not."""
+        states = self.token_states(inputs)
+        everywhere = torch.arange(inputs.ids.numel(), device=states.device)
+        logits = self.logits(self.features_at(states, everywhere))  # (B * S, V)
+        return logits.view(*inputs.ids.shape, -1)
+
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
@@ -258,6 +294,9 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     def to_static(self, state: StateT, steps: int, step_counter: Tensor) -> StateT | None:
         """See `Decoder`."""
         return state if self.static_state else None
+
+    def as_generator(self) -> Self:
+        return self
 
     def as_stateful(self) -> "StatefulGenerator[InputsT, Any, StateT] | None":
         """The model itself if it carries its memory from batch to batch; None: it does not."""

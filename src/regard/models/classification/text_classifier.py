@@ -177,7 +177,7 @@ def pool_states(states: Tensor, mask: Tensor, pooling: PoolingName) -> Tensor:
             return states[:, 0]
         case "last":
             last = mask.sum(1) - 1  # (B,)
-            return states[torch.arange(len(states), device=states.device), last]
+            return states[torch.arange(states.shape[0], device=states.device), last]
         case "mean":
             kept = states.masked_fill(~mask[..., None], 0.0)
             return kept.sum(1) / mask.sum(1, keepdim=True)

@@ -111,7 +111,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
     def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> LstmMemory:
         """The memory behind a prompt (B, S), which may be empty in some rows or in all."""
         if inputs.ids.shape[1] == 0:
-            return self.blank_memory(len(inputs.ids))
+            return self.blank_memory(inputs.ids.shape[0])
         x, states = self._embed(inputs.ids), list[Hidden]()
         for number, layer in enumerate(self.layers):
             x, hidden = layer.read(self.hidden_dropout(x) if number else x, inputs.mask)
@@ -141,7 +141,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         """The input of `logits`; padding comes last, so that no token sees it."""
-        return self.read_on(inputs, self.blank_memory(len(inputs.ids)))[0].features
+        return self.read_on(inputs, self.blank_memory(inputs.ids.shape[0]))[0].features
 
     def logits(self, features: Tensor) -> Tensor:
         return F.linear(features, *self.output_layer())

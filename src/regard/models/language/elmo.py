@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.kernels.dropout import Dropout
 from regard.layers.character_cnn import CharacterCnn, spell_words
 from regard.layers.initialization import xavier_linears
+from regard.layers.recurrent import run_projected_lstm
 from regard.models.contracts import TextEncoder, WordEmbedder
 from regard.settings import NumLayers, Settings, Width
 from regard.text.special_tokens import EOS
@@ -188,10 +189,21 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         with torch.autocast(x.device.type, enabled=False), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="LSTM with projections is not supported with")
             for layer in self.directions[direction]:
-                made = layer(self.dropout(x))[0]
+                made = _run_lstm(layer, self.dropout(x))
                 x = made + x if outputs else made
                 outputs.append(x)
         return outputs
+
+
+def _run_lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
+    """The outputs (B, S, D); graphs know no LSTM with projections, so they get its formula."""
+    if not torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+        made: Tensor = layer(x)[0]
+        return made
+    inputs = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0 + layer.bias_hh_l0)
+    h, c = (x.new_zeros(x.shape[0], width) for width in (layer.proj_size, layer.hidden_size))
+    outputs, _, _ = run_projected_lstm(inputs, h, c, layer.weight_hh_l0, layer.weight_hr_l0)
+    return outputs
 
 
 def reversed_order(mask: Tensor) -> Tensor:

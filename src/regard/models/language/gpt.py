@@ -128,6 +128,25 @@ class GptState:
     def reorder(self, parents: Tensor) -> "GptState":
         return replace(self, ancestry=self.ancestry.reorder(parents))
 
+    def named_tensors(self) -> dict[str, Tensor]:
+        tensors = {
+            "slot_mask": self.ancestry.ancestor_bias[:, 0, 0] == 0,  # (B, P)
+            "next_position": self.next_positions,
+        }
+        for index, cache in enumerate(self.past):
+            tensors[f"{index}.key"], tensors[f"{index}.value"] = cache.kv
+        return tensors
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "GptState":
+        """All slots are then a prompt's."""
+        layers = range(len(self.past))
+        past = [KeyValues(tensors[f"{i}.key"], tensors[f"{i}.value"]) for i in layers]
+        keys, mask = past[0].keys, tensors["slot_mask"]
+        bias = keys.new_zeros(mask.shape).masked_fill(~mask, NEG_INF)[:, None, None]
+        ancestry = Ancestry.of_past(keys, bias)
+        slots = ancestry.single_slots
+        return GptState(tuple(map(KVCache, past)), ancestry, tensors["next_position"], slots)
+
     @property
     def next_positions(self) -> Tensor:
         """The position of each sentence's next token: (B,)."""
@@ -264,7 +283,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         slots = memory.mask.shape[1]
         return GptState(
             tuple(map(KVCache, memory.kv)),
-            Ancestry(bias, (1,) * slots),
+            Ancestry(bias, (), single_slots=slots),
             memory.mask.sum(1),
             slots,
         )
@@ -303,7 +322,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         positions = first + torch.arange(count, device=ids.device)  # (B, T)
         x, found = self._embed(ids, positions), []
         seen = prompt.mask[:, None, None].expand(-1, 1, count, slots)
-        causal = causal_mask(count, count, device=ids.device).expand(len(ids), -1, -1, -1)
+        causal = causal_mask(count, count, device=ids.device).expand(ids.shape[0], -1, -1, -1)
         mask = torch.cat([seen, causal], -1)  # (B, 1, T, S + T)
         normed = self.layers[0].around_own.pre(x)
         for index, (layer, past) in enumerate(zip(self.layers, prompt.kv, strict=True)):
@@ -317,7 +336,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     def _no_prompt(self, inputs: Padded) -> PromptCache:
         """Prompts of no tokens."""
         own, weight = self.layers[0].own, self.embedding.weight
-        empty = weight.new_zeros(len(inputs.ids), own.kv_heads, 0, own.head_width)
+        empty = weight.new_zeros(inputs.ids.shape[0], own.kv_heads, 0, own.head_width)
         return PromptCache((KeyValues(empty, empty),) * len(self.layers), inputs.mask[:, :0])
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:

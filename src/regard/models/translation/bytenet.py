@@ -14,7 +14,7 @@ from regard.layers.convolution import CausalConvolution, Convolution
 from regard.layers.embeddings import build_embedding
 from regard.layers.initialization import xavier_linears
 from regard.models.contracts import Generator
-from regard.models.translation.recurrent_state import RecurrentState
+from regard.models.translation.recurrent_state import RecurrentState, position_tensor
 from regard.models.translation.token_rows import TOKEN_ROWS
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.text.special_tokens import PAD
@@ -67,6 +67,14 @@ class ByteNetState(RecurrentState):
 
     def select_sentences(self, sentences: Tensor) -> Self:
         return replace(super().select_sentences(sentences), columns=self.columns[sentences])
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        position = position_tensor(self.position, self.columns)
+        return {**super().named_tensors(), "columns": self.columns, "position": position}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
+        columns, position = tensors["columns"], tensors["position"][0]
+        return replace(super().with_tensors(tensors), columns=columns, position=position)
 
 
 class ResidualBlock(nn.Module):
@@ -150,7 +158,7 @@ class ByteNet(Generator[Padded, Memory, ByteNetState]):
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         length = source.mask.shape[1]
-        columns = round(length * self.stretch) + self.extra
+        columns = self._num_columns(length)
         ids = source.ids.masked_fill(~source.mask, PAD)
         ids = F.pad(ids, (0, columns - length), value=PAD)  # (B, |t̂|)
         ends = (source.mask.sum(1, dtype=torch.double) * self.stretch).round() + self.extra  # (B,)
@@ -160,6 +168,13 @@ class ByteNet(Generator[Padded, Memory, ByteNetState]):
             x = block(x, real)
         return Memory(self.encoder_norm(x).masked_fill(~real[..., None], 0.0), real)
 
+    def _num_columns(self, length: int | Tensor) -> int:
+        """|t̂| of the longest source; in a traced graph its length is a tensor ()."""
+        if isinstance(length, int):
+            return round(length * self.stretch) + self.extra
+        columns = (length.double() * self.stretch).round().long() + self.extra
+        return cast(int, columns)
+
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> Features:
@@ -168,7 +183,7 @@ class ByteNet(Generator[Padded, Memory, ByteNetState]):
         return Features(self._run_decoder(columns, target.ids)[0])
 
     def start(self, memory: Memory) -> ByteNetState:
-        sentences = len(memory.states)
+        sentences = memory.states.shape[0]
         windows = tuple(block.convolution.zero_state(sentences) for block in self.decoder)
         return ByteNetState(windows, memory.states)
 

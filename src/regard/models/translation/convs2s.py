@@ -218,7 +218,8 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         return Features(features)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
-        windows = tuple(layer.convolution.zero_state(len(memory.mask)) for layer in self.decoder)
+        rows = memory.mask.shape[0]
+        windows = tuple(layer.convolution.zero_state(rows) for layer in self.decoder)
         found = KeyValues(memory.states[:, None], memory.extras[0][:, None])  # (B, 1, S, E)
         return AttentionDecoderState(windows, found, memory.mask)
 

@@ -67,7 +67,7 @@ class DeepLstmModel(Generator[Padded, Memory, AttentionDecoderState]):
         return Features(features, memory.routings + routings)
 
     def start(self, memory: Memory) -> AttentionDecoderState:
-        rows = len(memory.mask)
+        rows = memory.mask.shape[0]
         upper = merge_layer_states([layer.zero_state(rows) for layer in self.upper_layers()])
         hidden = (*self.bottom.layer.zero_state(rows), *upper)  # each (B, D)
         kv = self.bottom.prepare(memory.states)

@@ -18,7 +18,6 @@ from regard.attention.multihead import (
     PackedAttention,
     PaddedAttention,
     SelfAttention,
-    split_heads,
 )
 from regard.attention.positions import Positions, RelativeKeys, build_positions, check_length
 from regard.attention.varlen import PackedLayout
@@ -54,6 +53,34 @@ class TransformerState:
 
     def reorder(self, parents: Tensor) -> "TransformerState":
         return replace(self, ancestry=self.ancestry.reorder(parents))
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """With the names of keys and values that exported translators have elsewhere too."""
+        tensors = {"source_mask": self.source_mask.mask[:, 0, 0]}  # (B, S)
+        for index, cache in enumerate(self.past):
+            tensors |= zip(key_value_names(index, "decoder"), cache.kv, strict=True)
+        for index, kv in enumerate(self.source):
+            tensors |= zip(key_value_names(index, "encoder"), kv, strict=True)
+        return tensors
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "TransformerState":
+        past = [
+            KeyValues(*(tensors[name] for name in key_value_names(index, "decoder")))
+            for index in range(len(self.past))
+        ]
+        source = [
+            KeyValues(*(tensors[name] for name in key_value_names(index, "encoder")))
+            for index in range(len(self.source))
+        ]
+        mask = SourceMask.of(padding_mask(tensors["source_mask"]), past[0].keys.dtype)
+        return TransformerState(
+            tuple(source), mask, tuple(map(KVCache, past)), Ancestry.of_past(past[0].keys)
+        )
+
+
+def key_value_names(layer: int, part: Literal["encoder", "decoder"]) -> tuple[str, str]:
+    """The names of a layer's keys and values, of the source or of the past, in a graph."""
+    return f"{layer}.{part}.key", f"{layer}.{part}.value"
 
 
 class LayerOutput(NamedTuple):
@@ -302,9 +329,10 @@ class Transformer(TransformerBase[SelfAttention]):
         return self.dropout(norm(x))
 
     def start(self, memory: Memory) -> TransformerState:
-        empty = split_heads(memory.states[:, :0], self.heads)  # (B, H, 0, K)
+        states, rows = memory.states, memory.mask.shape[0]
+        empty = states.new_zeros(rows, self.heads, 0, states.shape[2] // self.heads)  # (B, H, 0, K)
         past = [KeyValues(empty, empty)] * len(self.decoder)
-        return self.make_state(memory, past, Ancestry.empty(len(memory.mask), like=memory.states))
+        return self.make_state(memory, past, Ancestry.empty(rows, like=states))
 
     def step(
         self, tokens: Tensor, state: TransformerState, *, hook: AttentionHook | None = None

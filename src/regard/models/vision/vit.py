@@ -239,7 +239,7 @@ class Vit(PicturePredictor):
             places = torch.cat([places.new_zeros(int(self.class_token), x.shape[-1]), places])
         if self.first is None:
             return self.dropout(x + places)
-        first = (self.first + places[:1]).expand(len(x), 1, -1)
+        first = (self.first + places[:1]).expand(x.shape[0], 1, -1)
         return self.dropout(torch.cat([first, x + places[1:]], 1))
 
 

@@ -1,0 +1,93 @@
+"""Models whose graphs onnxruntime computes, for our own search and for comparisons."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import Tensor
+
+from regard.exchange.onnx_graphs import (
+    ANSWERS,
+    DECODER_FILE,
+    ENCODER_FILE,
+    LOGITS,
+    MODEL_FILE,
+    PAST,
+    PRESENT,
+    TOKENS,
+    named_inputs,
+)
+from regard.models.contracts import gather_parents
+from regard.types import AttentionHook
+
+ERRORS_ONLY = 3  # a level of onnxruntime's log
+
+
+class OnnxGraph:
+    """A graph on all cores, or on `threads` of them."""
+
+    def __init__(self, path: Path, *, threads: int = 0) -> None:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = ERRORS_ONLY
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+        self.inputs = [one.name for one in self.session.get_inputs()]
+        self.outputs = [one.name for one in self.session.get_outputs()]
+
+    def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The outputs by name; what the graph does not use of `tensors` is left out."""
+        given = {name: np.ascontiguousarray(tensors[name].numpy()) for name in self.inputs}
+        found = self.session.run(None, given)
+        return dict(zip(self.outputs, map(torch.from_numpy, found), strict=True))
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """The tensors of a decoder's state, with a cell for each hypothesis: (B, K, ...)."""
+
+    tensors: dict[str, Tensor]
+
+    def select_sentences(self, sentences: Tensor) -> "OnnxState":
+        return OnnxState({name: x[sentences] for name, x in self.tensors.items()})
+
+    def reorder(self, parents: Tensor) -> "OnnxState":
+        return OnnxState({name: gather_parents(x, parents) for name, x in self.tensors.items()})
+
+
+class OnnxDecoder:
+    """The two graphs of a model that writes tokens; it is a `Decoder`."""
+
+    def __init__(self, folder: Path, *, threads: int = 0) -> None:
+        self._encoder = OnnxGraph(folder / ENCODER_FILE, threads=threads)
+        self._decoder = OnnxGraph(folder / DECODER_FILE, threads=threads)
+
+    def start(self, inputs: Any) -> OnnxState:
+        """The state before the first token, for inputs of the model's kind."""
+        found = self._encoder(named_inputs(inputs))
+        return OnnxState({name.removeprefix(PRESENT): x[:, None] for name, x in found.items()})
+
+    def step(
+        self, tokens: Tensor, state: OnnxState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, OnnxState]:
+        if hook is not None:
+            raise ValueError("a graph shows no attention; use the native engine")
+        rows, width = tokens.shape
+        given = {f"{PAST}{name}": x.flatten(0, 1) for name, x in state.tensors.items()}
+        found = self._decoder({TOKENS: tokens.reshape(-1, 1), **given})
+        cells = {name: torch.unflatten(x, 0, (rows, width)) for name, x in found.items()}
+        logits = cells.pop(LOGITS).squeeze(2)  # (B, K, V)
+        return logits, OnnxState({name.removeprefix(PRESENT): x for name, x in cells.items()})
+
+    def to_static(self, state: OnnxState, steps: int, step_counter: Tensor) -> None:
+        return None
+
+
+def onnx_answers(folder: Path, inputs: Any) -> Tensor:
+    """What the graph of a model that writes no tokens says of inputs."""
+    return OnnxGraph(folder / MODEL_FILE)(named_inputs(inputs))[ANSWERS]

@@ -1,0 +1,222 @@
+"""Models as ONNX graphs: one for a model with answers, two for a model that writes tokens.
+
+A graph's masks are whole numbers, 0 or 1, as other toolkits give them. The first axis of every
+tensor is that of the rows of a batch.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.onnx import symbolic_opset13
+from torch.onnx.errors import SymbolicValueError
+from torch.onnx.symbolic_helper import _parse_arg
+
+from regard.models.contracts import AnyGenerator, AnyModel, ExportableState
+from regard.text.special_tokens import BOS
+
+OPSET = 18
+FLOAT32_EPSILON = torch.finfo(torch.float32).eps  # of an RMS norm that is given none
+ENCODER_FILE, DECODER_FILE, MODEL_FILE = (
+    "encoder_model.onnx",
+    "decoder_model.onnx",
+    "model.onnx",
+)
+TOKENS, LOGITS, ANSWERS = "input_ids", "logits", "answers"
+PAST, PRESENT = "past.", "present."  # what the names of a state's tensors begin with
+INPUT_NAMES = {"ids": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
+"""The names of our inputs' fields elsewhere; others keep theirs."""
+
+
+MakeInputs = Callable[[int, int], Any]
+"""Random inputs of a model: of so many rows, and of this length where they have one."""
+TRACED_SIZES, OTHER_SIZES = (2, 5), (3, 7)
+
+
+class Graph(NamedTuple):
+    """A function of named tensors, ready to be traced."""
+
+    file: str
+    compute: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
+    inputs: dict[str, Tensor]  # examples
+    others: dict[str, Tensor]  # others: an axis that differs may have any length
+
+
+def named_inputs(inputs: Any) -> dict[str, Tensor]:
+    """The tensors of a model's inputs, by their names in a graph."""
+    values = ((field.name, getattr(inputs, field.name)) for field in fields(inputs))
+    return {
+        INPUT_NAMES.get(name, name): to_number(value) for name, value in values if value is not None
+    }
+
+
+def to_number(x: Tensor) -> Tensor:
+    """A mask as whole numbers; other tensors as they are."""
+    return x.long() if x.dtype == torch.bool else x
+
+
+def model_graphs(model: AnyModel, make_inputs: MakeInputs) -> list[Graph]:
+    """The graphs of a model."""
+    generator = model.as_generator()
+    if generator is not None:
+        return generator_graphs(generator, make_inputs)
+    inputs, others = (make_inputs(*sizes) for sizes in (TRACED_SIZES, OTHER_SIZES))
+
+    def answer(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {ANSWERS: model.answers(_with_tensors(inputs, tensors))}
+
+    return [Graph(MODEL_FILE, answer, named_inputs(inputs), named_inputs(others))]
+
+
+def generator_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
+    """Inputs -> the state before the first token; the last token and a state -> logits and the
+    next state.
+    """
+    inputs, others = (make_inputs(*sizes) for sizes in (TRACED_SIZES, OTHER_SIZES))
+
+    def encode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        state = model.start(model.encode(_with_tensors(inputs, tensors)))
+        return _named_state(state, PRESENT)
+
+    with torch.no_grad():
+        like = model.start(model.encode(inputs))
+    masks = {name for name, x in like.named_tensors().items() if x.dtype == torch.bool}
+
+    def step(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        given = {name.removeprefix(PAST): x for name, x in tensors.items()}
+        past = {name: x != 0 if name in masks else x for name, x in given.items()}
+        logits, after = model.step(given[TOKENS], like.with_tensors(past))
+        return {LOGITS: logits, **_named_state(after, PRESENT)}
+
+    return [
+        Graph(ENCODER_FILE, encode, named_inputs(inputs), named_inputs(others)),
+        Graph(DECODER_FILE, step, _step_inputs(model, inputs, 1), _step_inputs(model, others, 2)),
+    ]
+
+
+@torch.no_grad()
+def _step_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Tensor]:
+    """Tokens and a state after some `steps`, as a graph is given them."""
+    state = model.start(model.encode(inputs))
+    rows = next(iter(state.named_tensors().values())).shape[0]
+    tokens = torch.full((rows, 1), BOS)
+    for _ in range(steps):
+        _, state = model.step(tokens, state)
+    return {TOKENS: tokens, **_named_state(state, PAST)}
+
+
+def _named_state(state: ExportableState, prefix: str) -> dict[str, Tensor]:
+    return {f"{prefix}{name}": to_number(x) for name, x in state.named_tensors().items()}
+
+
+def _with_tensors(inputs: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """Inputs like these, with the tensors of a graph."""
+    values = {}
+    for field in fields(inputs):
+        old = getattr(inputs, field.name)
+        if old is not None:
+            new = tensors[INPUT_NAMES.get(field.name, field.name)]
+            values[field.name] = new != 0 if old.dtype == torch.bool else new
+    return replace(inputs, **values)
+
+
+def write_graphs(model: AnyModel, make_inputs: MakeInputs, folder: Path) -> list[Path]:
+    """Write the graphs of a model, in float32, into a folder."""
+    model = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
+    return [write_graph(model, graph, folder) for graph in model_graphs(model, make_inputs)]
+
+
+def write_graph(model: nn.Module, graph: Graph, folder: Path) -> Path:
+    """Trace a graph and write it."""
+    path, names = folder / graph.file, list(graph.inputs)
+    with torch.no_grad():
+        outputs, others = graph.compute(graph.inputs), graph.compute(graph.others)
+    axes = _free_axes(graph.inputs, graph.others) | _free_axes(outputs, others)
+    # With gradients on, caches are concatenated, not written to in place: see `KVCache.append`.
+    with _quiet(), torch.enable_grad():
+        torch.onnx.export(
+            _Traced(model, graph.compute, names),
+            tuple(graph.inputs.values()),
+            str(path),
+            input_names=names,
+            output_names=list(outputs),
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,  # the exporter that scripts loops over a length, and takes a second
+        )
+    return path
+
+
+class _Traced(nn.Module):
+    """A function of named tensors as a module of tensors in order."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        compute: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]],
+        names: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self.model, self.compute, self.names = model, compute, names
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.compute(dict(zip(self.names, tensors, strict=True))).values())
+
+
+def _free_axes(
+    some: Mapping[str, Tensor], others: Mapping[str, Tensor]
+) -> dict[str, dict[int, str]]:
+    """The axes that differ between examples, by the names of their tensors, with names."""
+    return {
+        name: {
+            axis: "batch" if axis == 0 else f"{name}.{axis}"
+            for axis, (one, other) in enumerate(zip(x.shape, others[name].shape, strict=True))
+            if one != other
+        }
+        for name, x in some.items()
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Tracing warns of all Python values; what a graph computes is compared afterwards."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, nodes in (("rms_norm", _rms_norm), ("unflatten", _unflatten)):
+            torch.onnx.register_custom_op_symbolic(f"aten::{name}", nodes, OPSET)
+        yield
+
+
+def _rms_norm(graph: Any, x: Any, shape: Any, weight: Any, epsilon: Any) -> Any:
+    """The nodes of an RMS norm over the last axis, which this opset lacks."""
+    given = epsilon.node()
+    constant = given.kind().endswith("Constant") and given.hasAttribute("value")
+    value = given.t("value") if constant else torch.tensor(FLOAT32_EPSILON)
+    squares = graph.op("Mul", x, x)
+    axes = graph.op("Constant", value_t=torch.tensor([-1]))
+    mean = graph.op("ReduceMean", squares, axes, keepdims_i=1)
+    added = graph.op("Add", mean, graph.op("Constant", value_t=value.float()))
+    normed = graph.op("Div", x, graph.op("Sqrt", added))
+    return graph.op("Mul", normed, weight)
+
+
+def _unflatten(graph: Any, x: Any, axis: Any, sizes: Any) -> Any:
+    """The node of `torch.unflatten`; the exporter's own loses that the axes before may have any
+    length. Those behind are a model's own widths where they are known.
+    """
+    try:
+        number, known = _parse_arg(axis, "i"), _parse_arg(sizes, "is")
+    except SymbolicValueError:  # they are computed in the graph
+        return symbolic_opset13.unflatten(graph, x, axis, sizes)
+    before = [-1 if size is None else size for size in x.type().varyingSizes()]
+    number %= len(before)
+    shape = [*[0] * number, *known, *before[number + 1 :]]  # 0: as in x
+    if shape.count(-1) != 1:
+        return symbolic_opset13.unflatten(graph, x, axis, sizes)
+    return graph.op("Reshape", x, graph.op("Constant", value_t=torch.tensor(shape)))
