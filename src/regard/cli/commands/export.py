@@ -1,6 +1,7 @@
 """`regard export`: a model in the formats of other toolkits."""
 
 from pathlib import Path
+from typing import cast, get_args
 
 from regard.cli.display.console import note, print_json
 from regard.cli.display.console import out as console
@@ -10,7 +11,8 @@ from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
-from regard.pipelines.exchange.export_run import export_folder
+from regard.pipelines.exchange.export_run import ExportedFolder, export_folder
+from regard.pipelines.exchange.onnx_export import OnnxPrecision, export_onnx
 
 try:
     from regard.engines.ctranslate2.exporter import export_into_run, export_to
@@ -23,7 +25,8 @@ except (ImportError, OSError):
 def command(
     model: shared_options.Model,
     to: str | None = option(
-        "The format: ctranslate2, or hf, a folder for transformers. Or a folder for CTranslate2's.",
+        "The format: ctranslate2; hf, a folder for transformers; onnx, graphs for onnxruntime. Or "
+        "a folder for CTranslate2's.",
         "--to",
         metavar="FORMAT|DIR",
     ),
@@ -48,9 +51,13 @@ def command(
         regard export runs/travel
         regard export runs/travel --to travel-fast --precision float32
         regard export runs/gpt2 --to hf --out gpt2-mine
+        regard export runs/travel --to onnx --out travel-onnx --precision int8
     """
     if to == "hf":
         _export_hf(model, out, weights, json=json)
+        return
+    if to == "onnx":
+        _export_onnx(model, out, weights, precision, json=json)
         return
     to = None if to == "ctranslate2" else to
     if to is not None and out is not None:
@@ -87,7 +94,26 @@ def _export_hf(model: str, out: Path | None, weights: str, *, json: bool) -> Non
     """Write a folder for `transformers`."""
     if out is None:
         raise SettingsError("--to hf writes a folder: name one that is new or empty with --out")
-    found = export_folder(Path(model), out, weights=weights)
+    _show(export_folder(Path(model), out, weights=weights), json=json)
+
+
+def _export_onnx(
+    model: str, out: Path | None, weights: str, precision: ExportPrecision, *, json: bool
+) -> None:
+    """Write graphs for onnxruntime."""
+    if out is None:
+        raise SettingsError("--to onnx writes a folder: name one that is new or empty with --out")
+    chosen = {"auto": "float32"}.get(precision, precision)
+    known = get_args(OnnxPrecision)
+    if chosen not in known:
+        raise SettingsError(
+            f"--precision {precision} is CTranslate2's; for onnx there are {', '.join(known)}"
+        )
+    exact = cast(OnnxPrecision, chosen)
+    _show(export_onnx(Path(model), out, weights=weights, precision=exact), json=json)
+
+
+def _show(found: ExportedFolder, *, json: bool) -> None:
     if json:
         print_json({"folder": str(found.folder), **found.report.model_dump(mode="json")})
         return

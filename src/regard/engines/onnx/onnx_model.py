@@ -10,6 +10,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
+from regard.errors import SettingsError
 from regard.exchange.onnx_graphs import (
     ANSWERS,
     DECODER_FILE,
@@ -21,8 +22,8 @@ from regard.exchange.onnx_graphs import (
     TOKENS,
     named_inputs,
 )
-from regard.models.contracts import gather_parents
-from regard.types import AttentionHook
+from regard.models.contracts import AnyGenerator, Generator, gather_parents
+from regard.types import AttentionHook, Features, Padded
 
 ERRORS_ONLY = 3  # a level of onnxruntime's log
 
@@ -86,6 +87,35 @@ class OnnxDecoder:
 
     def to_static(self, state: OnnxState, steps: int, step_counter: Tensor) -> None:
         return None
+
+
+class OnnxGenerator(Generator[Any, Any, Any]):
+    """A model whose steps onnxruntime computes, as any other for a search; attention is that of
+    `model`, whose graphs these are.
+    """
+
+    def __init__(self, model: AnyGenerator, decoder: OnnxDecoder) -> None:
+        super().__init__()
+        self.model, self.decoder, self.max_length = model, decoder, model.max_length
+
+    def encode(self, inputs: Any, *, hook: AttentionHook | None = None) -> Any:
+        if hook is not None:
+            raise SettingsError("the engine onnx shows and changes no attention; use native")
+        return inputs
+
+    def decode(self, given: Padded, memory: Any, *, hook: AttentionHook | None = None) -> Features:
+        return self.model.decode(given, self.model.encode(memory), hook=hook)
+
+    def start(self, memory: Any) -> OnnxState:
+        return self.decoder.start(memory)
+
+    def step(
+        self, tokens: Tensor, state: OnnxState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, OnnxState]:
+        return self.decoder.step(tokens, state, hook=hook)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.model.logits(features)
 
 
 def onnx_answers(folder: Path, inputs: Any) -> Tensor:

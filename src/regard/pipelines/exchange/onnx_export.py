@@ -1,0 +1,228 @@
+"""A run of any task -> ONNX graphs, which onnxruntime must compute as the run does."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from regard.atomic_io import write_atomic
+from regard.decoding.batch_search import search
+from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
+from regard.errors import RunError, SettingsError
+from regard.exchange.onnx_graphs import OPSET, write_graphs
+from regard.json_files import dump_json
+from regard.manifest import sha256_of_file
+from regard.models.contracts import AnyGenerator
+from regard.pipelines.exchange.export_run import ExportedFolder
+from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
+from regard.pipelines.exchange.import_run import (
+    REPORT,
+    ExchangeReport,
+    move_into_place,
+    require_free,
+    temporary_folder,
+    write_report,
+)
+from regard.pipelines.exchange.onnx_samples import ExportableRun, load_exportable
+from regard.recipes.run_folder import RunFolder, find_weights
+from regard.settings import abbreviate
+from regard.text.build import save_tokenizers
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
+
+OnnxPrecision = Literal["float32", "int8"]
+PACKAGES = ("onnx", "onnxruntime")
+INFO = "onnx.json"
+SAMPLE_SIZES = ((4, 9), (1, 1), (3, 17))  # rows and length; graphs are traced with others
+STEPS, WIDTHS = 8, (1, 3, 2)  # tokens that follow, and hypotheses of the first steps
+MAX_DIVERGENCE = 0.02  # what int8 may cost, in nats a token
+BEAM_SIZES = (1, 4)
+PROGRAM = "regard export --to onnx"
+
+
+def require_onnx() -> None:
+    """An error unless the packages are installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise SettingsError(
+            f"{PROGRAM} needs {' and '.join(missing)}, which is not installed: "
+            "pip install 'regard[onnx]'"
+        )
+
+
+def export_onnx(
+    path: Path, out: Path, *, weights: str = "model", precision: OnnxPrecision = "float32"
+) -> ExportedFolder:
+    """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
+    require_onnx()
+    run, file = load_exportable(path, weights), find_weights(RunFolder(path), weights)
+    require_free(out)
+    with temporary_folder(out) as place, seeded():
+        try:
+            files = write_graphs(run.model, run.make_inputs, place)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:  # torch's exporter's
+            raise RunError(
+                f"{path}: a model of the family {run.family} cannot be written as a graph: "
+                f"{abbreviate(str(error))}"
+            ) from None
+        gate = check_graphs(run, place)
+        if precision == "int8" and gate.refused is None:
+            quantize(files)
+            gate = check_graphs(run, place, quantized=True)
+        report = ExchangeReport(
+            direction="export",
+            format=f"onnx, opset {OPSET}, {run.family}, {precision}",
+            source=str(path),
+            files={file.name: sha256_of_file(file)},
+            gate=gate,
+        )
+        if gate.refused is not None:
+            shutil.rmtree(place)
+            place.mkdir()
+        else:
+            write_info(run, place, precision)
+        write_report(place, report)
+        move_into_place(place, out)
+    if gate.refused is not None:
+        raise RunError(
+            f"{path}: not exported, as onnxruntime would not compute the same: {gate.refused}; "
+            f"{out / REPORT} has the report"
+        )
+    return ExportedFolder(out, report)
+
+
+def write_info(run: ExportableRun, folder: Path, precision: str) -> None:
+    """What a program that runs the graphs must know, and the tokenizers."""
+    if run.tokenizers is not None:
+        save_tokenizers(run.tokenizers, folder)
+    info = {
+        "task": run.task,
+        "family": run.family,
+        "precision": precision,
+        "max_length": run.model.max_length,
+        "special_tokens": {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS},
+    }
+    write_atomic(folder / INFO, f"{dump_json(info, indent=2)}\n".encode())
+
+
+def quantize(files: list[Path]) -> None:
+    """The matrices of graphs in int8, their inputs when they are known: in place."""
+    quantization: Any = import_module("onnxruntime.quantization")
+    for file in files:
+        whole = file.with_suffix(".float32")
+        file.rename(whole)
+        quantization.quantize_dynamic(
+            str(whole), str(file), weight_type=quantization.QuantType.QInt8
+        )
+        whole.unlink()
+
+
+@torch.inference_mode()
+def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -> GateReport:
+    """Compare the graphs in a folder with a run's model, on random inputs of unlike sizes."""
+    runtime: Any = import_module("onnxruntime")
+    onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
+    reference = f"onnxruntime {runtime.__version__}"
+    generator, found = run.model.as_generator(), list[tuple[Tensor, Tensor]]()
+    answers: list[tuple[Any, Any]] = []
+    for sizes in SAMPLE_SIZES:
+        inputs = run.make_inputs(*sizes)
+        if generator is None:
+            ours, theirs = run.model.answers(inputs), onnx_model.onnx_answers(folder, inputs)
+            mask = getattr(inputs, "mask", None)
+            real = ... if mask is None or ours.dim() < 3 else mask
+            found.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
+        else:
+            decoder = onnx_model.OnnxDecoder(folder)
+            found += _compare_steps(generator, decoder, inputs)
+            if not quantized:
+                answers += _compare_searches(generator, decoder, inputs)
+    ours, theirs = (torch.cat(part) for part in zip(*found, strict=True))
+    same = sum(one == other for one, other in answers)
+    report = GateReport(
+        reference=reference,
+        rows=sum(rows for rows, _ in SAMPLE_SIZES),
+        positions=len(ours),
+        float32=_largest(ours - theirs),
+        answers=len(answers),
+        same_answers=same,
+    )
+    refused = _refusal(ours, theirs, quantized=quantized, logits=run.has_logits)
+    if refused is None and same < len(answers):
+        refused = f"{len(answers) - same} of {len(answers)} searches end otherwise"
+    return report.model_copy(update={"refused": refused})
+
+
+def _compare_steps(
+    model: AnyGenerator, decoder: Any, inputs: Any
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits (N, V) of both after each of some steps, hypotheses reordered in between."""
+    ours, theirs = model.start(model.encode(inputs)), decoder.start(inputs)
+    rows, width = len(inputs.tensors()[0]), 1
+    vocabulary = model.step(torch.full((rows, 1), BOS), ours)[0].shape[-1]
+    for number in range(STEPS):
+        wider = WIDTHS[min(number, len(WIDTHS) - 1)]
+        parents, width = torch.randint(width, (rows, wider)), wider
+        tokens = torch.randint(vocabulary, (rows, width)) if number else torch.full((rows, 1), BOS)
+        one, ours = model.step(tokens, ours.reorder(parents))
+        other, theirs = decoder.step(tokens, theirs.reorder(parents))
+        yield one.flatten(0, 1), other.flatten(0, 1)
+
+
+def _compare_searches(
+    model: AnyGenerator, decoder: Any, inputs: Any
+) -> Iterator[tuple[list[Any], list[Any]]]:
+    """The tokens of both from greedy and beam search of each row."""
+    lengths = torch.full((len(inputs.tensors()[0]),), 2 * STEPS)
+    rules = RuleSettings(max_length=2 * STEPS)
+    for size in BEAM_SIZES:
+        settings = DecodingSettings(beam=BeamSettings(size=size), rules=rules)
+        both = (
+            search(one, state, lengths, settings)
+            for one, state in (
+                (model, model.start(model.encode(inputs))),
+                (decoder, decoder.start(inputs)),
+            )
+        )
+        for one, other in zip(*both, strict=True):
+            yield [best.tokens for best in one], [best.tokens for best in other]
+
+
+def _refusal(ours: Tensor, theirs: Tensor, *, quantized: bool, logits: bool) -> str | None:
+    """Why the numbers (N, V) of both are not the same; None: they are."""
+    if not quantized:
+        found, allowed = _largest(ours - theirs), FLOAT32_TOLERANCE * max(1.0, _largest(ours))
+        if found <= allowed:
+            return None
+        return f"its numbers differ by {found:.3g}, and {allowed:.1g} is allowed"
+    if not logits:
+        return "int8 is for models with logits, by which its loss is measured; leave it out"
+    before, after = ours.log_softmax(-1), theirs.log_softmax(-1)
+    loss = float((before.exp() * (before - after)).nan_to_num(posinf=0.0).sum(-1).mean())
+    if loss <= MAX_DIVERGENCE:
+        return None
+    return (
+        f"in int8 its answers are less likely by {loss:.3f} nats a token, and {MAX_DIVERGENCE} is "
+        "allowed; give --precision float32"
+    )
+
+
+def _largest(x: Tensor) -> float:
+    """The largest magnitude; infinite where there is no number."""
+    return float(x.nan_to_num(nan=float("inf")).abs().max())
+
+
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Within it, torch draws the same random numbers each time; afterwards it goes on as before."""
+    state = torch.get_rng_state()
+    torch.manual_seed(0)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
