@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.pipelines.look import TranslationLook
     from regard.recipes.run_folder import Run
 
-EngineChoice = Literal["auto", "native", "ctranslate2"]
+EngineChoice = Literal["auto", "native", "ctranslate2", "onnx"]
 
 
 class Translator:
@@ -378,8 +378,9 @@ def load(
     the native engine, which does everything else. A missing export in `precision` is made and kept
     in the run's folder (see `remarks`). What `auto` stands for, and batch sizes, are as `regard
     bench` measured for the run on this machine, or as in `choice`. The native engine's default
-    precision is float32. An `adapter` of the run, by its name or in a file, is merged into its
-    weights; the native engine then translates. `tell` is called with a message before long work.
+    precision is float32. `onnx` is our search with steps that onnxruntime computes, without
+    attention. An `adapter` of the run, by its name or in a file, is merged into its weights; the
+    native engine then translates. `tell` is called with a message before long work.
     """
     for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
         if given not in known:
@@ -387,13 +388,17 @@ def load(
     folder = Path(path)
     if is_export(folder):
         changed = others or adapter or weights != "model"
-        if changed or engine == "native" or device not in ("auto", "cpu"):
+        if changed or engine in ("native", "onnx") or device not in ("auto", "cpu"):
             raise SettingsError(
                 f"{folder}: an export translates by itself, with its own weights, in CTranslate2 "
                 "on a CPU; for an ensemble, other weights, adapters, a GPU or the native engine "
                 "use runs"
             )
         return _load_export(folder, precision)
+    if engine == "onnx":
+        return _load_onnx(
+            folder, [*others, *([adapter] if adapter else [])], device, weights, precision
+        )
     if choice is None and not others:
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
@@ -426,6 +431,22 @@ def _native_engine_class() -> "type[NativeEngine]":
     from regard.engines.native.native_engine import NativeEngine
 
     return NativeEngine
+
+
+def _load_onnx(
+    folder: Path, others: Sequence[str | Path], device: str, weights: str, precision: str
+) -> Translator:
+    """The translator of a run by our search, whose steps onnxruntime computes; `others` are further
+    runs or an adapter, which it does not take.
+    """
+    if others or device not in ("auto", "cpu"):
+        raise SettingsError(
+            "the engine onnx is for one model on a processor; for an ensemble, an adapter or a GPU "
+            "use native"
+        )
+    from regard.pipelines.exchange.onnx_export import open_onnx_run
+
+    return Translator([open_onnx_run(folder, weights=weights, precision=precision)])
 
 
 def _open_ct2_engine(

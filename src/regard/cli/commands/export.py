@@ -1,7 +1,6 @@
 """`regard export`: a model in the formats of other toolkits."""
 
 from pathlib import Path
-from typing import cast, get_args
 
 from regard.cli.display.console import note, print_json
 from regard.cli.display.console import out as console
@@ -12,7 +11,7 @@ from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
 from regard.pipelines.exchange.export_run import ExportedFolder, export_folder
-from regard.pipelines.exchange.onnx_export import OnnxPrecision, export_onnx
+from regard.pipelines.exchange.onnx_export import export_onnx, onnx_precision
 
 try:
     from regard.engines.ctranslate2.exporter import export_into_run, export_to
@@ -103,14 +102,8 @@ def _export_onnx(
     """Write graphs for onnxruntime."""
     if out is None:
         raise SettingsError("--to onnx writes a folder: name one that is new or empty with --out")
-    chosen = {"auto": "float32"}.get(precision, precision)
-    known = get_args(OnnxPrecision)
-    if chosen not in known:
-        raise SettingsError(
-            f"--precision {precision} is CTranslate2's; for onnx there are {', '.join(known)}"
-        )
-    exact = cast(OnnxPrecision, chosen)
-    _show(export_onnx(Path(model), out, weights=weights, precision=exact), json=json)
+    chosen = onnx_precision(precision)
+    _show(export_onnx(Path(model), out, weights=weights, precision=chosen), json=json)
 
 
 def _show(found: ExportedFolder, *, json: bool) -> None:

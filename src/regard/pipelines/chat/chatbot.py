@@ -111,7 +111,7 @@ def load(
     engine: EngineChoice = "native",
 ) -> Chatbot:
     """The chatbot in a run's folder; with `others`, an ensemble of them."""
-    if engine == "ctranslate2":
+    if engine not in ("auto", "native"):
         raise SettingsError(f"{path}: a chatbot answers in the native engine alone")
     paths = (path, *others)
     return Chatbot(NativeEngine.open_runs(paths, device=device, weights=weights))

@@ -42,6 +42,8 @@ class GateReport(Settings):
     """The largest difference of two logits in float64; None: it was not computed."""
     float32: float | None = None
     """The same in float32."""
+    int8: float | None = None
+    """By how much answers are less likely in int8, in nats each; None: it was not computed."""
     answers: int = 0
     """Texts that both sides answered."""
     same_answers: int = 0
@@ -53,6 +55,7 @@ class GateReport(Settings):
         """What was found, in a sentence."""
         found = [(name, getattr(self, name)) for name in ("float64", "float32")]
         numbers = [f"{one:.1e} in {name}" for name, one in found if one is not None]
+        numbers += [] if self.int8 is None else [f"{self.int8:.1e} nats in int8"]
         same = f"; {self.same_answers} of {self.answers} answers are the same"
         return (
             f"{self.reference}: logits at {self.positions:,} positions differ by at most "

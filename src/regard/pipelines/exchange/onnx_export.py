@@ -1,12 +1,13 @@
 """A run of any task -> ONNX graphs, which onnxruntime must compute as the run does."""
 
+import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import OPSET, write_graphs
-from regard.json_files import dump_json
+from regard.json_files import dump_json, read_json
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.export_run import ExportedFolder
@@ -30,7 +31,7 @@ from regard.pipelines.exchange.import_run import (
     write_report,
 )
 from regard.pipelines.exchange.onnx_samples import ExportableRun, load_exportable
-from regard.recipes.run_folder import RunFolder, find_weights
+from regard.recipes.run_folder import Run, RunFolder, find_weights, load_run
 from regard.settings import abbreviate
 from regard.text.build import save_tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
@@ -38,6 +39,7 @@ from regard.text.special_tokens import BOS, EOS, PAD, UNK
 OnnxPrecision = Literal["float32", "int8"]
 PACKAGES = ("onnx", "onnxruntime")
 INFO = "onnx.json"
+GRAPHS_FOLDER = "onnx"  # of a run, with the graphs of its engine
 SAMPLE_SIZES = ((4, 9), (1, 1), (3, 17))  # rows and length; graphs are traced with others
 STEPS, WIDTHS = 8, (1, 3, 2)  # tokens that follow, and hypotheses of the first steps
 MAX_DIVERGENCE = 0.02  # what int8 may cost, in nats a token
@@ -113,6 +115,7 @@ def write_info(run: ExportableRun, folder: Path, precision: str) -> None:
 def quantize(files: list[Path]) -> None:
     """The matrices of graphs in int8, their inputs when they are known: in place."""
     quantization: Any = import_module("onnxruntime.quantization")
+    logging.disable(logging.WARNING)  # it advises to infer shapes before, which changes nothing
     for file in files:
         whole = file.with_suffix(".float32")
         file.rename(whole)
@@ -120,6 +123,36 @@ def quantize(files: list[Path]) -> None:
             str(whole), str(file), weight_type=quantization.QuantType.QInt8
         )
         whole.unlink()
+    logging.disable(logging.NOTSET)
+
+
+def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto") -> Run:
+    """A translator's run whose steps onnxruntime computes; its graphs are kept in its folder."""
+    require_onnx()
+    chosen = onnx_precision(precision)
+    run = load_run(path, device=torch.device("cpu"), weights=weights)
+    folder = path / GRAPHS_FOLDER / f"{Path(weights).stem}-{chosen}"
+    digest = sha256_of_file(find_weights(run.folder, weights))
+    try:
+        current = digest in read_json(folder / REPORT, ExchangeReport).files.values()
+    except (OSError, ValueError):
+        current = False
+    if not current or not (folder / INFO).is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        export_onnx(path, folder, weights=weights, precision=chosen)
+    onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
+    decoder = onnx_model.OnnxDecoder(folder)
+    return run._replace(model=onnx_model.OnnxGenerator(run.model, decoder).eval(), loaded_from=None)
+
+
+def onnx_precision(precision: str) -> OnnxPrecision:
+    """A precision of graphs; `auto` is float32."""
+    known = get_args(OnnxPrecision)
+    if precision not in ("auto", *known):
+        raise SettingsError(
+            f"--precision {precision} is CTranslate2's; for onnx there are {', '.join(known)}"
+        )
+    return "int8" if precision == "int8" else "float32"
 
 
 @torch.inference_mode()
@@ -128,7 +161,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
     runtime: Any = import_module("onnxruntime")
     onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
     reference = f"onnxruntime {runtime.__version__}"
-    generator, found = run.model.as_generator(), list[tuple[Tensor, Tensor]]()
+    generator, pairs = run.model.as_generator(), list[tuple[Tensor, Tensor]]()
     answers: list[tuple[Any, Any]] = []
     for sizes in SAMPLE_SIZES:
         inputs = run.make_inputs(*sizes)
@@ -136,26 +169,30 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
             ours, theirs = run.model.answers(inputs), onnx_model.onnx_answers(folder, inputs)
             mask = getattr(inputs, "mask", None)
             real = ... if mask is None or ours.dim() < 3 else mask
-            found.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
+            pairs.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
         else:
             decoder = onnx_model.OnnxDecoder(folder)
-            found += _compare_steps(generator, decoder, inputs)
+            pairs += _compare_steps(generator, decoder, inputs)
             if not quantized:
                 answers += _compare_searches(generator, decoder, inputs)
-    ours, theirs = (torch.cat(part) for part in zip(*found, strict=True))
+    ours, theirs = (torch.cat(part) for part in zip(*pairs, strict=True))
     same = sum(one == other for one, other in answers)
     report = GateReport(
         reference=reference,
         rows=sum(rows for rows, _ in SAMPLE_SIZES),
         positions=len(ours),
-        float32=_largest(ours - theirs),
         answers=len(answers),
         same_answers=same,
     )
-    refused = _refusal(ours, theirs, quantized=quantized, logits=run.has_logits)
-    if refused is None and same < len(answers):
+    if quantized:
+        return report.model_copy(update=_int8_findings(ours, theirs, logits=run.has_logits))
+    found, allowed = _largest(ours - theirs), FLOAT32_TOLERANCE * max(1.0, _largest(ours))
+    refused = None
+    if not found <= allowed:
+        refused = f"its numbers differ by {found:.3g}, and {allowed:.1g} is allowed"
+    elif same < len(answers):
         refused = f"{len(answers) - same} of {len(answers)} searches end otherwise"
-    return report.model_copy(update={"refused": refused})
+    return report.model_copy(update={"float32": found, "refused": refused})
 
 
 def _compare_steps(
@@ -193,23 +230,21 @@ def _compare_searches(
             yield [best.tokens for best in one], [best.tokens for best in other]
 
 
-def _refusal(ours: Tensor, theirs: Tensor, *, quantized: bool, logits: bool) -> str | None:
-    """Why the numbers (N, V) of both are not the same; None: they are."""
-    if not quantized:
-        found, allowed = _largest(ours - theirs), FLOAT32_TOLERANCE * max(1.0, _largest(ours))
-        if found <= allowed:
-            return None
-        return f"its numbers differ by {found:.3g}, and {allowed:.1g} is allowed"
+def _int8_findings(ours: Tensor, theirs: Tensor, *, logits: bool) -> dict[str, Any]:
+    """The divergence of the answers (N, V) in int8, and why it is refused, if it is."""
     if not logits:
-        return "int8 is for models with logits, by which its loss is measured; leave it out"
+        reason = "int8 is for models with logits, by which its loss is measured; leave it out"
+        return {"refused": reason}
     before, after = ours.log_softmax(-1), theirs.log_softmax(-1)
-    loss = float((before.exp() * (before - after)).nan_to_num(posinf=0.0).sum(-1).mean())
+    impossible = before == float("-inf")
+    parts = (before.exp() * (before - after)).masked_fill(impossible, 0.0)
+    loss = float(parts.sum(-1).mean())
     if loss <= MAX_DIVERGENCE:
-        return None
-    return (
-        f"in int8 its answers are less likely by {loss:.3f} nats a token, and {MAX_DIVERGENCE} is "
-        "allowed; give --precision float32"
-    )
+        return {"int8": loss}
+    return {
+        "refused": f"in int8 its answers are less likely by {loss:.3f} nats each, and "
+        f"{MAX_DIVERGENCE} is allowed; give --precision float32"
+    }
 
 
 def _largest(x: Tensor) -> float:
