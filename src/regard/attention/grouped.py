@@ -15,6 +15,7 @@ from regard.attention.attend import (
 from regard.attention.kv_cache import Ancestry, KVCache, attend_cached
 from regard.attention.multihead import AttentionHeads, StackedLinear, merge_heads, split_heads
 from regard.attention.positions import apply_rotary
+from regard.kernels.dispatch import is_traced
 from regard.types import AttentionHook, Site
 
 
@@ -67,7 +68,7 @@ class GroupedSelfAttention(AttentionHeads):
         self, queries: Tensor, kv: KeyValues, *, site: Site, hook: AttentionHook | None
     ) -> Tensor:
         """The heads (B, T, D) of `queries` (B, H, T, K) that see keys up to their own position."""
-        in_graph = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        in_graph = is_traced()
         exact = hook is not None or queries.dtype == torch.float64 or in_graph
         if not exact:
             p = self.dropout_p
@@ -100,7 +101,7 @@ class GroupedSelfAttention(AttentionHeads):
         hook: AttentionHook | None,
     ) -> Tensor:
         """The heads (B, K, D) of `queries` (B, H, K, D/H), one for each of K hypotheses."""
-        in_graph = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        in_graph = is_traced()
         if hook is not None or self.kv_heads == self.heads or in_graph:
             cache = cache._replace(kv=self._expand(cache.kv))
             mixed = attend_cached(self.score, queries, cache, ancestry, site=site, hook=hook)

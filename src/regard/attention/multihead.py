@@ -27,6 +27,7 @@ from regard.attention.kv_cache import (
 from regard.attention.positions import RelativeKeys, apply_rotary, relative_positions
 from regard.attention.score_functions import ScaledDotScore
 from regard.attention.varlen import PackedLayout, VarlenArgs, attend_packed
+from regard.kernels.dispatch import is_traced
 from regard.types import AttentionHook, Memory, Site
 
 
@@ -184,7 +185,7 @@ class SelfAttention(MultiHeadAttention):
         if self.window is None and self.relative is None:
             return super().forward(queries, kv, mask, site=site, hook=hook)
         window, rows, length = self.window, queries.shape[0], mask.shape[-1]
-        any_length = torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        any_length = is_traced()
         blocks_allowed = hook is None and queries.dtype != torch.float64 and not any_length
         in_blocks = window is not None and blocks_allowed and length > window.num_keys
         if window is not None and in_blocks:

@@ -154,7 +154,7 @@ class RelativeKeys(nn.Module):
         """The bias (..., T, S) of `queries` (..., T, K) for `relative_positions` (T|1, S)."""
         scores: Tensor = self.score(queries, self.vectors)  # (..., T, back + 1 + ahead)
         index = relative_positions.clamp(-self.back, self.ahead) + self.back  # (T|1, S)
-        _, index = torch.broadcast_tensors(scores[..., :1], index)  # (..., T, S)
+        _, index = torch.broadcast_tensors(scores[..., :1], index)  # type: ignore[no-untyped-call]
         return scores.gather(-1, index)  # (..., T, S)
 
 

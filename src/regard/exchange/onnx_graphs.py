@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.onnx import symbolic_opset13
 from torch.onnx.errors import SymbolicValueError
 from torch.onnx.symbolic_helper import _parse_arg
+from torch.onnx.utils import register_custom_op_symbolic
 
 from regard.models.contracts import AnyGenerator, AnyModel, ExportableState
 from regard.text.special_tokens import BOS
@@ -189,7 +190,7 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, nodes in (("rms_norm", _rms_norm), ("unflatten", _unflatten)):
-            torch.onnx.register_custom_op_symbolic(f"aten::{name}", nodes, OPSET)
+            register_custom_op_symbolic(f"aten::{name}", nodes, OPSET)
         yield
 
 

@@ -116,3 +116,8 @@ def launch(
 def next_power_of_two(size: int, *, least: int = 1) -> int:
     """The smallest power of two that is at least `size` and `least`."""
     return max(least, 1 << (size - 1).bit_length())
+
+
+def is_traced() -> bool:
+    """Whether a graph is being traced, in which lengths and counts are no Python numbers."""
+    return bool(torch._C._get_tracing_state())

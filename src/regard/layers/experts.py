@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, model_validator
 from torch import Tensor, nn
 
+from regard.kernels.dispatch import is_traced
 from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import ActivationName, activate
 from regard.settings import Settings
@@ -209,7 +210,7 @@ class Experts(nn.Module):
         chosen = gate.experts.shape[1]
         rows = x[:, None].expand(-1, chosen, -1).flatten(0, 1)  # (N * k, D)
         dispatch = self.dispatch_by_expert if x.device.type == "cpu" else self.dispatch_in_blocks
-        if torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+        if is_traced():
             dispatch = self.dispatch_to_all
         outputs = torch.unflatten(dispatch(rows, expert_index), 0, (-1, chosen))  # (N, k, D)
         return (gate.weights[..., None] * outputs).sum(1).to(outputs.dtype)  # (N, D)

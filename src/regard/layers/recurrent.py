@@ -1,6 +1,6 @@
 """Recurrent layers with one bias per gate, for a whole sequence or for one step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -166,8 +166,8 @@ class RecurrentLayer(nn.Module):
     def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
         """A sequence of inputs (B, T, 4 units), already projected: there is no kernel for it."""
         weights = self.weight_hh, cast(Tensor, self.weight_hr)
-        outputs, h, c = run_projected_lstm(projected_inputs, h, c, *weights)
-        return RecurrentOutput(outputs, (h, c))
+        outputs, *last = run_projected_lstm(projected_inputs, h, c, *weights)
+        return RecurrentOutput(outputs, tuple(last))
 
     def _projected_step(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> Hidden:
         weights = self.weight_hh, cast(Tensor, self.weight_hr)
@@ -197,8 +197,7 @@ def projected_lstm_cell(
     return F.linear(output_gate.sigmoid() * c.tanh(), weight_hr), c
 
 
-@torch.jit.script_if_tracing  # a traced loop would have the length of the traced sequence
-def run_projected_lstm(
+def _projected_loop(
     projected_inputs: Tensor, h: Tensor, c: Tensor, weight_hh: Tensor, weight_hr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All h (B, T, D), the last h and the last c for inputs (B, T, 4 units), already projected."""
@@ -207,6 +206,11 @@ def run_projected_lstm(
         h, c = projected_lstm_cell(column, h, c, weight_hh, weight_hr)
         outputs.append(h)
     return torch.stack(outputs, 1), h, c
+
+
+run_projected_lstm: Callable[..., tuple[Tensor, Tensor, Tensor]]
+run_projected_lstm = torch.jit.script_if_tracing(_projected_loop)
+"""The same; scripted in a graph, where a traced loop would have the length of what was traced."""
 
 
 def _flatten_weights(weights: Sequence[Tensor]) -> list[Tensor]:

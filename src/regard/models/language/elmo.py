@@ -8,6 +8,7 @@ import torch
 from pydantic import Field, PositiveInt, model_validator
 from torch import Tensor, nn
 
+from regard.kernels.dispatch import is_traced
 from regard.kernels.dropout import Dropout
 from regard.layers.character_cnn import CharacterCnn, spell_words
 from regard.layers.initialization import xavier_linears
@@ -197,12 +198,16 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
 
 def _run_lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
     """The outputs (B, S, D); graphs know no LSTM with projections, so they get its formula."""
-    if not torch.jit.is_tracing():  # type: ignore[no-untyped-call]
+    if not is_traced():
         made: Tensor = layer(x)[0]
         return made
-    inputs = nn.functional.linear(x, layer.weight_ih_l0, layer.bias_ih_l0 + layer.bias_hh_l0)
+    weights = dict(layer.named_parameters())
+    bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
+    inputs = nn.functional.linear(x, weights["weight_ih_l0"], bias)
     h, c = (x.new_zeros(x.shape[0], width) for width in (layer.proj_size, layer.hidden_size))
-    outputs, _, _ = run_projected_lstm(inputs, h, c, layer.weight_hh_l0, layer.weight_hr_l0)
+    outputs: Tensor = run_projected_lstm(
+        inputs, h, c, weights["weight_hh_l0"], weights["weight_hr_l0"]
+    )[0]
     return outputs
 
 

@@ -63,7 +63,7 @@ class ByteNetState(RecurrentState):
     """The windows of all blocks, as cells (B, K, span, D / 2), and what they are unfolded over."""
 
     columns: Tensor  # (B, S, D)
-    position: int = 0  # of the next token
+    position: int = 0  # of the next token; in a traced graph a tensor ()
 
     def select_sentences(self, sentences: Tensor) -> Self:
         return replace(super().select_sentences(sentences), columns=self.columns[sentences])
@@ -73,7 +73,7 @@ class ByteNetState(RecurrentState):
         return {**super().named_tensors(), "columns": self.columns, "position": position}
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        columns, position = tensors["columns"], tensors["position"][0]
+        columns, position = tensors["columns"], cast(int, tensors["position"][0])
         return replace(super().with_tensors(tensors), columns=columns, position=position)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ class AttentionDecoderState(RecurrentState):
 
     memory: KeyValues  # (B, 1, S, D)
     real: Tensor  # (B, S)
-    position: int = 0  # of the next token
+    position: int = 0  # of the next token; in a traced graph a tensor ()
 
     def select_sentences(self, sentences: Tensor) -> Self:
         memory, real = self.memory.select_sentences(sentences), self.real[sentences]
@@ -61,7 +61,7 @@ class AttentionDecoderState(RecurrentState):
             super().with_tensors(tensors),
             memory=KeyValues(tensors["memory.keys"], tensors["memory.values"]),
             real=tensors["source_mask"],
-            position=tensors["position"][0],
+            position=cast(int, tensors["position"][0]),
         )
 
 

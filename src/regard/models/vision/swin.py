@@ -102,8 +102,8 @@ class SwinLayer(PatchLayer):
         if self.mask is not None:
             bias = torch.where(self.mask, bias, float("-inf"))  # (W, H, N, N)
             like = torch.unflatten(cut, 0, (-1, self.mask.shape[0]))[..., None, :1, :1]
-            _, bias = torch.broadcast_tensors(like, bias.to(cut.dtype))  # (B, W, H, N, N)
-            bias = bias.flatten(0, 1)
+            _, bias = torch.broadcast_tensors(like, bias.to(cut.dtype))  # type: ignore[no-untyped-call]
+            bias = bias.flatten(0, 1)  # (B, W, H, N, N) -> (B W, H, N, N)
         site = Site("encoder", layer, windows=self.windows)
         heads = self.own.attend(cut, site=site, hook=hook, bias=bias)
         return merge_windows(heads, self.windows)

@@ -18,7 +18,7 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import OPSET, write_graphs
 from regard.json_files import dump_json, read_json
-from regard.manifest import sha256_of_file
+from regard.manifest import rebuild_manifest, sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.export_run import ExportedFolder
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
@@ -89,6 +89,7 @@ def export_onnx(
         else:
             write_info(run, place, precision)
         write_report(place, report)
+        rebuild_manifest(place, {}, lock=False)
         move_into_place(place, out)
     if gate.refused is not None:
         raise RunError(

@@ -1,0 +1,78 @@
+"""`regard export --to onnx`: what the gate lets through, what it refuses, and the engine."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard.cli.main import command_app
+from regard.errors import RunError, SettingsError
+from regard.pipelines.exchange import onnx_export
+from regard.pipelines.exchange.onnx_export import export_onnx
+from regard.pipelines.translator import load
+
+app = command_app("export")
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args], catch_exceptions=False)
+
+
+def test_an_export_says_what_the_gate_found(tiny_run, tmp_path):
+    shown = run(tiny_run, "--to", "onnx", "--out", tmp_path / "out", "--precision", "int8")
+    assert "nats in int8" in shown.stdout
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"encoder_model.onnx", "decoder_model.onnx", "onnx.json", "exchange.json"} <= names
+    assert json.loads((tmp_path / "out/onnx.json").read_text())["task"] == "translation"
+
+
+@pytest.mark.parametrize("name", ["other_run", "caption_run", "vit_run"])
+def test_runs_of_other_tasks_are_exported_too(name, request, tmp_path):
+    found = export_onnx(request.getfixturevalue(name), tmp_path / "out")
+    assert found.report.gate.refused is None
+    assert found.report.gate.float32 < 1e-4
+
+
+def test_graphs_that_compute_something_else_are_refused(tiny_run, tmp_path, monkeypatch):
+    right = onnx_export.write_graphs
+
+    def swapped(model, make_inputs, folder):
+        weight = model.decoder[0].cross.project.weight
+        before = weight.detach().clone()
+        with torch.no_grad():
+            weight.copy_(torch.cat([before[32:64], before[:32], before[64:]]))
+        files = right(model, make_inputs, folder)
+        with torch.no_grad():
+            weight.copy_(before)
+        return files
+
+    monkeypatch.setattr(onnx_export, "write_graphs", swapped)
+    with pytest.raises(RunError, match="not exported, as onnxruntime would not compute the same"):
+        export_onnx(tiny_run, tmp_path / "out")
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"exchange.json", "manifest.json"}
+
+
+def test_the_engine_writes_the_same_text(tiny_run, translator, tmp_path):
+    lines = (tiny_run / "data/train.source.txt").read_text(encoding="utf-8").splitlines()[:40]
+    onnx = load(tiny_run, engine="onnx")
+    for size in (1, 4):
+        beam = translator.settings.beam.model_copy(update={"size": size})
+        settings = translator.settings.model_copy(update={"beam": beam})
+        wanted = [answer.text for answer in translator.translate(lines, settings)]
+        assert [answer.text for answer in onnx.translate(lines, settings)] == wanted
+    with pytest.raises(SettingsError, match="shows and changes no attention"):
+        onnx.translate(lines[:1], look=True)
+
+
+def test_clear_errors(tiny_run, tmp_path, monkeypatch):
+    with pytest.raises(SettingsError, match="name one that is new or empty with --out"):
+        run(tiny_run, "--to", "onnx")
+    with pytest.raises(SettingsError, match="is CTranslate2's; for onnx there are float32, int8"):
+        run(tiny_run, "--to", "onnx", "--out", tmp_path / "out", "--precision", "int16")
+    with pytest.raises(SettingsError, match="the engine onnx is for one model"):
+        load(tiny_run, tiny_run, engine="onnx")
+    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match=r"pip install 'regard\[onnx\]'"):
+        export_onnx(tiny_run, tmp_path / "out")
