@@ -77,7 +77,6 @@ FUNCTION_IMPORTS = {
     ("pipelines/translator.py", "regard.engines.ctranslate2.ct2_engine"),  # ctranslate2
     ("pipelines/translator.py", "regard.engines.ctranslate2.exporter"),  # torch, ctranslate2
     ("pipelines/translator.py", "regard.engines.native.native_engine"),  # torch
-    ("pipelines/translator.py", "regard.pipelines.exchange.onnx_export"),  # torch; it loads runs
     ("pipelines/translator.py", "regard.pipelines.look"),  # torch; it takes a Translator
     ("pipelines/translator.py", "regard.pipelines.markup.markup_translator"),  # torch; likewise
     ("text/build.py", "regard.text.hf_tokenizer"),  # tokenizers

@@ -209,7 +209,7 @@ def _projected_loop(
 
 
 run_projected_lstm: Callable[..., tuple[Tensor, Tensor, Tensor]]
-run_projected_lstm = torch.jit.script_if_tracing(_projected_loop)
+run_projected_lstm = torch.jit.script_if_tracing(_projected_loop)  # type: ignore[no-untyped-call]
 """The same; scripted in a graph, where a traced loop would have the length of what was traced."""
 
 

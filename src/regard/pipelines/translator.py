@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
@@ -382,9 +383,7 @@ def load(
     attention. An `adapter` of the run, by its name or in a file, is merged into its weights; the
     native engine then translates. `tell` is called with a message before long work.
     """
-    for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
-        if given not in known:
-            raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
+    _check_names(engine, precision)
     folder = Path(path)
     if is_export(folder):
         changed = others or adapter or weights != "model"
@@ -433,6 +432,13 @@ def _native_engine_class() -> "type[NativeEngine]":
     return NativeEngine
 
 
+def _check_names(engine: str, precision: str) -> None:
+    """An error unless both are known."""
+    for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
+        if given not in known:
+            raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
+
+
 def _load_onnx(
     folder: Path, others: Sequence[str | Path], device: str, weights: str, precision: str
 ) -> Translator:
@@ -444,9 +450,8 @@ def _load_onnx(
             "the engine onnx is for one model on a processor; for an ensemble, an adapter or a GPU "
             "use native"
         )
-    from regard.pipelines.exchange.onnx_export import open_onnx_run
-
-    return Translator([open_onnx_run(folder, weights=weights, precision=precision)])
+    module = import_module("regard.pipelines.exchange.onnx_export")  # torch; it loads runs
+    return Translator([module.open_onnx_run(folder, weights=weights, precision=precision)])
 
 
 def _open_ct2_engine(
