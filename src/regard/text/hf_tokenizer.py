@@ -90,14 +90,14 @@ class HfTokenizer(Tokenizer):
 
     def _split_surfaces(self, text: str) -> list[str]:
         """The parts of a text that its pieces cover, each with what is left out before it."""
-        offsets = self._encoding(text).offsets
+        if not (offsets := self._encoding(text).offsets):
+            return []
         starts = [start for start, _ in offsets[1:]]
         cuts, last = [], 0
         for (_, end), following in zip(offsets, [*starts, len(text)], strict=True):
             last = max(last, min(end, following))
             cuts.append(last)
-        if cuts:
-            cuts[-1] = len(text)
+        cuts[-1] = len(text)
         return [text[first:end] for first, end in zip([0, *cuts], cuts, strict=False)]
 
     def _encoding(self, text: str) -> "tokenizers.Encoding":

@@ -1,0 +1,130 @@
+"""Imported tokenizers give the ids that `transformers` gives, and keep our contract."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from hf_folders import TOKENIZERS
+from hostile_lines import hostile_lines
+from regard.errors import RunError, TextError
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.tokenizer_files import (
+    read_byte_bpe,
+    read_tokenizer_json,
+    read_wordpiece,
+)
+from regard.text.build import load_tokenizer
+from regard.text.special_tokens import BOS, EOS, UNK
+
+transformers = pytest.importorskip("transformers")
+
+DATA = Path(os.environ.get("REGARD_DATA", "/nonexistent")) / "models" / "tokenizers"
+real = pytest.mark.skipif(not DATA.is_dir(), reason="$REGARD_DATA has no models/tokenizers")
+LINES = hostile_lines()
+
+
+def folder_of(path):
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text("{}")
+    return HfFolder(path)
+
+
+@pytest.fixture(scope="module", params=sorted(TOKENIZERS))
+def pair(request, tmp_path_factory):
+    """A tokenizer of ours, and theirs."""
+    path = tmp_path_factory.mktemp("tokenizer")
+    made = TOKENIZERS[request.param](transformers)
+    made.save_pretrained(path)
+    files = read_tokenizer_json(folder_of(path))
+    roles = ("pad_token", "unk_token", "bos_token", "eos_token")
+    special = [files.special(role) for role in roles]
+    return files.build(special, len(made)), transformers.AutoTokenizer.from_pretrained(path)
+
+
+def check_same_ids(ours, theirs):
+    encoded = ours.encode(LINES)
+    wanted = theirs(LINES, add_special_tokens=False, verbose=False)["input_ids"]
+    assert len(encoded) == len(LINES) == 2000
+    for line, ids, their_ids in zip(LINES, encoded, wanted, strict=True):
+        assert ours.vocabulary_map.to_theirs(ids) == their_ids, repr(line)
+
+
+def test_ids_are_those_of_transformers(pair):
+    check_same_ids(*pair)
+
+
+def test_surfaces_and_words_cover_every_line(pair):
+    ours, _ = pair
+    for line in [line for line in LINES if len(line) < 1000][::4]:
+        [ids], surfaces = ours.encode([line]), ours.surfaces(line)
+        assert len(surfaces) == len(ids)
+        assert not surfaces or "".join(surfaces) == line
+        assert len(ours.word_ids(ids)) == len(ours.pieces(ids)) == len(ids)
+
+
+def test_saved_and_pickled_it_is_the_same(pair, tmp_path):
+    ours, _ = pair
+    ours.save(tmp_path, "tokenizer")
+    loaded, copied = load_tokenizer(tmp_path, "tokenizer"), pickle.loads(pickle.dumps(ours))
+    some = LINES[:200]
+    assert loaded.encode(some) == copied.encode(some) == ours.encode(some)
+    assert loaded.fingerprint() == ours.fingerprint()
+
+
+def test_half_a_surrogate_pair_is_an_error(pair):
+    with pytest.raises(TextError, match="half a surrogate pair"):
+        pair[0].encode(["a\ud800b"])
+
+
+@real
+def test_gpt2s_two_files(tmp_path):
+    source = DATA / "gpt2-bpe"
+    folder = folder_of(tmp_path)
+    (tmp_path / "vocab.json").write_bytes((source / "encoder.json").read_bytes())
+    (tmp_path / "merges.txt").write_bytes((source / "vocab.bpe").read_bytes())
+    roles = {"eos_token": "<|endoftext|>", "tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(roles))
+    files = read_byte_bpe(folder)
+    ours = files.build([None, None, None, files.special("eos_token")], 50257)
+    check_same_ids(ours, transformers.GPT2TokenizerFast.from_pretrained(tmp_path))
+    for line in LINES:
+        [ids] = ours.encode([line])
+        if EOS not in ids:
+            assert ours.decode(ids) == line
+    assert ours.text_prefix == ()
+
+
+@real
+def test_berts_vocabulary(tmp_path):
+    pieces = json.loads((DATA / "bert-uncased" / "assets" / "vocab.json").read_text())
+    spelled = [_wordpiece(piece) for piece in pieces]
+    folder = folder_of(tmp_path)
+    (tmp_path / "vocab.txt").write_text("\n".join(spelled) + "\n")
+    files = read_wordpiece(folder)
+    names = ("pad", "unk", "cls", "sep")
+    ours = files.build([files.special("", f"[{name.upper()}]") for name in names], len(pieces))
+    check_same_ids(ours, transformers.BertTokenizerFast.from_pretrained(tmp_path))
+    assert ours.encode(["Attention is all you need."])[0][:2] != [UNK, UNK]
+    assert ours.text_prefix == (BOS,)
+
+
+def _wordpiece(piece):
+    """The package spells the beginning of a word as ▁, and not its other parts as ##."""
+    if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
+        return piece
+    return piece[1:] if piece.startswith("▁") and len(piece) > 1 else f"##{piece}"
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"holds no tokenizer; it must have tokenizer\.json"):
+        read_tokenizer_json(folder_of(tmp_path))
+
+
+def test_a_tokenizer_that_cannot_be_read_is_refused(tmp_path):
+    folder = folder_of(tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Magic"}}')
+    with pytest.raises((RunError, TextError), match=r"tokenizer\.json: cannot be read"):
+        read_tokenizer_json(folder)
