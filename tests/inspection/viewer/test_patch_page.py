@@ -106,7 +106,7 @@ def test_windows_lie_where_they_are_in_the_picture_and_patches_are_merged(opened
     last = torch.eye(4)[3].expand(4, 4)
     page = opened([(within[None], (4, 4)), (last.expand(3, -1, -1), (2, 2))], class_token=False)
     expect(title(page)).to_contain_text("all patches on average")
-    expect(page.locator(".readout")).to_contain_text("row 2 column 2 100 %")
+    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 100 %")
     page.get_by_label("Layer", exact=True).select_option("0")
     box = page.locator(".picture-frame").bounding_box()
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
