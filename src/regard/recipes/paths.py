@@ -9,6 +9,7 @@ TRANSLATION = "translation"  # the task of a recipe that names none
 CHAT = "chat"
 TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 RECIPE_FILE = "recipe.yaml"
+EXCHANGE_REPORT = "exchange.json"  # of a run that was imported: from where, and what was checked
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model
 

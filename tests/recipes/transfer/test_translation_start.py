@@ -1,5 +1,6 @@
 """Translators that begin with the weights of others, on another domain."""
 
+import json
 import shutil
 
 import pytest
@@ -60,6 +61,17 @@ def test_a_translator_begins_with_vocabulary_and_weights_of_another(tiny_run, do
     begun = load_weights(tmp_path / "tuned" / "weights" / "start.safetensors")
     weights = load_weights(tiny_run / "model.safetensors")
     assert all(torch.equal(begun[name], weights[name]) for name in weights)
+
+
+def test_the_card_hands_on_where_weights_were_imported_from(tiny_run, domain, tmp_path):
+    given = shutil.copytree(tiny_run, tmp_path / "given")
+    report = {"source": "opus-mt", "format": "transformers marian", "licence": "apache-2.0"}
+    (given / "exchange.json").write_text(json.dumps(report))
+    for run, start in (("tuned", given), ("again", tmp_path / "tuned")):
+        train_in(tmp_path / run, tuned_recipe(start, domain, "training.steps=1"))
+        folder = RunFolder(tmp_path / run)
+        lines = "\n".join(RunStart(folder.load_recipe(), folder).card_lines())
+        assert "imported from `opus-mt` (transformers marian); licence: apache-2.0" in lines
 
 
 def test_kept_pieces_keep_their_vectors_in_a_vocabulary_of_its_own(tiny_run, domain, tmp_path):

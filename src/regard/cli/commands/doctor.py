@@ -29,6 +29,7 @@ from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
+from regard.recipes.transfer.start_run import resolve_start
 from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
 from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 
@@ -145,7 +146,7 @@ def _recipe_to_examine(
         _refuse_stdin(own)
     elif corpus in shelf or str(corpus).endswith((".yaml", ".yml")):
         if recipe is None:
-            return load_recipe(str(corpus), overrides)
+            return resolve_start(load_recipe(str(corpus), overrides))
         own = load_recipe(str(corpus)).corpus.model_dump(exclude_unset=True)
     elif corpus in CORPORA:
         own = {"name": corpus}
@@ -154,7 +155,8 @@ def _recipe_to_examine(
         hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
         raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
     name = recipe or corpus_options.OWN_RECIPE
-    return require_translation(corpus_options.recipe_with_corpus(name, own, overrides), name)
+    found = corpus_options.recipe_with_corpus(name, own, overrides)
+    return resolve_start(require_translation(found, name))
 
 
 def _refuse_stdin(own: Mapping[str, Any]) -> None:

@@ -15,13 +15,14 @@ from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
 from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
 from regard.pipelines.exchange.gate import GateReport
+from regard.recipes.paths import EXCHANGE_REPORT
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.settings import Settings
 from regard.text.build import save_tokenizers
 from regard.training.checkpoints import check_finite, save_weights
 
-REPORT = "exchange.json"
+REPORT = EXCHANGE_REPORT
 TEMPORARY_PREFIX = ".regard-import-"
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 MAX_CARD_BYTES = 1 << 20

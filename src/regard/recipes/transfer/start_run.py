@@ -1,18 +1,19 @@
 """Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
-from regard.atomic_io import check_no_linked_folders, write_atomic
+from regard.atomic_io import check_no_linked_folders, read_limited, write_atomic
 from regard.errors import RunError, SettingsError
-from regard.json_files import dump_json, parse_json
+from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.paths import TEXT_TASKS
+from regard.recipes.paths import EXCHANGE_REPORT, TEXT_TASKS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import ADAPTER_FILE, ADAPTERS, Adapter, AdapterInfo
@@ -21,6 +22,7 @@ from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
 
+START_REPORT = "start.json"  # in the data folder of a run: what it took of another
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 
 
@@ -56,6 +58,17 @@ class StartRun(NamedTuple):
         check_finite(file, loaded)
         return loaded
 
+    def origin(self) -> str | None:
+        """Where its weights were imported from, and under which licence; None: they were trained
+        here from the beginning.
+        """
+        imported = _read_optional(self.folder.path / EXCHANGE_REPORT)
+        if source := imported.get("source"):
+            licence = imported.get("licence") or "the source states none"
+            return f"imported from `{source}` ({imported.get('format')}); licence: {licence}"
+        before = _read_optional(self.folder.data / START_REPORT).get("origin")
+        return None if before is None else str(before)
+
     def row_names(self) -> RowNames:
         """What the rows of its model stand for."""
         if self.recipe.task in TEXT_TASKS:
@@ -63,6 +76,14 @@ class StartRun(NamedTuple):
         task: AnyTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
         task.load()
         return task.row_names()
+
+
+def _read_optional(file: Path) -> dict[str, Any]:
+    """The object in a file of JSON; empty if there is none."""
+    with suppress(OSError, ValueError):
+        raw = parse_json(read_limited(file, max_bytes=JSON_MAX_BYTES))
+        return raw if isinstance(raw, dict) else {}
+    return {}
 
 
 def token_row_names(tokenizers: Tokenizers) -> RowNames:
@@ -100,7 +121,7 @@ class RunStart:
     def __init__(self, recipe: TaskRecipe, folder: RunFolder) -> None:
         self.recipe, self.folder = recipe, folder
         self.weights = folder.path / "weights" / "start.safetensors"
-        self.report = folder.data / "start.json"
+        self.report = folder.data / START_REPORT
 
     def tokenizers(self) -> Tokenizers | None:
         """The vocabularies of the run; None: the recipe has its own."""
@@ -137,7 +158,8 @@ class RunStart:
                 f"{self.recipe.model.family}; begin with a run of the same or an inner model"
             )
         save_weights(self.weights, model.state_dict())
-        write_atomic(self.report, dump_json(done.to_json(), indent=1).encode())
+        report = {**done.to_json(), "origin": found.origin()}
+        write_atomic(self.report, dump_json(report, indent=1).encode())
         return done
 
     def save_adapter(self, trained_on: str, note: Notify) -> None:
@@ -176,6 +198,8 @@ class RunStart:
         start = self.recipe.start
         assert start is not None
         yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
+        if origin := _read_optional(self.report).get("origin"):
+            yield f"  - which were {origin}"
         own = self.folder.path / ADAPTER_FILE
         if self.recipe.training.fine_tuning.lora is not None and own.is_file():
             adapter = Adapter.load(own)
