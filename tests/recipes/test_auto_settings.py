@@ -59,6 +59,7 @@ def test_a_preset_that_is_auto_leaves_every_size_open_that_is_not_given():
 def test_of_shelf_recipes_with_a_named_corpus_only_limits_are_open():
     recipes = map(load_any_recipe, shelf_recipes())
     named = [one for one in recipes if one.task == "translation" and one.corpus.name]
+    named = [one for one in named if one.start is None]  # others have the model of a run
     assert named
     assert all(set(recipe.auto) <= {*AUTO_LIMITS, *AUTO_INPUT} for recipe in named)
 
