@@ -127,15 +127,20 @@ def load_mapped(
     content: bytes, settings: TokenizerSettings, vocabulary: VocabularyMap, opening: Sequence[int]
 ) -> MappedSentencePieceTokenizer:
     """The tokenizer that was saved with this content."""
+    model, table = split_content(content)
+    return MappedSentencePieceTokenizer(model, table, settings, vocabulary, opening)
+
+
+def split_content(content: bytes) -> tuple[bytes, PieceTable]:
+    """The SentencePiece model and the table of a saved tokenizer."""
     head, _, model = content.partition(b"\n")
     try:
         raw = json.loads(head)
-        table = PieceTable(dict(raw["ids"]), tuple(raw["special"]), bool(raw["tags"]))
+        return model, PieceTable(dict(raw["ids"]), tuple(raw["special"]), bool(raw["tags"]))
     except (ValueError, KeyError, TypeError):
         raise TextError(
             "no vocabulary of an imported translator, or damaged; import it again"
         ) from None
-    return MappedSentencePieceTokenizer(model, table, settings, vocabulary, opening)
 
 
 def _spell(piece: str) -> bytes:

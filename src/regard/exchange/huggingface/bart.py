@@ -8,8 +8,13 @@ from typing import Any
 
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.language_tokens import read_language_tokenizers
+from regard.exchange.huggingface.language_tokens import (
+    read_language_tokenizers,
+    write_with_languages,
+)
 from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+from regard.models.translation.transformer_settings import TransformerSettings
+from regard.text.build import Tokenizers
 
 FIRST_POSITION = 2  # rows before it stood for what fairseq had as special positions
 
@@ -64,5 +69,13 @@ def _read_mbart(folder: HfFolder) -> HfModel:
     return read_seq2seq(MBART_CLASS, folder, read_language_tokenizers(folder))
 
 
-BART = seq2seq_family(BART_CLASS, _read_bart)
-MBART = seq2seq_family(MBART_CLASS, _read_mbart)
+def _write_bart(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    return write_with_languages(BART_CLASS, settings, tokenizers)
+
+
+def _write_mbart(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    return write_with_languages(MBART_CLASS, settings, tokenizers)
+
+
+BART = seq2seq_family(BART_CLASS, _read_bart, _write_bart)
+MBART = seq2seq_family(MBART_CLASS, _read_mbart, _write_mbart)

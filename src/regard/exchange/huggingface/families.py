@@ -8,13 +8,14 @@ from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.gpt2 import GPT2
 from regard.exchange.huggingface.llama import LLAMA
 from regard.exchange.huggingface.m2m100 import M2M100
-from regard.exchange.huggingface.marian import MARIAN
+from regard.exchange.huggingface.marian import MARIAN, PEGASUS
 from regard.exchange.huggingface.vision.swin import SWIN
 from regard.exchange.huggingface.vision.vit import VIT
 
+_TRANSLATORS = (MARIAN, PEGASUS, M2M100, BART, MBART)
+_OTHERS = (BERT, ROBERTA, GPT2, LLAMA, VIT, SWIN)
 FAMILIES: dict[str, HfFamily] = {
-    family.model_type: family
-    for family in (MARIAN, M2M100, BART, MBART, BERT, ROBERTA, GPT2, LLAMA, VIT, SWIN)
+    family.model_type: family for family in (*_TRANSLATORS, *_OTHERS)
 }
 
 

@@ -37,6 +37,8 @@ class HfModel:
     """The name in the table of a tensor that a file has under an older one."""
     labels: tuple[str, ...] = ()
     """Of the rows of its output layer, where it is a classifier."""
+    float64_tolerance: float | None = None
+    """How far logits may differ in float64, where one side rounds more; None: as by default."""
     peer_names: Sequence[tuple[str, str]] = ()
     """Patterns of names in files and what `transformers` has in memory instead, in this order."""
 

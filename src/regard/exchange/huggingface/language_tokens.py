@@ -4,10 +4,13 @@ Either a `tokenizer.json`, or M2M100's SentencePiece model with `vocab.json`.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from regard.errors import RunError, TextError
+from regard.exchange.huggingface.family import HfModel, imported_vocabulary
 from regard.exchange.huggingface.folder import HfFolder, string_token
+from regard.exchange.huggingface.own_vocabulary import language_files
 from regard.exchange.huggingface.piece_files import (
     ROLES,
     VOCABULARY,
@@ -18,14 +21,21 @@ from regard.exchange.huggingface.piece_files import (
     refuse_languages,
     special_tokens,
 )
-from regard.exchange.huggingface.seq2seq import seq2seq_map
+from regard.exchange.huggingface.seq2seq import (
+    Seq2SeqClass,
+    generation_file,
+    seq2seq_map,
+    write_seq2seq,
+)
 from regard.exchange.huggingface.tokenizer_files import (
     SPECIAL_TOKENS,
     TOKENIZER,
     TOKENIZER_CONFIG,
     TokenizerFiles,
     read_byte_bpe,
+    with_tokenizer_files,
 )
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.mapped_sentencepiece import PieceTable
@@ -117,3 +127,16 @@ def _map(folder: HfFolder, unk: int | None) -> VocabularyMap:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= 1 << 24:
         raise RunError(f"{folder.path / 'config.json'}: vocab_size is {rows!r}: must be a number")
     return seq2seq_map(folder, unk, rows)
+
+
+def write_with_languages(
+    kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
+) -> HfModel:
+    """A model of an imported vocabulary, with the files of its tokenizer."""
+    imported_vocabulary(tokenizers)
+    described = write_seq2seq(kind, settings, tokenizers)
+    generation = generation_file(tokenizers)
+    if tokenizers.source.settings.kind == "sentencepiece":
+        return replace(described, files={**language_files(tokenizers), **generation})
+    found = with_tokenizer_files(described)
+    return replace(found, files={**found.files, **generation})

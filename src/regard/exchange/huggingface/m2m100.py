@@ -8,8 +8,13 @@ from typing import Any
 
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.language_tokens import read_language_tokenizers
+from regard.exchange.huggingface.language_tokens import (
+    read_language_tokenizers,
+    write_with_languages,
+)
 from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+from regard.models.translation.transformer_settings import TransformerSettings
+from regard.text.build import Tokenizers
 
 
 def _fixed(pad: int) -> dict[str, Any]:
@@ -37,4 +42,8 @@ def _read(folder: HfFolder) -> HfModel:
     return read_seq2seq(M2M100_CLASS, folder, read_language_tokenizers(folder))
 
 
-M2M100 = seq2seq_family(M2M100_CLASS, _read)
+def _write(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    return write_with_languages(M2M100_CLASS, settings, tokenizers)
+
+
+M2M100 = seq2seq_family(M2M100_CLASS, _read, _write)

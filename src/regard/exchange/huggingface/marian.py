@@ -4,11 +4,13 @@ There are as many vocabularies as sides, or one; texts are cut by SentencePiece,
 `vocab.json`. A text for one of several languages begins with a tag, such as `>>de<<`.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from regard.errors import RunError
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.own_vocabulary import as_mapped, marian_files
 from regard.exchange.huggingface.piece_files import (
     TARGET_VOCABULARY,
     VOCABULARY,
@@ -19,12 +21,21 @@ from regard.exchange.huggingface.piece_files import (
     refuse_languages,
     special_tokens,
 )
-from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+from regard.exchange.huggingface.seq2seq import (
+    Seq2SeqClass,
+    generation_file,
+    halved,
+    read_seq2seq,
+    seq2seq_family,
+    write_seq2seq,
+)
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 from regard.text.mapped_sentencepiece import PieceTable
 from regard.text.tokenizer import Tokenizer
 
 MODELS = ("source.spm", "target.spm")
+FLOAT32_TOLERANCE = 1e-4
 
 
 def _fixed(pad: int) -> dict[str, Any]:
@@ -55,7 +66,38 @@ MARIAN_CLASS = Seq2SeqClass(
 )
 
 
+def _fixed_pegasus(pad: int) -> dict[str, Any]:
+    return {**_fixed(pad), "norm": "pre", "final_norm": True}
+
+
+PEGASUS_CLASS = Seq2SeqClass(
+    "pegasus",
+    "PegasusForConditionalGeneration",
+    _fixed_pegasus,
+    has_output_bias=True,
+    constants=MARIAN_CLASS.constants,
+    old_switches={
+        "normalize_before": True,
+        "normalize_embedding": False,
+        "add_final_layer_norm": True,
+        "add_bias_logits": False,
+        "static_position_embeddings": True,
+        "extra_pos_embeddings": False,
+    },
+)
+"""The same with norms before each sub-layer, as Pegasus (Zhang et al. 2020) has them: what a model
+of ours with such norms is there, with Marian's tokenizer."""
+
+
 def _read(folder: HfFolder) -> HfModel:
+    return _read_as(MARIAN_CLASS, folder)
+
+
+def _read_pegasus(folder: HfFolder) -> HfModel:
+    return _read_as(PEGASUS_CLASS, folder)
+
+
+def _read_as(kind: Seq2SeqClass, folder: HfFolder) -> HfModel:
     refuse_languages(folder)
     config = folder.config
     separate = config.get("share_encoder_decoder_embeddings") is False
@@ -65,7 +107,7 @@ def _read(folder: HfFolder) -> HfModel:
     target_ids = read_pieces(folder, TARGET_VOCABULARY) if separate else source_ids
     sides = zip(MODELS, (source_ids, target_ids), (rows, target_rows), strict=True)
     tokenizers = Tokenizers(*(_tokenizer(folder, *side) for side in sides))
-    return read_seq2seq(MARIAN_CLASS, folder, tokenizers, separate=separate)
+    return read_seq2seq(kind, folder, tokenizers, separate=separate)
 
 
 def _tokenizer(folder: HfFolder, model: str, ids: dict[str, int], rows: int) -> Tokenizer:
@@ -84,4 +126,34 @@ def _rows(folder: HfFolder, name: str, default: int | None = None) -> int:
     return value
 
 
-MARIAN = seq2seq_family(MARIAN_CLASS, _read)
+def _write(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    return _write_as(MARIAN_CLASS, settings, tokenizers)
+
+
+def _write_pegasus(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    if not tokenizers.joint:
+        raise RunError(f"text.joint: false: {PEGASUS_CLASS.architecture} has one vocabulary")
+    return _write_as(PEGASUS_CLASS, settings, tokenizers)
+
+
+def _write_as(kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
+    """Also models that were learned here: their sinusoids are reordered."""
+    reordered = settings.positions == "sinusoid" and settings.sinusoids == "interleaved"
+    said = settings.model_copy(update={"sinusoids": "halves"}) if reordered else settings
+    mapped = as_mapped(tokenizers)
+    described = write_seq2seq(kind, said, mapped)
+    separate = settings.embeddings in ("target", "separate")
+    if separate and tokenizers.joint:
+        raise RunError(
+            f"model.embeddings: {settings.embeddings}: {kind.architecture} has one matrix for both "
+            "sides of one vocabulary"
+        )
+    table = halved(settings, described.table) if reordered else described.table
+    files = {**marian_files(mapped, separate=separate), **generation_file(mapped)}
+    # our angles are rounded to float32, and theirs are not
+    float64 = FLOAT32_TOLERANCE if reordered else None
+    return replace(described, table=table, files=files, float64_tolerance=float64)
+
+
+MARIAN = seq2seq_family(MARIAN_CLASS, _read, _write)
+PEGASUS = seq2seq_family(PEGASUS_CLASS, _read_pegasus, _write_pegasus)

@@ -87,7 +87,7 @@ def language_id(ids: Mapping[str, int], folder: HfFolder, side: str) -> int:
             f"{folder.path}: translates between many languages: say which, with --source-language "
             "and --target-language"
         )
-    for spelled in (code, f"__{code}__"):
+    for spelled in (f"__{code}__", code):  # fr alone may be a piece
         if spelled in ids:
             return ids[spelled]
     raise RunError(f"{folder.path}: its vocabulary has no language {abbreviate(code)}")

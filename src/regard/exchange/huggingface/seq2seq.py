@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.decoding.settings import BeamSettings
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
@@ -18,6 +19,7 @@ from regard.exchange.tensor_table import (
     TensorTable,
     vocabulary_rows,
 )
+from regard.json_files import dump_json
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, PAD, UNK
@@ -232,6 +234,8 @@ def _embeddings(
         copies[OUTPUT] = DECODER
     if settings.output_bias:
         entries.append(one("embeddings.output_bias", OUTPUT_BIAS, bias_rows(target)))
+    else:
+        unused.append(OUTPUT_BIAS)  # zeros, where a class has it and a file has not
     return entries, copies, unused
 
 
@@ -363,21 +367,70 @@ def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> 
         raise RunError(f"model.output_bias: {kind.architecture} has no bias of the output layer")
 
 
+def halved(settings: TransformerSettings, table: TensorTable) -> TensorTable:
+    """The table for a model whose sinusoids are not in halves, in a class whose are.
+
+    All vectors between layers have their numbers in another order there: what writes them, reads
+    them and normalises them is permuted, and nothing is computed otherwise.
+    """
+    width = settings.width
+    order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])  # sines, then cosines
+    back = order.argsort()
+
+    def change(name: str, one: TensorChange) -> TensorChange:
+        if name.endswith(("project.bias", "inner.bias", "output_bias")):
+            return one
+        reads = name.endswith(("project.weight", "inner.weight")) or name.startswith("embeddings.")
+        dim = 1 if reads else 0
+        return TensorChange(
+            lambda tensor: one.to_ours(tensor).index_select(dim, back),
+            lambda tensor: one.to_theirs(tensor.index_select(dim, order)),
+        )
+
+    entries = [
+        entry._replace(
+            parts=tuple(
+                part._replace(change=change(entry.ours, part.change)) for part in entry.parts
+            )
+        )
+        for entry in table.entries
+    ]
+    return table._replace(entries=entries)
+
+
 def write_seq2seq(
     kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
 ) -> HfModel:
-    """A model of an imported vocabulary for our settings, if the class can be that."""
+    """A model for our settings and vocabularies, if the class can be that."""
     pad = require_map(tokenizers.target.vocabulary_map).special[PAD]
     check_fixed(kind, settings, pad or 0)
     return describe(kind, settings, tokenizers, seq2seq_table(kind, settings, tokenizers), {})
 
 
-def seq2seq_family(kind: Seq2SeqClass, read: Callable[[HfFolder], HfModel]) -> HfFamily:
+def generation_file(tokenizers: Tokenizers) -> dict[str, bytes]:
+    """`generation_config.json`: the search that runs have by default."""
+    mapped, beam = require_map(tokenizers.target.vocabulary_map), BeamSettings()
+    pad, unk, bos, eos = mapped.special
+    forced = mapped.to_theirs(tokenizers.target.opening)
+    config = {
+        "num_beams": beam.size,
+        "length_penalty": beam.length_penalty,
+        "early_stopping": True,
+        "max_length": MAX_ANSWER,
+        "suppress_tokens": [i for i in (pad, unk, bos) if i is not None],
+        "renormalize_logits": True,
+        "decoder_start_token_id": mapped.start,
+        "forced_bos_token_id": forced[0] if forced else None,
+        "pad_token_id": pad,
+        "eos_token_id": eos,
+    }
+    return {"generation_config.json": f"{dump_json(config, indent=2)}\n".encode()}
+
+
+def seq2seq_family(
+    kind: Seq2SeqClass,
+    read: Callable[[HfFolder], HfModel],
+    write: Callable[[TransformerSettings, Tokenizers], HfModel],
+) -> HfFamily:
     """The family of a class."""
-    return HfFamily(
-        kind.model_type,
-        "translation",
-        ("transformer",),
-        read,
-        lambda settings, tokenizers: write_seq2seq(kind, settings, tokenizers),
-    )
+    return HfFamily(kind.model_type, "translation", ("transformer",), read, write)

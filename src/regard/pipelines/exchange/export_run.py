@@ -61,7 +61,15 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             write_atomic(place / name, content)
         pipeline = load_for_look(path, device="cpu", weights=weights)
         peer = _load_peer(place, described)
-        gate = compare(family, peer, pipeline.model, tokenizers, reference_name())
+        written = described.tokenizers or tokenizers
+        gate = compare(
+            family,
+            peer,
+            pipeline.model,
+            written,
+            reference_name(),
+            float64_tolerance=described.float64_tolerance,
+        )
         report = ExchangeReport(
             direction="export",
             format=f"transformers, {family.model_type}",
@@ -74,7 +82,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             shutil.rmtree(place)
             place.mkdir()
         else:
-            store_answers(place, family, peer.float(), pipeline.model, tokenizers)
+            store_answers(place, family, peer.float(), pipeline.model, written)
         write_report(place, report)
         move_into_place(place, out)
     if gate.refused is not None:

@@ -130,7 +130,13 @@ def reference_name() -> str:
 
 @torch.inference_mode()
 def compare(
-    family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None, reference: str
+    family: HfFamily,
+    peer: Any,
+    model: Any,
+    tokenizers: Tokenizers | None,
+    reference: str,
+    *,
+    float64_tolerance: float | None = None,
 ) -> GateReport:
     """Logits in float32 and in float64, then what both sides write; of a model that reads no text,
     there are no `tokenizers`.
@@ -160,7 +166,7 @@ def compare(
         positions=sum(map(len, sample.rows)),
         answers=len(answers[0]),
         same_answers=same,
-        refused=refusal(differences, largest, same, len(answers[0])),
+        refused=refusal(differences, largest, same, len(answers[0]), float64_tolerance),
         **differences,
     )
 
@@ -195,12 +201,16 @@ def _finite(difference: Tensor) -> float:
 
 
 def refusal(
-    differences: Mapping[str, float], largest: float, same: int, answers: int
+    differences: Mapping[str, float],
+    largest: float,
+    same: int,
+    answers: int,
+    float64_tolerance: float | None = None,
 ) -> str | None:
     """Why a conversion is refused, by the `differences` of logits in each precision, the `largest`
     logit, and how many `answers` are the `same`; None: it is not.
     """
-    tolerances = {"float64": FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
+    tolerances = {"float64": float64_tolerance or FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
     largest = max(1.0, largest)
     for precision, found in sorted(differences.items(), reverse=True):
         tolerance = tolerances[precision]

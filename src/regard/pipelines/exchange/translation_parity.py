@@ -140,7 +140,7 @@ def generate(
 
     What is never written has no share of the probabilities, and a forced token counts nothing.
     """
-    pad_id, _, _, eos = vocabulary.special
+    pad_id, _, bos, eos = vocabulary.special
     forced = vocabulary.to_theirs(opening)
     options = {
         "do_sample": False,
@@ -148,7 +148,7 @@ def generate(
         "early_stopping": beam > 1,
         "length_penalty": 1.0,
         "max_new_tokens": max_tokens,
-        "suppress_tokens": [pad_id],
+        "suppress_tokens": [i for i in (pad_id, bos) if i is not None],
         "renormalize_logits": True,
         "forced_bos_token_id": forced[0] if forced else None,
         "forced_eos_token_id": None,

@@ -1,0 +1,78 @@
+"""Translators that go to transformers and back."""
+
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+import torch
+import transformers
+
+from regard.errors import RunError
+from regard.pipelines.exchange.export_run import export_folder
+from regard.pipelines.exchange.import_run import import_folder
+from regard.pipelines.translator import load
+from regard.training.checkpoints import load_weights
+from seq2seq_folders import make_m2m100, make_marian
+
+LINES = ["the cat sat on the mat .", "Jane visite l'Afrique en septembre .", "a dog"]
+
+
+def test_a_run_of_ours_is_a_marian_model_that_writes_the_same_text(tiny_run, tmp_path):
+    out = tmp_path / "hf"
+    report = export_folder(tiny_run, out).report
+    assert report.gate.refused is None
+    translator = load(tiny_run, device="cpu", engine="native")
+    greedy = translator.search_settings(beam=1, n_best=1)
+    rules = greedy.rules.model_copy(update={"max_length": 20})
+    settings = greedy.model_copy(update={"rules": rules})
+    mine = [one.text for one in translator.translate(LINES, settings, split=False)]
+    with pytest.warns(UserWarning, match="sacremoses"):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(out)
+    for line, text in zip(LINES, mine, strict=True):
+        ids = tokenizer(line, return_tensors="pt")
+        assert ids["input_ids"][0, :-1].tolist() == translator.source_ids([line])[0]
+        found = model.generate(
+            **ids,
+            num_beams=1,
+            forced_eos_token_id=None,
+            max_new_tokens=20,
+        )
+        assert tokenizer.decode(found[0], skip_special_tokens=True).strip() == text.strip()
+    back = import_folder(out, tmp_path / "back")
+    weights = load_weights(back.folder / "model.safetensors")
+    assert back.report.gate.refused is None
+    again = export_folder(back.folder, tmp_path / "again")
+    sames = [one / "model.safetensors" for one in (out, again.folder)]
+    assert sames[0].read_bytes() == sames[1].read_bytes()
+    assert all(torch.isfinite(one).all() for one in weights.values())
+
+
+@pytest.mark.parametrize("make", [make_marian, make_m2m100])
+def test_import_export_import_gives_the_same_bytes(tmp_path: Path, make):
+    source = tmp_path / "source"
+    source.mkdir()
+    make(source)
+    first = import_folder(source, tmp_path / "first").folder
+    exported = export_folder(first, tmp_path / "out").folder
+    second = import_folder(exported, tmp_path / "second").folder
+    for name in ("model.safetensors", "source.json", "source.model", "target.model"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    config = json.loads((exported / "config.json").read_text())
+    assert config["model_type"] in ("marian", "m2m_100")
+
+
+def test_many_languages_need_a_choice_that_the_model_has(tmp_path: Path):
+    (tmp_path / "m").mkdir()
+    make_m2m100(tmp_path / "m")
+    with pytest.raises(RunError, match="no language xx"):
+        import_folder(tmp_path / "m", tmp_path / "run", languages={"target": "xx"})
+    run = import_folder(tmp_path / "m", tmp_path / "run", languages={"target": "fr"}).folder
+    target = load(run, device="cpu", engine="native").target
+    assert target.encode([""]) == [list(target.opening)]
+    assert target.vocabulary_map is not None
+    french = len(json.loads((tmp_path / "m" / "vocab.json").read_text())) + 3
+    assert target.vocabulary_map.to_theirs(target.opening) == [french]
