@@ -14,9 +14,7 @@ from regard.exchange.huggingface.vision.vit import VIT
 
 _TRANSLATORS = (MARIAN, PEGASUS, M2M100, BART, MBART)
 _OTHERS = (BERT, ROBERTA, GPT2, LLAMA, VIT, SWIN)
-FAMILIES: dict[str, HfFamily] = {
-    family.model_type: family for family in (*_TRANSLATORS, *_OTHERS)
-}
+FAMILIES: dict[str, HfFamily] = {family.model_type: family for family in (*_TRANSLATORS, *_OTHERS)}
 
 
 def find_family(folder: HfFolder) -> HfFamily:

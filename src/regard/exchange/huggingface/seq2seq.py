@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.settings import BeamSettings
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
@@ -29,6 +28,7 @@ SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
 EPSILON = 1e-5  # of all layer norms there, which have no setting of it
+NUM_BEAMS, LENGTH_PENALTY = 5, 0.6  # of a run's search by default
 MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
 
 Values = dict[str, Any]
@@ -409,12 +409,12 @@ def write_seq2seq(
 
 def generation_file(tokenizers: Tokenizers) -> dict[str, bytes]:
     """`generation_config.json`: the search that runs have by default."""
-    mapped, beam = require_map(tokenizers.target.vocabulary_map), BeamSettings()
+    mapped = require_map(tokenizers.target.vocabulary_map)
     pad, unk, bos, eos = mapped.special
     forced = mapped.to_theirs(tokenizers.target.opening)
     config = {
-        "num_beams": beam.size,
-        "length_penalty": beam.length_penalty,
+        "num_beams": NUM_BEAMS,
+        "length_penalty": LENGTH_PENALTY,
         "early_stopping": True,
         "max_length": MAX_ANSWER,
         "suppress_tokens": [i for i in (pad, unk, bos) if i is not None],
