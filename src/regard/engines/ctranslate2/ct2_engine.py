@@ -88,7 +88,7 @@ class CTranslate2Engine:
             "attention is to be changed": request.changes,
             "the search is to be watched": request.observers,
             "unknown words are to be replaced by attention": request.unknown is not None,
-            "a beam's answers are to begin with a prefix": request.prefix
+            "a beam's answers are to begin with a prefix": (request.prefix or self.target.opening)
             and settings.beam.size > 1,
             "answers may be longer than there are positions": longest > (positions or longest),
         }
