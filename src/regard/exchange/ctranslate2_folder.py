@@ -63,6 +63,7 @@ class Ct2Model(NamedTuple):
     source_tokens: list[str]  # in the order of the rows of the embeddings
     target_tokens: list[str]  # the same list if the vocabulary is shared
     weights: dict[str, Tensor]  # under our names, in float32, rows of tokens in their order
+    positions: int | None  # the longest text that CTranslate2 can read with it, in tokens
 
 
 def read_ct2_folder(folder: Path) -> Ct2Model:
@@ -84,7 +85,9 @@ def read_ct2_folder(folder: Path) -> Ct2Model:
                 f"{folder}: its {side} vocabulary has {len(tokens):,} tokens, and {MODEL_FILE} "
                 f"embeddings of {len(rows):,}: not a vocabulary of this model"
             )
-    return Ct2Model(config, settings, source, target, weights)
+    tables = (f"{stack}/position_encodings/encodings" for stack in STACKS)
+    lengths = [len(variables.tensors[name]) for name in tables if name in variables.tensors]
+    return Ct2Model(config, settings, source, target, weights, min(lengths, default=None))
 
 
 def _read_config(folder: Path) -> Ct2Config:
@@ -225,10 +228,7 @@ class _ModelReader:
                 parts[f"{side}_positions.table.weight"] = [table]
         if self._unread:
             raise RunError(f"it holds {min(self._unread)}, which has no place here")
-        return {
-            name: (some[0] if len(some) == 1 else torch.cat(some)).contiguous()
-            for name, some in parts.items()
-        }
+        return {name: torch.cat(some) for name, some in parts.items()}  # copies: of aliases, too
 
     @staticmethod
     def target_rows(weights: dict[str, Tensor]) -> Tensor:

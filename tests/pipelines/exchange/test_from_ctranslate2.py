@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import sentencepiece
 import torch
 
 import regard
@@ -16,6 +17,8 @@ from regard.exchange import ctranslate2_folder
 from regard.exchange.ctranslate2_names import weight_places
 from regard.exchange.ctranslate2_spec import write_model
 from regard.exchange.tensor_table import vocabulary_rows
+from regard.models.build import build_model
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.exchange import from_ctranslate2
 from regard.pipelines.exchange.import_run import REPORT, import_folder
 from regard.recipes.run_folder import load_run
@@ -24,6 +27,7 @@ from tests.exchange.test_ctranslate2_spec import transformer
 ctranslate2 = pytest.importorskip("ctranslate2")
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere")) / "models" / "ct2-aren-transliteration"
+PIECES = DATA.parent / "tokenizers" / "hf-fixtures" / "test_sentencepiece.model"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs models/ in $REGARD_DATA")
 WORD = "آتزمون"
 
@@ -83,6 +87,28 @@ def test_a_vocabulary_may_lack_padding(folder, tmp_path):
     run = import_folder(theirs, tmp_path / "run")
     assert run.report.gate.same_answers == run.report.gate.answers
     assert load_run(run.folder, device=torch.device("cpu")).recipe.model.absent == (0,)
+
+
+@pytest.mark.skipif(not PIECES.is_file(), reason="needs models/ in $REGARD_DATA")
+def test_a_sentencepiece_model_beside_it_cuts_the_texts(tmp_path):
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(PIECES))
+    pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    tokens = ["<s>", "</s>", *[one for one in pieces if one not in ("<s>", "</s>")][::-1]]
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    settings = TransformerSettings(preset="tiny", width=16, heads=2, embeddings="shared")
+    model = build_model(settings, len(tokens), len(tokens), joint=True)
+    write_model(model, settings, theirs, precision="float32", positions=30)
+    for path in theirs.glob("*_vocabulary.json"):
+        path.write_text(json.dumps(tokens))
+    shutil.copy(PIECES, theirs / "sentencepiece.model")
+    tokenizer = load_run(
+        import_folder(theirs, tmp_path / "run").folder, device=torch.device("cpu")
+    ).tokenizers.source
+    text = "This is a test of pieces, isn't it?"
+    ids = tokenizer.vocabulary_map.to_theirs(tokenizer.encode([text])[0])
+    assert [tokens[i] for i in ids] == processor.encode(text, out_type=str)
+    assert tokenizer.decode(tokenizer.encode([text])[0]) == processor.decode(processor.encode(text))
 
 
 def swapped(settings):

@@ -12,7 +12,7 @@ from regard.pipelines.exchange.import_run import import_folder
 
 
 def command(
-    folder: Path = Argument(..., metavar="FOLDER", help="A folder that transformers saved."),
+    folder: Path = Argument(..., metavar="FOLDER", help="A folder of another toolkit."),
     out: Path = option("The run to make; a folder that is new or empty.", "--out", default=...),
     source_language: str | None = option(
         "The language that is translated from, of a model of many: eng_Latn, en.",
@@ -24,14 +24,17 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
-    a model and a tokenizer write them. No pickle is read, and no code of the folder is executed.
-    The run must compute what `transformers` does: its logits in float64 and float32, and what it
-    writes; otherwise it is refused, and RUN holds the report alone, exchange.json.
+    a model and a tokenizer write them; or model.bin and vocabularies, as CTranslate2's converters
+    do; or the .npz of g2p_en. No pickle is read, and no code of the folder is executed.
+    The run must compute what the other toolkit does: its logits, and what it writes; otherwise it
+    is refused, and RUN holds the report alone, exchange.json.
 
     Examples:
 
         regard import gpt2/ --out runs/gpt2
         regard complete runs/gpt2 "The cat sat on"
+
+        regard import opus-mt-ct2/ --out runs/opus
 
         regard import nllb/ --source-language eng_Latn --target-language fra_Latn --out runs/en-fr
     """

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.atomic_io import read_limited
 from regard.batching.collate import collate_targets, pad_source
 from regard.decoding.batch_search import SearchMember, one_thread, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
-from regard.errors import RegardError, RunError
+from regard.errors import RegardError, RunError, TextError
 from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
 from regard.exchange.huggingface.seq2seq import started_rows
 from regard.exchange.tensor_table import vocabulary_rows
+from regard.json_files import JSON_MAX_BYTES
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
@@ -24,11 +26,13 @@ from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport, refusa
 from regard.recipes.paths import EXPORT_INFO
 from regard.recipes.run_folder import Run, load_run
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
+from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
+PIECE_FILES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")  # of both sides
 PADDING = ("<blank>", "<pad>", "[PAD]")  # how toolkits spell it; CTranslate2 knows none
 SOURCE_LENGTHS = (1, 2, 5, 13, 40)  # tokens of the rows of a sample
 TARGET_TOKENS = 2048  # of the vocabulary, at most, that a sample writes
@@ -58,7 +62,8 @@ def _read(folder: Path) -> ForeignModel:
     tokenizers = _tokenizers(folder, source, target)
 
     def check(place: Path) -> GateReport:
-        return _check(folder, load_run(place, device=torch.device("cpu")), source, target)
+        run = load_run(place, device=torch.device("cpu"))
+        return _check(folder, run, (source, target), model.positions)
 
     return ForeignModel(
         format="CTranslate2",
@@ -116,8 +121,8 @@ def _our_rows(
 
 
 def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
-    """Those of an export of ours; else, as CTranslate2 reads tokens: single characters where all
-    are such, or what spaces separate.
+    """Those of an export of ours, or of SentencePiece; else, as CTranslate2 reads tokens: single
+    characters where all are such, or what spaces separate.
     """
     labels = token_labels(max(len(source.tokens), len(target.tokens)))
     if (folder / EXPORT_INFO).is_file() and labels[: len(source.tokens)] == source.tokens:
@@ -130,13 +135,28 @@ def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
         if (found.source.size, found.target.size) != (len(source.tokens), len(target.tokens)):
             raise RunError(f"{folder}: its tokenizers have other sizes than its vocabularies")
         return found
-    if source is target:
-        both = _tokenizer(folder, source)
+    models = [_find_pieces(folder, side) for side in ("source", "target")]
+    if source is target and models[0] == models[1]:
+        both = _tokenizer(source, models[0])
         return Tokenizers(both, both)
-    return Tokenizers(_tokenizer(folder, source), _tokenizer(folder, target))
+    return Tokenizers(_tokenizer(source, models[0]), _tokenizer(target, models[1]))
 
 
-def _tokenizer(folder: Path, side: _Side) -> Tokenizer:
+def _find_pieces(folder: Path, side: str) -> Path | None:
+    """The SentencePiece model of a side, which CTranslate2's converters can copy along."""
+    names = (f"{side}.spm", *PIECE_FILES)
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _tokenizer(side: _Side, pieces: Path | None) -> Tokenizer:
+    if pieces is not None:
+        settings = TokenizerSettings(kind="sentencepiece", size=side.ids.size, form="none")
+        table = PieceTable({token: number for number, token in enumerate(side.tokens)})
+        try:
+            model = read_limited(pieces, max_bytes=JSON_MAX_BYTES)
+            return MappedSentencePieceTokenizer(model, table, settings, side.ids)
+        except (OSError, TextError) as error:
+            raise RunError(f"{pieces}: cannot be read: {error}") from None
     own = side.names(range(len(SPECIAL_PIECES), side.ids.size))
     single = all(len(token) == 1 for token in own)
     kind, space = ("characters", "") if single else ("whitespace", " ")
@@ -145,7 +165,7 @@ def _tokenizer(folder: Path, side: _Side) -> Tokenizer:
 
 
 def _text_settings(tokenizers: Tokenizers) -> dict[str, Any]:
-    joint = tokenizers.source is tokenizers.target
+    joint = tokenizers.joint
     sides = {"source": tokenizers.source} if joint else tokenizers._asdict()
     return {
         "joint": joint,
@@ -156,21 +176,24 @@ def _text_settings(tokenizers: Tokenizers) -> dict[str, Any]:
 # -- the gate ---------------------------------------------------------------------------------
 
 
-def _check(folder: Path, run: Run, source: _Side, target: _Side) -> GateReport:
+def _check(folder: Path, run: Run, sides: tuple[_Side, _Side], positions: int | None) -> GateReport:
     """Log-probabilities of random texts, whose targets have all tokens of a small vocabulary; then
     what greedy search and a beam write.
     """
     from regard.engines.ctranslate2.reference import Ct2Reference  # ctranslate2
 
-    reference, model = Ct2Reference(folder), run.model
-    sources, targets = _sample(source.ids, target.ids, model.max_length)
+    reference, model, (source, target) = Ct2Reference(folder), run.model, sides
+    sources, targets = _sample(source.ids, target.ids, positions)
     names = [source.names(row) for row in sources], [target.names(row) for row in targets]
     theirs = torch.tensor([x for row in reference.log_probabilities(*names) for x in row])
     with one_thread():
         difference = _difference(_log_probabilities(model, sources, targets), theirs)
-    answers, sides = [], (source, target)
+    answers: list[bool] = []
+    limit = min(MAX_TOKENS, positions or MAX_TOKENS)
     for beam in (1, BEAM):
-        answers += _compare_answers(model, reference, sources[:NUM_DECODED], sides, beam)
+        answers += _compare_answers(
+            model, reference, sources[:NUM_DECODED], sides, beam=beam, limit=limit
+        )
     return GateReport(
         reference=f"{reference.name}, in float32",
         rows=len(sources),
@@ -222,12 +245,14 @@ def _compare_answers(
     reference: Any,
     sources: list[list[int]],
     sides: tuple[_Side, _Side],
+    *,
     beam: int,
+    limit: int,
 ) -> list[bool]:
     """Whether both sides find the same n best, or others of the same scores, for each source."""
     source, target = sides
     rules = RuleSettings(
-        max_length=MAX_TOKENS, max_length_offset=MAX_TOKENS, allow_unknown=True, excluded="spread"
+        max_length=limit, max_length_offset=limit, allow_unknown=True, excluded="spread"
     )
     beams = BeamSettings(size=beam, length_penalty=1.0)
     settings = DecodingSettings(beam=beams, rules=rules, n_best=beam)
@@ -238,7 +263,7 @@ def _compare_answers(
         [source.names(row) for row in sources],
         beam=beam,
         n_best=beam,
-        limit=MAX_TOKENS,
+        limit=limit,
         never=never,
     )
     eos = target.names([EOS])
