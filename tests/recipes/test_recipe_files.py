@@ -167,8 +167,8 @@ def test_mistakes_in_overrides(override, message):
         ({"model": {}}, f"model.family: missing; there are {', '.join(FAMILIES)}"),
         (
             {"text": {"source": {"kind": "bp"}}},
-            "text.source.kind: must be 'bpe', 'unigram', 'words', 'whitespace' or 'characters', "
-            "got 'bp'",
+            "text.source.kind: must be 'bpe', 'unigram', 'words', 'whitespace', 'characters', "
+            "'huggingface' or 'sentencepiece', got 'bp'",
         ),
         (
             {"training": {"optimizer": {"betas": [0.9, "x"]}}},

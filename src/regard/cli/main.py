@@ -39,7 +39,7 @@ COMMANDS = {
     "compare": "Train several systems alike, then score and time them in one table.",
     "bench": "Measure how fast a model translates here, and which engine is the fastest.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
-    "import": "Import a model that transformers saved, as a run that computes the same.",
+    "import": "Import a model of another toolkit, as a run that computes the same.",
     "export": "Export a model for CTranslate2, transformers or onnxruntime.",
     "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
     "average": "Average the weights of several checkpoints into one model.",
