@@ -181,8 +181,12 @@ def test_a_lie_is_refused_and_leaves_the_report_alone(family, lie, folders, tmp_
         import_folder(folders(family), tmp_path / "run")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["exchange.json"]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    monkeypatch.setitem(FAMILIES, family, honest)
-    assert import_folder(folders(family), tmp_path / "run").report.gate.refused is None
+
+
+def test_a_folder_with_the_report_of_a_refusal_is_free(folders, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "exchange.json").write_text("{}")
+    assert import_folder(folders("gpt2"), tmp_path / "run").report.gate.refused is None
 
 
 def test_stored_answers_stand_in_for_transformers(folders, tmp_path, monkeypatch):
