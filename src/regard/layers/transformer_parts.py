@@ -197,8 +197,11 @@ class Residual(nn.Module):
         """
         super().__init__()
         self.pre_norm = norm_position == "pre"
-        layer_norm = nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon)
-        self.norm = layer_norm if norm == "layer" else nn.RMSNorm(width, epsilon)
+        self.norm: nn.Module
+        if norm == "layer":
+            self.norm = nn.LayerNorm(width, 1e-5 if epsilon is None else epsilon)
+        else:
+            self.norm = nn.RMSNorm(width, epsilon)
         self.dropout = Dropout(dropout)
 
     def pre(self, x: Tensor) -> Tensor:
