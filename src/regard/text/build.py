@@ -44,7 +44,8 @@ class Tokenizers(NamedTuple):
     @property
     def joint(self) -> bool:
         """Whether an id means the same on both sides, so that they can share vectors."""
-        return self.source is self.target or self.source.same_ids(self.target)
+        imported = self.source.vocabulary_map is not None
+        return self.source is self.target or (imported and self.source.same_ids(self.target))
 
 
 def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
