@@ -19,6 +19,7 @@ from regard.errors import CorpusError
 
 TIMEOUT, PAUSES = 30.0, (1.0, 4.0)  # seconds: of an attempt, and before each further one
 RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP answers that may change
+FAST = 1  # of the levels of gzip: the best takes ten times as long
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -69,7 +70,7 @@ def get_file(file: KnownFile) -> Path:
             f"nor in the cache ({cache_folder()}), and no address serves it; put it there: the "
             f"sha256 of its {_contents(file)} is {file.sha256}{file.advice and '. '}{file.advice}"
         )
-    write_atomic(cached, gzip.compress(_fetch(file, cached), mtime=0))
+    write_atomic(cached, gzip.compress(_fetch(file, cached), FAST, mtime=0))
     return cached
 
 
@@ -117,7 +118,7 @@ def _extract(archive: Path, file: KnownFile, cached: Path) -> Path:
             f"{archive}: its {file.member} is not the file that is known by this name: the sha256 "
             f"should be {file.sha256} and is {found}; replace the archive, or remove it"
         )
-    write_atomic(cached, gzip.compress(content, mtime=0))
+    write_atomic(cached, gzip.compress(content, FAST, mtime=0))
     return cached
 
 

@@ -6,6 +6,8 @@ from regard.decoding.constraints.forbidden_phrases import forbidden_phrases
 class Pieces:
     """A vocabulary that cuts a text into the longest pieces that fit, behind a space."""
 
+    opening = ()
+
     def __init__(self, *pieces):
         self._pieces = ["<pad>", "<unk>", "<s>", "</s>", *pieces]
         self.size = len(self._pieces)

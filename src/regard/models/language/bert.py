@@ -190,8 +190,8 @@ class Bert(MaskedLanguageModel):
         return [embeddings, *([layer] for layer in self.layers)]
 
     def named_rows(self) -> Mapping[str, str]:
-        matrices = ("embedding.weight", "untied_output.weight", "output_bias")
-        tokens = dict.fromkeys(matrices, "tokens")
+        untied = [] if self.untied_output is None else ["untied_output.weight"]
+        tokens = dict.fromkeys(["embedding.weight", *untied, "output_bias"], "tokens")
         return {**tokens, "positions.table.weight": "positions", "segments.weight": "segments"}
 
     @property

@@ -227,8 +227,8 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return [[self.embedding, *positions], *([layer] for layer in self.layers)]
 
     def named_rows(self) -> Mapping[str, str]:
-        rows = {"embedding.weight": "tokens", "untied_output.weight": "tokens"}
-        return {**rows, "positions.table.weight": "positions"}
+        rows = {"embedding.weight": "tokens", "positions.table.weight": "positions"}
+        return rows if self.untied_output is None else {**rows, "untied_output.weight": "tokens"}
 
     def logits(self, features: Tensor) -> Tensor:
         return nn.functional.linear(features, *self.output_layer())
