@@ -114,7 +114,7 @@ class CaptionAnswer:
         return document
 
     def required_attention(self) -> PictureAttention:
-        """What was looked at; an error if nobody asked for it."""
+        """What was looked at; an error if it was not recorded."""
         if self.error is not None:
             raise PictureError(self.error)
         if self.attention is None:

@@ -26,7 +26,7 @@ def weights_file(run: Path, name: str) -> Path:
 def run_task_name(folder: Path) -> str:
     """The task of the run in a folder, read from its recipe alone; translation where none is said.
 
-    A recipe that cannot be read is left to the error of whoever loads it.
+    A recipe that cannot be read gives no error here: loading it does.
     """
     with suppress(OSError, UnicodeDecodeError, YamlError):
         raw = read_yaml(folder / RECIPE_FILE)

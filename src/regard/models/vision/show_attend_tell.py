@@ -56,7 +56,7 @@ class _Unrolled(NamedTuple):
     """A caption, word by word."""
 
     features: Tensor  # (B, T, D)
-    weights: Tensor  # (B, T, S) before any draw; empty where nobody needs them
+    weights: Tensor  # (B, T, S) before any draw; empty where they are not needed
     drawn: tuple[Drawn, ...]  # of each word, where attention is hard and learns
 
 

@@ -27,7 +27,7 @@ class Prompt(NamedTuple):
 
 
 class AnswerScores(NamedTuple):
-    """The scores of somebody's answers, one to each history."""
+    """The scores of answers of one origin, one answer to each history."""
 
     answers: str  # whose they are
     distinct_1: float  # the share of unlike words among all

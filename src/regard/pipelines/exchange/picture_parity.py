@@ -26,11 +26,11 @@ class PictureParity:
     """Logits of classes; the likeliest one."""
 
     def sample(self, tokenizers: None, model: Any) -> PictureSample:
-        """Noise, and slopes from one corner to the other."""
+        """Pictures of noise, and one of brightness that grows from corner to corner."""
         rng, size = torch.Generator().manual_seed(0), model.grid[0] * model.patches.size
         noise = torch.randint(256, (NUM_NOISE, 3, size, size), generator=rng)
-        slope = torch.linspace(0, 255, size)
-        smooth = (slope[:, None] + slope).expand(1, 3, size, size) / 2
+        ramp = torch.linspace(0, 255, size)
+        smooth = (ramp[:, None] + ramp).expand(1, 3, size, size) / 2
         return PictureSample(torch.cat([noise, smooth.long()]).byte(), model.scale)
 
     def our_logits(self, model: Any, sample: PictureSample) -> Tensor:
