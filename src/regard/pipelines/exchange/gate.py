@@ -152,10 +152,9 @@ def compare(
             family.to_float64(peer)
         theirs = parity.peer_logits(peer, sample, vocabulary)
         difference = _difference(parity.our_logits(model, sample), theirs, vocabulary)
-        others = parity.our_other_logits(model, sample)
-        if others is not None:
-            their_others = parity.peer_other_logits(peer, sample, vocabulary)
-            difference = max(difference, _finite((others - their_others).abs().max()))
+        if (others := parity.other_logits(model, peer, sample, vocabulary)) is not None:
+            our_others, their_others = others
+            difference = max(difference, _finite((our_others - their_others).abs().max()))
         differences[precision] = difference
         largest = max(largest, float(theirs.abs().max()))
     model.float()

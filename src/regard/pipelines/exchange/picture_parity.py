@@ -41,11 +41,8 @@ class PictureParity:
         logits: Tensor = peer(pixel_values=sample.scale(sample.pixels)).logits
         return logits
 
-    def our_other_logits(self, model: Any, sample: PictureSample) -> Tensor | None:
+    def other_logits(self, model: Any, peer: Any, sample: Any, vocabulary: Any) -> None:
         return None
-
-    def peer_other_logits(self, peer: Any, sample: PictureSample, vocabulary: None) -> Tensor:
-        raise NotImplementedError
 
     def our_answers(self, model: Any, sample: PictureSample) -> list[list[int]]:
         return _likeliest(self.our_logits(model, sample))

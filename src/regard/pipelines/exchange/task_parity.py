@@ -56,11 +56,12 @@ class TaskParity(Protocol):
     def sample(self, tokenizers: Any, model: Any) -> Any: ...
     def our_logits(self, model: Any, sample: Any) -> Tensor: ...
     def peer_logits(self, peer: Any, sample: Any, vocabulary: Any) -> Tensor: ...
-    def our_other_logits(self, model: Any, sample: Any) -> Tensor | None:
-        """Logits of something else than tokens, which both sides have; None: there are none."""
+    def other_logits(
+        self, model: Any, peer: Any, sample: Any, vocabulary: Any
+    ) -> tuple[Tensor, Tensor] | None:
+        """Our logits of something else than tokens, and theirs; None: there are none."""
         ...
 
-    def peer_other_logits(self, peer: Any, sample: Any, vocabulary: Any) -> Tensor: ...
     def our_answers(self, model: Any, sample: Any) -> list[list[int]]:
         """What our model writes, in our ids."""
         ...
@@ -70,19 +71,7 @@ class TaskParity(Protocol):
         ...
 
 
-class TokensOnly:
-    """Models that compute logits of tokens alone."""
-
-    def our_other_logits(self, model: Any, sample: ParitySampleRows) -> Tensor | None:
-        return None
-
-    def peer_other_logits(
-        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
-    ) -> Tensor:
-        raise NotImplementedError
-
-
-class LanguageModelParity(TokensOnly):
+class LanguageModelParity:
     """Logits of all next tokens; greedy continuations."""
 
     def sample(self, tokenizers: Tokenizers, model: AnyGenerator) -> ParitySampleRows:
@@ -99,6 +88,9 @@ class LanguageModelParity(TokensOnly):
         ids = their_ids(given, vocabulary)
         logits: Tensor = peer(input_ids=ids, attention_mask=given.mask.long()).logits
         return logits[given.mask]
+
+    def other_logits(self, model: Any, peer: Any, sample: Any, vocabulary: Any) -> None:
+        return None
 
     def our_answers(self, model: AnyGenerator, sample: ParitySampleRows) -> list[list[int]]:
         prompts = self._prompts(model.max_length, sample)
@@ -154,16 +146,17 @@ class MaskedLanguageParity:
         logits: Tensor = found.logits if pretraining is None else pretraining
         return logits[sample.padded().mask]
 
-    def our_other_logits(
-        self, model: MaskedLanguageModel, sample: ParitySampleRows
-    ) -> Tensor | None:
-        return model.next_sentence_logits(model.token_states(sample.padded()))
-
-    def peer_other_logits(
-        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
-    ) -> Tensor:
-        logits: Tensor = self._run(peer, sample, vocabulary).seq_relationship_logits
-        return logits
+    def other_logits(
+        self,
+        model: MaskedLanguageModel,
+        peer: Any,
+        sample: ParitySampleRows,
+        vocabulary: VocabularyMap,
+    ) -> tuple[Tensor, Tensor] | None:
+        ours = model.next_sentence_logits(model.token_states(sample.padded()))
+        if ours is None:
+            return None
+        return ours, self._run(peer, sample, vocabulary).seq_relationship_logits
 
     def _run(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Any:
         given = sample.padded()

@@ -68,13 +68,8 @@ class TranslationParity:
         ).logits
         return logits[target.mask]
 
-    def our_other_logits(self, model: AnyGenerator, sample: SentencePairs) -> Tensor | None:
+    def other_logits(self, model: Any, peer: Any, sample: Any, vocabulary: Any) -> None:
         return None
-
-    def peer_other_logits(
-        self, peer: Any, sample: SentencePairs, vocabulary: VocabularyMap
-    ) -> Tensor:
-        raise NotImplementedError
 
     def our_answers(self, model: AnyGenerator, sample: SentencePairs) -> list[list[int]]:
         found = translate_rows(model, sample.decoded(), sample.opening, parity_settings(1))
