@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from regard.kernels.dispatch import use_kernel
 from regard.kernels.dropout import Dropout
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
-from regard.kernels.fused_linear_gelu import linear_gelu
-from regard.kernels.fused_linear_relu import linear_relu
+from regard.kernels.fused_linear import fused_linear
 
 Tying = Literal["shared", "inputs", "target", "separate"]
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
@@ -22,11 +21,6 @@ NormName = Literal["layer", "rms"]
 ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16
 
 
-FUSED_LINEAR: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "relu": linear_relu,
-    "gelu": linear_gelu,
-}
-"""For training: rows, weight and bias of a linear layer -> its activation."""
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -156,14 +150,14 @@ class FeedForward(nn.Module):
         return self.dropout(self._activated(x))
 
     def _activated(self, x: Tensor) -> Tensor:
-        relu, fused = self.activation == "relu", FUSED_LINEAR.get(self.activation)
-        plain = type(self.inner) is nn.Linear and self.inner.bias is not None
-        kernel = f"fused_linear_{self.activation}"
-        if plain and fused is not None and self.training and use_kernel(kernel, x):
+        inner, name = self.inner, self.activation
+        plain = type(inner) is nn.Linear and inner.bias is not None
+        fuses = self.training and plain and use_kernel(f"fused_linear_{name}", x)
+        if fuses and (name == "relu" or name == "gelu"):
             rows = x.flatten(0, -2)  # (N, D)
-            return fused(rows, self.inner.weight, self.inner.bias).view(*x.shape[:-1], -1)
-        y: Tensor = self.inner(x)
-        return y.relu_() if relu and not torch.is_grad_enabled() else activate(y, self.activation)
+            return fused_linear(rows, inner.weight, inner.bias, name).view(*x.shape[:-1], -1)
+        y: Tensor = inner(x)
+        return y.relu_() if name == "relu" and not torch.is_grad_enabled() else activate(y, name)
 
 
 def activate(x: Tensor, activation: ActivationName) -> Tensor:

@@ -2,17 +2,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.kernels import fused_linear_relu
-from regard.kernels.fused_linear_relu import linear_relu
+from regard.kernels import fused_linear
 from regard.layers.transformer_parts import FeedForward
 
 N, D, OUT = 11, 8, 24
+FORMULAS = {"relu": F.relu, "gelu": F.gelu}
+
+pytestmark = pytest.mark.parametrize("activation", sorted(FORMULAS))
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     for name, value in {"ROWS": 2, "COLS": 16, "PROGRAMS": 3}.items():
-        monkeypatch.setattr(fused_linear_relu, name, value)
+        monkeypatch.setattr(fused_linear, name, value)
 
 
 def given(device, dtype=torch.float32):
@@ -30,31 +32,33 @@ def grads(output, inputs):
     return torch.autograd.grad(output, inputs, grad)
 
 
-def plain(x, weight, bias):
-    return F.relu(F.linear(x, weight.to(x.dtype), bias.to(x.dtype)))
+def plain(x, weight, bias, activation):
+    return FORMULAS[activation](F.linear(x, weight.to(x.dtype), bias.to(x.dtype)))
 
 
-def test_the_kernel_equals_the_formula(device):
+def test_the_kernel_equals_the_formula(activation, device):
     inputs = given(device)
-    fused, expected = linear_relu(*inputs), plain(*inputs)
-    assert (fused == 0).any()
+    fused = fused_linear.fused_linear(*inputs, activation)
+    expected = plain(*inputs, activation)
+    assert (fused <= 0).any()
     torch.testing.assert_close(fused, expected)
     torch.testing.assert_close(grads(fused, inputs), grads(expected, inputs))
 
 
-def test_gradients_have_the_precision_of_their_inputs(device):
+def test_gradients_have_the_precision_of_their_inputs(activation, device):
     inputs = given(device, torch.bfloat16)
-    fused, expected = linear_relu(*inputs), plain(*inputs)
+    fused = fused_linear.fused_linear(*inputs, activation)
+    expected = plain(*inputs, activation)
     torch.testing.assert_close(fused, expected)
     for ours, theirs in zip(grads(fused, inputs), grads(expected, inputs), strict=True):
         assert ours.dtype == theirs.dtype
         torch.testing.assert_close(ours, theirs, atol=0.05, rtol=0.05)
 
 
-def test_only_training_uses_the_kernel(device):
-    layer, x = FeedForward(D, OUT, "relu").to(device), torch.randn(2, 3, D, device=device)
+def test_only_training_uses_the_kernel(activation, device):
+    layer, x = FeedForward(D, OUT, activation).to(device), torch.randn(2, 3, D, device=device)
     trained = layer.train()._activated(x)
     plain_output = layer.eval()._activated(x)
-    assert "LinearRelu" in str(trained.grad_fn.next_functions)
-    assert "LinearRelu" not in str(plain_output.grad_fn.next_functions)
+    assert "FusedLinear" in str(trained.grad_fn.next_functions)
+    assert "FusedLinear" not in str(plain_output.grad_fn.next_functions)
     torch.testing.assert_close(trained, plain_output)

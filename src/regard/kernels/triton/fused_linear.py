@@ -1,4 +1,4 @@
-"""The gradient before a GELU, and that of the bias before it, in one pass."""
+"""The gradient before an activation, and that of the bias before it, in one pass."""
 
 import triton
 import triton.language as tl
@@ -9,11 +9,12 @@ INVERSE_SQRT_2_PI: tl.constexpr = tl.constexpr(0.3989422804014327)
 
 @triton.jit(do_not_specialize=["num_rows"])
 def backward(
-    inner, grad, inner_grad, bias_grad, num_rows,
-    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
+    saved, grad, inner_grad, bias_grad, num_rows,
+    GELU: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """`grad` times gelu'(z) = Φ(z) + z φ(z), z being `inner`, and this program's share in the sums
-    of its columns.
+    """`grad` times gelu'(z) = Φ(z) + z φ(z), z being `saved`, or `grad` where `saved`, the output
+    of a ReLU, is positive; and this program's share in the sums of its columns.
     """
     cols, program = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1)
     sums = tl.zeros((ROWS, COLS), tl.float32)
@@ -21,11 +22,14 @@ def backward(
         rows = first + tl.arange(0, ROWS)
         offsets = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
         valid = (rows < num_rows)[:, None] & (cols < WIDTH)[None, :]
-        z = tl.load(inner + offsets, mask=valid, other=0.0).to(tl.float32)
-        below = 0.5 * (1.0 + tl.erf(z * SQRT_HALF))
-        density = tl.exp(-0.5 * z * z) * INVERSE_SQRT_2_PI
+        z = tl.load(saved + offsets, mask=valid, other=0.0).to(tl.float32)
         g = tl.load(grad + offsets, mask=valid, other=0.0).to(tl.float32)
-        g = g * (below + z * density)
+        if GELU:
+            below = 0.5 * (1.0 + tl.erf(z * SQRT_HALF))
+            density = tl.exp(-0.5 * z * z) * INVERSE_SQRT_2_PI
+            g = g * (below + z * density)
+        else:
+            g = tl.where(z > 0.0, g, 0.0)
         tl.store(inner_grad + offsets, g.to(inner_grad.dtype.element_ty), mask=valid)
         sums += g
     tl.store(bias_grad + program * WIDTH + cols, tl.sum(sums, 0), mask=cols < WIDTH)
