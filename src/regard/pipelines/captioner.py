@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -129,7 +130,7 @@ class CaptionAnswer:
 
     def _repr_html_(self) -> str:
         if self.attention is None:
-            return f"<p>{self.text}</p>"
+            return f"<p>{escape(self.error or self.text)}</p>"
         figure = notebook_html(lambda theme: self.plot(theme=theme), alt=self.text)
         return notebook_page(self.page(""), figure)
 

@@ -11,7 +11,7 @@ from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
 from regard.inspection.recording.attention_map import Axis, Part
-from regard.inspection.viewer.map_encoding import ViewerLayer, ViewerMaps, encode_maps
+from regard.inspection.viewer.layer_maps import ViewerLayer, ViewerMaps, encode_maps
 from regard.pipelines.answer import Answer
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 from regard.text.word_units import split_units

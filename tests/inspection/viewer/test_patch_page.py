@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from browser import violations, visit
 from regard.inspection.viewer.html_page import render_page
-from regard.inspection.viewer.map_encoding import encode_layer
+from regard.inspection.viewer.layer_maps import encode_layer
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.viewer_document import patch_document
 from views import head

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 
 def plain_table(
@@ -28,3 +29,14 @@ def plain_table(
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def probability_table(heading: str, rows: Sequence[tuple[str, float, float | None]]) -> Table:
+    """Names with their probabilities, and those without interventions, if there were any."""
+    changed = any(before is not None for _, _, before in rows)
+    columns = (heading, "probability", *(["before"] if changed else []))
+    lines: list[list[RenderableType]] = [
+        [Text(name), *(f"{one or 0.0:.4f}" for one in numbers[: len(columns) - 1])]
+        for name, *numbers in rows
+    ]
+    return plain_table(*columns, right=columns[1:], rows=lines)

@@ -1,4 +1,4 @@
-/** Arrays in base64, as `inspection/viewer/map_encoding.py` writes them. */
+/** Arrays in base64, as `inspection/viewer/layer_maps.py` writes them. */
 
 /** @param {string} text in base64 @returns {Uint8Array} */
 export function bytes(text) {

@@ -13,7 +13,7 @@ export class LayerMaps {
   #layer;
   #unpacked = new Map();
 
-  /** @param {Object} layer a `ViewerLayer` of `inspection/viewer/map_encoding.py` */
+  /** @param {Object} layer a `ViewerLayer` of `inspection/viewer/layer_maps.py` */
   constructor(layer) {
     this.#layer = layer;
     [this.heads, this.rows, this.columns] = layer.shape;

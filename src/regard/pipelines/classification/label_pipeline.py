@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from regard.evaluation.classification import Logits, log_softmax
 from regard.models.contracts import AnyPredictor
@@ -127,15 +125,3 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
 AnyLabelPipeline = LabelPipeline[Any, Any]
 """A classifier of whatever."""
-
-
-def label_table(labels: Sequence[LikelyLabel]) -> Table:
-    """Labels with their probabilities, and those without interventions, if there were any."""
-    changed = any(one.before is not None for one in labels)
-    table = Table(box=None, pad_edge=False)
-    for column in ("label", "probability", *(["before"] if changed else [])):
-        table.add_column(column, justify="left" if column == "label" else "right")
-    for one in labels:
-        numbers = [one.probability, *([one.before or 0.0] if changed else [])]
-        table.add_row(Text(one.label), *(f"{number:.4f}" for number in numbers))
-    return table

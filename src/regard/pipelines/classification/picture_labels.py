@@ -26,6 +26,7 @@ from regard.inspection.interventions import (
 )
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.picture_words import plot_picture_panels
+from regard.inspection.plots.plain_table import probability_table
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.patch_attention import (
     PatchLayerWeights,
@@ -36,7 +37,7 @@ from regard.inspection.recording.patch_attention import (
 from regard.inspection.recording.picture_attention import PictureAttention
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import notebook_page, render_page
-from regard.inspection.viewer.map_encoding import encode_layer
+from regard.inspection.viewer.layer_maps import encode_layer
 from regard.iterate import chunked
 from regard.models.contracts import PicturePredictor
 from regard.pipelines.answer import Answer, Candidate
@@ -44,7 +45,6 @@ from regard.pipelines.classification.label_pipeline import (
     Classification,
     LabelPipeline,
     LikelyLabel,
-    label_table,
 )
 from regard.pipelines.pictures import (
     PictureName,
@@ -235,7 +235,9 @@ class PictureClassificationLook:
         for name, seen in self.panels(layer, head):
             row, place = divmod(int(seen.argmax()), columns)
             table.add_row(Text(name), f"{row + 1}, {place + 1}", f"{float(seen.max()):.1%}")
-        return Group(label_table(self.labels[:SHOWN_LABELS]), Text(f"\n{looks}", "dim"), table)
+        return Group(
+            probability_table("label", self.labels[:SHOWN_LABELS]), Text(f"\n{looks}", "dim"), table
+        )
 
     def plot(
         self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"

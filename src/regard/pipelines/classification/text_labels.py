@@ -20,7 +20,7 @@ from regard.inspection.interventions import (
     list_head_ablations,
     require_heads,
 )
-from regard.inspection.plots.figure import notebook_html
+from regard.inspection.plots.plain_table import probability_table
 from regard.inspection.recording.attention_map import (
     AttentionMaps,
     Axis,
@@ -29,8 +29,6 @@ from regard.inspection.recording.attention_map import (
     build_axis,
 )
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import notebook_page, render_page
-from regard.inspection.viewer.map_encoding import encode_maps
 from regard.iterate import chunked
 from regard.models.contracts import AnyPredictor
 from regard.pipelines.answer import Answer, Candidate
@@ -38,11 +36,10 @@ from regard.pipelines.classification.label_pipeline import (
     Classification,
     LabelPipeline,
     LikelyLabel,
-    label_table,
 )
 from regard.pipelines.language.masked_text import BETWEEN
 from regard.pipelines.language.text_look import TextLook
-from regard.pipelines.viewer_document import HeadAblation, viewer_document
+from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.classification import classify_examples
@@ -191,7 +188,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         found: list[HeadAblation] = []
         for one in ablations:
             [labels] = self.likely_labels(self._logits(encoded, one))
-            answer = shown_answer(part, text, labels[0].label)
+            answer = answer_text(part, text, labels[0].label)
             found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": answer})
         return found
 
@@ -199,6 +196,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 @dataclass(frozen=True, eq=False, repr=False)
 class TextClassificationLook(TextLook):
     """The labels of a text, with what its tokens looked at, which a notebook displays."""
+
+    kind = "class"
 
     part: Part
     text: str
@@ -216,35 +215,25 @@ class TextClassificationLook(TextLook):
         return "the likeliest labels"
 
     def answers(self) -> list[RenderableType]:
-        return [label_table(self.labels[:SHOWN_LABELS])]
+        return [probability_table("label", self.labels[:SHOWN_LABELS])]
 
-    def page(self, model: str) -> str:
-        """One offline page of the text, which answers the pointer; every layer and head in it."""
-        return self._page(model, self.ablate() if self.before is None else [])
-
-    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
-        document = viewer_document(self._answer(), model=model, without=ablations)
-        labels = [
-            {"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]
-        ]
-        return render_page({**document, "kind": "class", "candidates": labels})
+    def shown_candidates(self) -> list[dict[str, Any]]:
+        return [{"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the weights as the viewer has them."""
-        maps = self.attention.attention(self.part, words=False)
         return {
             "given": self.text,
             "labels": {one.label: one.probability for one in self.labels},
             "notes": list(self.notes),
-            "before": None if self.before is None else str(self.before),
-            "attention": {"pieces": list(maps.rows.pieces), **encode_maps(maps.without_scores())},
+            **self.look_json(),
         }
 
-    def _answer(self) -> Answer:
-        """What the viewer shows: the text with its likeliest label, and the attention."""
+    def shown_answer(self) -> Answer:
+        """The text with its likeliest label, and the attention."""
         read = "" if self.part == "decoder" else self.text
-        answer = shown_answer(self.part, self.text, self.labels[0].label)
-        before = None if self.before is None else self.before._answer()
+        answer = answer_text(self.part, self.text, self.labels[0].label)
+        before = None if self.before is None else self.before.shown_answer()
         candidates = (Candidate(answer, 0.0, 0.0),)
         return Answer(
             read, candidates, self.notes, self.attention, changes=self.changes, before=before
@@ -256,12 +245,10 @@ class TextClassificationLook(TextLook):
     def __str__(self) -> str:
         return f"{self.labels[0].label} {self.labels[0].probability:.1%}"
 
-    def _repr_html_(self) -> str:
-        picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
-        picture = notebook_page(self._page("", []), picture)
-        return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>{picture}"
+    def text_html(self) -> str:
+        return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>"
 
 
-def shown_answer(part: Part, text: str, label: str) -> str:
+def answer_text(part: Part, text: str, label: str) -> str:
     """What the viewer shows as the answer: with the text that a decoder has read."""
     return f"{text} → {label}" if part == "decoder" else label

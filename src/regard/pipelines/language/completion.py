@@ -1,6 +1,6 @@
 """The result of a language model: what follows a prompt, and what its tokens looked at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -9,12 +9,10 @@ from rich.console import RenderableType
 
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
-from regard.inspection.plots.figure import notebook_html
-from regard.inspection.viewer.html_page import notebook_page, render_page
-from regard.inspection.viewer.map_encoding import encode_maps
+from regard.inspection.plots.plain_table import probability_table
 from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
-from regard.pipelines.viewer_document import HeadAblation, viewer_document
+from regard.pipelines.language.text_look import LikelyToken, TextLook, tokens_html
+from regard.pipelines.viewer_document import HeadAblation
 
 
 class Continuation(NamedTuple):
@@ -33,6 +31,7 @@ class Completion(TextLook):
     A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
     """
 
+    kind = "text"
     part = "decoder"
 
     prompt: str
@@ -56,16 +55,10 @@ class Completion(TextLook):
         return "the likeliest next tokens"
 
     def answers(self) -> list[RenderableType]:
-        return [token_table(self.next_tokens, changed=self.before is not None)]
+        return [probability_table("token", self.next_tokens)]
 
-    def page(self, model: str) -> str:
-        """One offline page of the text, which answers the pointer; every layer and head in it."""
-        return self._page(model, self.ablate() if self.before is None else [])
-
-    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
-        document = viewer_document(self._answer(), model=model, without=ablations)
-        tokens = [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
-        return render_page({**document, "kind": "text", "candidates": tokens})
+    def shown_candidates(self) -> list[dict[str, Any]]:
+        return [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the weights of a look as the viewer has them."""
@@ -75,17 +68,14 @@ class Completion(TextLook):
             "notes": list(self.notes),
         }
         if self.attention is not None:
-            maps = self.required_attention().attention("decoder", words=False)
             document["next_tokens"] = [one._asdict() for one in self.next_tokens]
-            document["before"] = None if self.before is None else self.before.text
-            weights = encode_maps(maps.without_scores())
-            document["attention"] = {"pieces": list(maps.rows.pieces), **weights}
+            document |= self.look_json()
         return document
 
-    def _answer(self) -> Answer:
-        """What the viewer shows: the text with its likeliest next token, and the attention."""
+    def shown_answer(self) -> Answer:
+        """The text with its likeliest next token, and the attention."""
         first = with_next(self.text, *self.next_tokens[:1])
-        before = None if self.before is None else self.before._answer()
+        before = None if self.before is None else self.before.shown_answer()
         candidates = (Candidate(first, 0.0, 0.0),)
         attention = self.required_attention()
         return Answer("", candidates, self.notes, attention, changes=self.changes, before=before)
@@ -96,14 +86,9 @@ class Completion(TextLook):
     def __str__(self) -> str:
         return self.text
 
-    def _repr_html_(self) -> str:
-        picture = ""
-        if self.attention is not None:
-            picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
-            picture = notebook_page(self._page("", []), picture)
-        tokens = ", ".join(f"{escape(one.piece)} {one.probability:.0%}" for one in self.next_tokens)
-        below = f"<p>next: {tokens}</p>" if tokens else ""
-        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
+    def text_html(self) -> str:
+        below = f"<p>next: {tokens_html(self.next_tokens)}</p>" if self.next_tokens else ""
+        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}"
 
 
 def with_next(text: str, *tokens: LikelyToken) -> str:

@@ -1,6 +1,6 @@
 """The result of a masked language model: masked places filled, and what tokens looked at."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -10,12 +10,10 @@ from rich.text import Text
 
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.interventions import Flattened, Silenced
-from regard.inspection.plots.figure import notebook_html
-from regard.inspection.viewer.html_page import notebook_page, render_page
-from regard.inspection.viewer.map_encoding import encode_maps
+from regard.inspection.plots.plain_table import probability_table
 from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.language.text_look import LikelyToken, TextLook, token_table
-from regard.pipelines.viewer_document import HeadAblation, viewer_document
+from regard.pipelines.language.text_look import LikelyToken, TextLook, tokens_html
+from regard.pipelines.viewer_document import HeadAblation
 
 
 class FilledMask(NamedTuple):
@@ -40,6 +38,7 @@ class Filling(TextLook):
     A look has the attention as well, which a notebook displays; its text may have no masked place.
     """
 
+    kind = "masked"
     part = "encoder"
 
     masked: str  # the text as it was given; the texts of a pair have ||| between them
@@ -59,28 +58,22 @@ class Filling(TextLook):
         return "the likeliest tokens in masked places" if self.masks else "the text"
 
     def answers(self) -> list[RenderableType]:
-        changed, lines = self.before is not None, list[RenderableType]()
+        lines = list[RenderableType]()
         for number, mask in enumerate(self.masks, start=1):
             if len(self.masks) > 1:
                 lines.append(Text(f"place {number}", "dim"))
-            lines.append(token_table(mask.tokens, changed=changed))
+            lines.append(probability_table("token", mask.tokens))
         if self.follows is not None:
             lines.append(Text(f"the second text follows the first: {self.follows:.4f}"))
         return lines
 
-    def page(self, model: str) -> str:
-        """One offline page of the text, which answers the pointer; every layer and head in it."""
-        return self._page(model, self.ablate() if self.before is None else [])
-
-    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
-        document = viewer_document(self._answer(), model=model, without=ablations)
+    def shown_candidates(self) -> list[dict[str, Any]]:
         several = len(self.masks) > 1
-        tokens = [
+        return [
             {"text": f"{number}: {one.name}" if several else one.piece, "score": one.probability}
             for number, mask in enumerate(self.masks, start=1)
             for one in mask.tokens
         ]
-        return render_page({**document, "kind": "masked", "candidates": tokens})
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the weights of a look as the viewer has them."""
@@ -93,17 +86,12 @@ class Filling(TextLook):
         if self.follows is not None:
             document["follows"] = self.follows
         if self.attention is not None:
-            maps = self.attention.attention("encoder", words=False)
-            document["before"] = None if self.before is None else self.before.text
-            document["attention"] = {
-                "pieces": list(maps.rows.pieces),
-                **encode_maps(maps.without_scores()),
-            }
+            document |= self.look_json()
         return document
 
-    def _answer(self) -> Answer:
-        """What the viewer shows: the text, what it is filled with, and the attention."""
-        before = None if self.before is None else self.before._answer()
+    def shown_answer(self) -> Answer:
+        """The text, what it is filled with, and the attention."""
+        before = None if self.before is None else self.before.shown_answer()
         candidates, attention = (Candidate(self.text, 0.0, 0.0),), self.required_attention()
         masked = self.masked if self.masks else ""
         return Answer(
@@ -116,14 +104,6 @@ class Filling(TextLook):
     def __str__(self) -> str:
         return self.text
 
-    def _repr_html_(self) -> str:
-        picture = ""
-        if self.attention is not None:
-            picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
-            picture = notebook_page(self._page("", []), picture)
-        lists = (
-            ", ".join(f"{escape(one.name)} {one.probability:.0%}" for one in mask.tokens)
-            for mask in self.masks
-        )
-        below = "".join(f"<p>{one}</p>" for one in lists)
-        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}{picture}"
+    def text_html(self) -> str:
+        below = "".join(f"<p>{tokens_html(mask.tokens)}</p>" for mask in self.masks)
+        return f"<p style='white-space: pre-wrap'>{escape(self.text)}</p>{below}"

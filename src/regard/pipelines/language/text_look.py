@@ -1,20 +1,24 @@
 """What looks into texts that a model reads share: likely tokens, maps of the text to itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from html import escape
 from itertools import product
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.errors import SettingsError
-from regard.inspection.plots.figure import ThemeName
+from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
 from regard.inspection.recording.attention_map import AttentionMaps, Part
+from regard.inspection.viewer.html_page import notebook_page, render_page
+from regard.inspection.viewer.layer_maps import encode_maps
+from regard.pipelines.answer import Answer
+from regard.pipelines.viewer_document import HeadAblation, viewer_document
 
 MAX_SHOWN_WORDS = 40  # of a map in the terminal
 SPACE, LINE_END = "▁", "<0x0A>"  # as `Tokenizer.pieces` has them
@@ -38,12 +42,29 @@ class LikelyToken(NamedTuple):
 class TextLook(ABC):
     """A text with its attention to itself, in the one part that the model has."""
 
+    kind: ClassVar[str]
+    """What the viewer calls such a look."""
     part: Part
     attention: AttentionCapture | None
+    ablate: Callable[[], list[HeadAblation]]
+    """The answer without each head, which a page can show."""
+    before: "TextLook | None"  # without interventions
 
     @abstractmethod
     def answers(self) -> list[RenderableType]:
         """What the terminal shows before the maps."""
+
+    @abstractmethod
+    def shown_candidates(self) -> list[dict[str, Any]]:
+        """The likeliest answers, each with its text and its score, as the viewer lists them."""
+
+    @abstractmethod
+    def shown_answer(self) -> Answer:
+        """The text, the best answer and the attention, as the viewer shows them."""
+
+    @abstractmethod
+    def text_html(self) -> str:
+        """What a notebook shows before the attention."""
 
     def show(
         self,
@@ -86,6 +107,30 @@ class TextLook(ABC):
         capture = AttentionCapture({self.part: self._last(MAX_DRAWN_WORDS, pieces=pieces)})
         return capture.plot(self.part, kind=kind, layer=layer, head=head, words=False, theme=theme)
 
+    def page(self, model: str) -> str:
+        """One offline page of the text, which answers the pointer; every layer and head in it."""
+        return self._page(model, self.ablate() if self.before is None else [])
+
+    def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:
+        document = viewer_document(self.shown_answer(), model=model, without=ablations)
+        return render_page({**document, "kind": self.kind, "candidates": self.shown_candidates()})
+
+    def look_json(self) -> dict[str, Any]:
+        """The attention as plain values, weights as the viewer has them, and the answer without
+        interventions.
+        """
+        maps = self.required_attention().attention(self.part, words=False)
+        return {
+            "before": None if self.before is None else str(self.before),
+            "attention": {"pieces": list(maps.rows.pieces), **encode_maps(maps.without_scores())},
+        }
+
+    def _repr_html_(self) -> str:
+        if self.attention is None:
+            return self.text_html()
+        picture = notebook_html(lambda theme: self.plot(theme=theme), alt="attention")
+        return self.text_html() + notebook_page(self._page("", []), picture)
+
     def required_attention(self) -> AttentionCapture:
         """The attention, or an error if it was not recorded."""
         if self.attention is None:
@@ -97,12 +142,6 @@ class TextLook(ABC):
         return self.required_attention().attention(self.part, words=not pieces).last(count)
 
 
-def token_table(tokens: Sequence[LikelyToken], *, changed: bool) -> Table:
-    """Tokens with their probabilities, and those without interventions where it was `changed`."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("token", "probability", *(["before"] if changed else [])):
-        table.add_column(column, justify="left" if column == "token" else "right")
-    for one in tokens:
-        numbers = [one.probability, *([one.before or 0.0] if changed else [])]
-        table.add_row(Text(one.piece), *(f"{number:.4f}" for number in numbers))
-    return table
+def tokens_html(tokens: Sequence[LikelyToken]) -> str:
+    """Tokens with their probabilities, for a notebook."""
+    return ", ".join(f"{escape(one.name)} {one.probability:.0%}" for one in tokens)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.attend import causal_mask, masked_softmax
-from regard.inspection.viewer.map_encoding import encode_layer
+from regard.inspection.viewer.layer_maps import encode_layer
 from regard.types import ScoreInputs
 
 H, T, S, K = 2, 40, 50, 4
