@@ -14,6 +14,7 @@ from regard.errors import RunError
 from regard.pipelines.exchange.export_run import export_folder
 from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.translator import load
+from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import load_weights
 from seq2seq_folders import make_m2m100, make_marian
 
@@ -42,7 +43,11 @@ def test_a_run_of_ours_is_a_marian_model_that_writes_the_same_text(tiny_run, tmp
             max_new_tokens=20,
         )
         assert tokenizer.decode(found[0], skip_special_tokens=True).strip() == text.strip()
+    search, said = translator.settings, json.loads((out / "generation_config.json").read_text())
+    assert said["num_beams"] == search.beam.size
+    assert said["length_penalty"] == search.beam.length_penalty
     back = import_folder(out, tmp_path / "back")
+    assert RunFolder(back.folder).load_recipe().decoding.beam.size == search.beam.size
     weights = load_weights(back.folder / "model.safetensors")
     assert back.report.gate.refused is None
     again = export_folder(back.folder, tmp_path / "again")

@@ -1,7 +1,7 @@
 import json
+import re
 import shutil
 import sys
-from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +13,15 @@ from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import load
 
 app = command_app("export")
+NEED_PACKAGES = (
+    "regard.cli.commands.export",
+    "regard.engines.ctranslate2.exporter",
+    "regard.engines.onnx",
+    "regard.exchange",
+    "regard.pipelines.exchange",
+    "regard.text.hf_tokenizer",
+)
+"""Modules that are imported again where packages are hidden."""
 
 pytest.importorskip("ctranslate2")
 
@@ -59,11 +68,26 @@ def test_a_refusal_shows_what_differs(copied, monkeypatch):
         assert text in shown.stderr
 
 
-def test_what_cannot_be_exported(other_run, monkeypatch):
+def test_what_cannot_be_exported(other_run):
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
         run(other_run)
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    for module in ("regard.engines.ctranslate2.exporter", "regard.cli.commands.export"):
-        monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(SettingsError, match=r"regard export needs CTranslate2\. .*pip install"):
-        import_module("regard.cli.commands.export")
+
+
+def test_each_format_needs_only_its_own_packages(tiny_run, tmp_path, monkeypatch):
+    for name in ("ctranslate2", "onnx", "onnxruntime", "tokenizers", "transformers"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in [one for one in sys.modules if one.startswith(NEED_PACKAGES)]:
+        monkeypatch.delitem(sys.modules, name)
+    shown = CliRunner().invoke(command_app("export"), ["--help"])
+    assert "--precision" in shown.stdout
+    wanted = {
+        "ctranslate2": r"needs CTranslate2\. .*pip install.*--to hf, --to onnx",
+        "hf": r"needs the package tokenizers.*pip install 'regard\[exchange\]'",
+        "onnx": r"needs onnx and onnxruntime.*pip install 'regard\[onnx\]'",
+    }
+    for to, message in wanted.items():
+        shown = CliRunner().invoke(
+            command_app("export"), [str(tiny_run), "--to", to, "--out", str(tmp_path / to)]
+        )
+        assert type(shown.exception).__name__ in ("SettingsError", "TextError")
+        assert re.search(message, str(shown.exception))

@@ -20,7 +20,8 @@ from regard.exchange.tensor_table import vocabulary_rows
 from regard.models.build import build_model
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.exchange import from_ctranslate2
-from regard.pipelines.exchange.import_run import REPORT, import_folder
+from regard.pipelines.exchange.exchange_report import REPORT
+from regard.pipelines.exchange.import_run import import_folder
 from regard.recipes.run_folder import load_run
 from tests.exchange.test_ctranslate2_spec import transformer
 

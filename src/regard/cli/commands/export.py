@@ -1,24 +1,19 @@
 """`regard export`: a model in the formats of other toolkits."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from regard.cli.display.console import note, print_json
 from regard.cli.display.console import out as console
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
-from regard.engines.ctranslate2.export_artifact import ExportPrecision
+from regard.engines.ctranslate2.export_artifact import ExportArtifact, ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
-from regard.pipelines.exchange.export_run import ExportedFolder, export_folder
+from regard.pipelines.exchange.exchange_report import ExportedFolder
 from regard.pipelines.exchange.onnx_export import export_onnx, onnx_precision
-
-try:
-    from regard.engines.ctranslate2.exporter import export_into_run, export_to
-except (ImportError, OSError):
-    raise SettingsError(
-        f"regard export needs CTranslate2. {why_ctranslate2_unavailable()}"
-    ) from None
 
 
 def command(
@@ -61,12 +56,23 @@ def command(
     to = None if to == "ctranslate2" else to
     if to is not None and out is not None:
         raise SettingsError(f"--to {to} and --out {out} both name a folder; give one")
-    place = out if to is None else Path(to)
+    _export_ctranslate2(model, out if to is None else Path(to), weights, precision, json=json)
+
+
+def _export_ctranslate2(
+    model: str, place: Path | None, weights: str, precision: ExportPrecision, *, json: bool
+) -> None:
+    """Write a folder for CTranslate2, or keep one in the run's."""
+    if (reason := why_ctranslate2_unavailable()) is not None:
+        raise SettingsError(
+            f"this export needs CTranslate2. {reason}. Or name another format: --to hf, --to onnx"
+        )
+    exporter: Any = import_module("regard.engines.ctranslate2.exporter")
     [run] = NativeEngine.open_runs((model,), device="cpu", weights=weights)
     if place is None:
-        export = export_into_run(run, weights, precision)
+        export: ExportArtifact = exporter.export_into_run(run, weights, precision)
     else:
-        export = export_to(run, weights, precision, place)
+        export = exporter.export_to(run, weights, precision, place)
     gate = export.card.gate
     if json:
         print_json({"folder": str(export.folder), **export.card.model_dump(mode="json")})
@@ -93,7 +99,8 @@ def _export_hf(model: str, out: Path | None, weights: str, *, json: bool) -> Non
     """Write a folder for `transformers`."""
     if out is None:
         raise SettingsError("--to hf writes a folder: name one that is new or empty with --out")
-    _show(export_folder(Path(model), out, weights=weights), json=json)
+    exporter: Any = import_module("regard.pipelines.exchange.export_run")  # needs tokenizers
+    _show(exporter.export_folder(Path(model), out, weights=weights), json=json)
 
 
 def _export_onnx(

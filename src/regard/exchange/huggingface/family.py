@@ -81,3 +81,5 @@ class HfFamily:
     to_float64: Callable[[Any], None] = lambda model: None
     """Makes a model of theirs, which is in float64, compute all of it in float64."""
     reads_text: bool = True
+    searches: bool = False
+    """Whether a folder says how answers are searched for, in `generation_config.json`."""

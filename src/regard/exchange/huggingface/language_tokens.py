@@ -23,7 +23,6 @@ from regard.exchange.huggingface.piece_files import (
 )
 from regard.exchange.huggingface.seq2seq import (
     Seq2SeqClass,
-    generation_file,
     seq2seq_map,
     write_seq2seq,
 )
@@ -135,8 +134,6 @@ def write_with_languages(
     """A model of an imported vocabulary, with the files of its tokenizer."""
     imported_vocabulary(tokenizers)
     described = write_seq2seq(kind, settings, tokenizers)
-    generation = generation_file(tokenizers)
     if tokenizers.source.settings.kind == "sentencepiece":
-        return replace(described, files={**language_files(tokenizers), **generation})
-    found = with_tokenizer_files(described)
-    return replace(found, files={**found.files, **generation})
+        return replace(described, files=language_files(tokenizers))
+    return with_tokenizer_files(described)

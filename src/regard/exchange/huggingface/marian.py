@@ -23,7 +23,6 @@ from regard.exchange.huggingface.piece_files import (
 )
 from regard.exchange.huggingface.seq2seq import (
     Seq2SeqClass,
-    generation_file,
     halved,
     read_seq2seq,
     seq2seq_family,
@@ -149,7 +148,7 @@ def _write_as(kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tok
             "sides of one vocabulary"
         )
     table = halved(settings, described.table) if reordered else described.table
-    files = {**marian_files(mapped, separate=separate), **generation_file(mapped)}
+    files = marian_files(mapped, separate=separate)
     # our angles are rounded to float32, and theirs are not
     float64 = FLOAT32_TOLERANCE if reordered else None
     return replace(described, table=table, files=files, float64_tolerance=float64)

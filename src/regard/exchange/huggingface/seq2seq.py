@@ -18,7 +18,6 @@ from regard.exchange.tensor_table import (
     TensorTable,
     vocabulary_rows,
 )
-from regard.json_files import dump_json
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, PAD, UNK
@@ -28,7 +27,6 @@ SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
 EPSILON = 1e-5  # of all layer norms there, which have no setting of it
-NUM_BEAMS, LENGTH_PENALTY = 5, 0.6  # of a run's search by default
 MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
 
 Values = dict[str, Any]
@@ -278,7 +276,7 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
                 "length_penalty": _penalty(generation.get("length_penalty")),
             },
             "rules": {
-                "max_length": longest if longest > 20 else MAX_ANSWER,
+                "max_length": longest - 1 if longest > 20 else MAX_ANSWER,  # the start counts there
                 "max_length_ratio": 4.0,
                 "max_length_offset": 50,
                 "no_repeat_ngram": max(_number(generation, "no_repeat_ngram_size", 0), 0),
@@ -407,30 +405,10 @@ def write_seq2seq(
     return describe(kind, settings, tokenizers, seq2seq_table(kind, settings, tokenizers), {})
 
 
-def generation_file(tokenizers: Tokenizers) -> dict[str, bytes]:
-    """`generation_config.json`: the search that runs have by default."""
-    mapped = require_map(tokenizers.target.vocabulary_map)
-    pad, unk, bos, eos = mapped.special
-    forced = mapped.to_theirs(tokenizers.target.opening)
-    config = {
-        "num_beams": NUM_BEAMS,
-        "length_penalty": LENGTH_PENALTY,
-        "early_stopping": True,
-        "max_length": MAX_ANSWER,
-        "suppress_tokens": [i for i in (pad, unk, bos) if i is not None],
-        "renormalize_logits": True,
-        "decoder_start_token_id": mapped.start,
-        "forced_bos_token_id": forced[0] if forced else None,
-        "pad_token_id": pad,
-        "eos_token_id": eos,
-    }
-    return {"generation_config.json": f"{dump_json(config, indent=2)}\n".encode()}
-
-
 def seq2seq_family(
     kind: Seq2SeqClass,
     read: Callable[[HfFolder], HfModel],
     write: Callable[[TransformerSettings, Tokenizers], HfModel],
 ) -> HfFamily:
     """The family of a class."""
-    return HfFamily(kind.model_type, "translation", ("transformer",), read, write)
+    return HfFamily(kind.model_type, "translation", ("transformer",), read, write, searches=True)

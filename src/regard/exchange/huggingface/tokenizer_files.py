@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
-
-import tokenizers
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel
@@ -14,6 +13,8 @@ from regard.settings import abbreviate
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.vocabulary_map import MAX_ROWS, VocabularyMap
+
+tokenizers: Any = import_module("tokenizers")  # where it is missing, `hf_tokenizer` has said so
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
@@ -149,16 +150,15 @@ def _wordpiece(folder: HfFolder, vocabulary: bytes) -> bytes:
     return _with_special_tokens(folder, found, WORDPIECE_TOKENS)
 
 
-def _with_special_tokens(
-    folder: HfFolder, found: "tokenizers.Tokenizer", defaults: Mapping[str, str]
-) -> bytes:
+def _with_special_tokens(folder: HfFolder, found: Any, defaults: Mapping[str, str]) -> bytes:
     """A tokenizer that reads the special tokens of its settings as such."""
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     roles = {**defaults, **(folder.read_object(SPECIAL_TOKENS) or {}), **config}
     names = dict.fromkeys(string_token(roles.get(role)) for role in ROLES)
     known = [name for name in names if name is not None and found.token_to_id(name) is not None]
     found.add_special_tokens(known)
-    return found.to_str().encode()
+    text: str = found.to_str()
+    return text.encode()
 
 
 def _lines(folder: HfFolder, name: str, content: bytes) -> list[str]:

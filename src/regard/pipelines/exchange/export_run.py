@@ -3,17 +3,26 @@
 import shutil
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import safetensors.torch
 
 from regard.atomic_io import write_atomic
 from regard.errors import RunError
 from regard.exchange.huggingface.families import FAMILIES
-from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.family import HfFamily, HfModel, imported_vocabulary
 from regard.exchange.huggingface.folder import CONFIG, WEIGHTS
 from regard.json_files import dump_json, read_json
 from regard.manifest import sha256_of_file
+from regard.pipelines.exchange.exchange_report import (
+    REPORT,
+    ExchangeReport,
+    ExportedFolder,
+    move_into_place,
+    require_free,
+    temporary_folder,
+    write_report,
+)
 from regard.pipelines.exchange.gate import (
     compare,
     quiet,
@@ -21,14 +30,7 @@ from regard.pipelines.exchange.gate import (
     require_transformers,
     store_answers,
 )
-from regard.pipelines.exchange.import_run import (
-    REPORT,
-    ExchangeReport,
-    move_into_place,
-    require_free,
-    temporary_folder,
-    write_report,
-)
+from regard.pipelines.exchange.generation_config import GENERATION_CONFIG, generation_config
 from regard.pipelines.load import load_for_look
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
@@ -36,13 +38,6 @@ from regard.tasks.classification import load_labels
 from regard.tasks.contracts import TaskRecipe
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
-
-
-class ExportedFolder(NamedTuple):
-    """A folder that was exported."""
-
-    folder: Path
-    report: ExchangeReport
 
 
 def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedFolder:
@@ -59,6 +54,10 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
         write_atomic(place / WEIGHTS, safetensors.torch.save(tensors, {"format": "pt"}))
         for name, content in described.files.items():
             write_atomic(place / name, content)
+        if family.searches and tokenizers is not None:
+            search = run.load_recipe().decoding
+            target, opening = imported_vocabulary(tokenizers), tokenizers.target.opening
+            write_atomic(place / GENERATION_CONFIG, generation_config(search, target, opening))
         pipeline = load_for_look(path, device="cpu", weights=weights)
         peer = _load_peer(place, described)
         written = described.tokenizers or tokenizers

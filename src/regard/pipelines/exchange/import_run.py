@@ -1,51 +1,33 @@
 """A folder of another toolkit -> a run of ours that computes the same."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard import __version__
-from regard.atomic_io import read_limited, storage_error, write_atomic
+from regard.atomic_io import read_limited, write_atomic
 from regard.errors import RunError
+from regard.pipelines.exchange.exchange_report import (
+    REPORT,
+    ExchangeReport,
+    move_into_place,
+    require_free,
+    temporary_folder,
+    write_report,
+)
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
 from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
-from regard.pipelines.exchange.gate import GateReport
-from regard.recipes.paths import EXCHANGE_REPORT
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.settings import Settings
 from regard.text.build import save_tokenizers
 from regard.training.checkpoints import check_finite, save_weights
 
-REPORT = EXCHANGE_REPORT
-TEMPORARY_PREFIX = ".regard-import-"
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 MAX_CARD_BYTES = 1 << 20
 FORMATS = (CTRANSLATE2, G2P_EN)
 """Formats whose folders have a file that no other has."""
-
-
-class ExchangeReport(Settings):
-    """What was imported or exported, and what the gate found: `exchange.json`."""
-
-    direction: str
-    """import or export."""
-    format: str
-    """The toolkit, and the family of its model."""
-    source: str
-    """The folder that it came from, or the run."""
-    files: dict[str, str]
-    """The SHA-256 of the files of weights that were read."""
-    licence: str | None = None
-    """What the source says."""
-    regard: str = __version__
-    """The version that converted it."""
-    gate: GateReport
 
 
 class ImportedRun(NamedTuple):
@@ -119,11 +101,6 @@ def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) 
     save_weights(folder.weights("model"), model.weights)
 
 
-def write_report(folder: Path, report: ExchangeReport) -> None:
-    """Write `exchange.json` into a folder."""
-    write_atomic(folder / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
-
-
 def read_licence(source: Path) -> str | None:
     """The licence that a model card names at its head, or the file of a licence."""
     try:
@@ -152,38 +129,3 @@ def _card(name: str, model: ForeignModel, report: ExchangeReport) -> Iterator[st
     yield "## Model\n"
     yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."
     yield f"\nregard {report.regard}\n"
-
-
-def require_free(out: Path) -> None:
-    """An error unless a folder is new, empty, or holds the report of a refused import alone."""
-    if out.exists() and not out.is_dir():
-        raise RunError(f"{out}: a file; name a folder that is new or empty with --out")
-    names = [path.name for path in out.iterdir()] if out.exists() else []
-    if [one for one in names if one != REPORT]:
-        raise RunError(f"{out}: not empty; name a folder that is new or empty with --out")
-
-
-@contextmanager
-def temporary_folder(beside: Path) -> Iterator[Path]:
-    """A new folder beside another, which is gone at the end unless it was moved."""
-    try:
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=beside.parent))
-    except OSError as error:
-        raise storage_error(beside, error) from None
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def move_into_place(place: Path, out: Path) -> None:
-    """Rename a folder that is whole to `out`, which is free."""
-    try:
-        place.chmod(0o755)
-        (out / REPORT).unlink(missing_ok=True)
-        if out.exists():
-            out.rmdir()
-        place.rename(out)
-    except OSError as error:
-        raise storage_error(out, error) from None

@@ -20,16 +20,16 @@ from regard.exchange.onnx_graphs import OPSET, write_graphs
 from regard.json_files import dump_json, read_json
 from regard.manifest import rebuild_manifest, sha256_of_file
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.exchange.export_run import ExportedFolder
-from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
-from regard.pipelines.exchange.import_run import (
+from regard.pipelines.exchange.exchange_report import (
     REPORT,
     ExchangeReport,
+    ExportedFolder,
     move_into_place,
     require_free,
     temporary_folder,
     write_report,
 )
+from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
 from regard.pipelines.exchange.onnx_samples import ExportableRun, load_exportable
 from regard.recipes.run_folder import Run, RunFolder, find_weights, load_run
 from regard.settings import abbreviate

@@ -1,0 +1,83 @@
+"""The report of a conversion, and the folder that it makes: whole, or not at all."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from regard import __version__
+from regard.atomic_io import storage_error, write_atomic
+from regard.errors import RunError
+from regard.pipelines.exchange.gate import GateReport
+from regard.recipes.paths import EXCHANGE_REPORT
+from regard.settings import Settings
+
+REPORT = EXCHANGE_REPORT
+TEMPORARY_PREFIX = ".regard-import-"
+
+
+class ExchangeReport(Settings):
+    """What was imported or exported, and what the gate found: `exchange.json`."""
+
+    direction: str
+    """import or export."""
+    format: str
+    """The toolkit, and the family of its model."""
+    source: str
+    """The folder that it came from, or the run."""
+    files: dict[str, str]
+    """The SHA-256 of the files of weights that were read."""
+    licence: str | None = None
+    """What the source says."""
+    regard: str = __version__
+    """The version that converted it."""
+    gate: GateReport
+
+
+class ExportedFolder(NamedTuple):
+    """A folder that was exported."""
+
+    folder: Path
+    report: ExchangeReport
+
+
+def write_report(folder: Path, report: ExchangeReport) -> None:
+    """Write `exchange.json` into a folder."""
+    write_atomic(folder / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
+
+
+def require_free(out: Path) -> None:
+    """An error unless a folder is new, empty, or holds the report of a refused import alone."""
+    if out.exists() and not out.is_dir():
+        raise RunError(f"{out}: a file; name a folder that is new or empty with --out")
+    names = [path.name for path in out.iterdir()] if out.exists() else []
+    if [one for one in names if one != REPORT]:
+        raise RunError(f"{out}: not empty; name a folder that is new or empty with --out")
+
+
+@contextmanager
+def temporary_folder(beside: Path) -> Iterator[Path]:
+    """A new folder beside another, which is gone at the end unless it was moved."""
+    try:
+        beside.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=beside.parent))
+    except OSError as error:
+        raise storage_error(beside, error) from None
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def move_into_place(place: Path, out: Path) -> None:
+    """Rename a folder that is whole to `out`, which is free."""
+    try:
+        place.chmod(0o755)
+        (out / REPORT).unlink(missing_ok=True)
+        if out.exists():
+            out.rmdir()
+        place.rename(out)
+    except OSError as error:
+        raise storage_error(out, error) from None
