@@ -13,6 +13,7 @@ from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page, write_page
+from regard.pipelines.language.completer import load as load_completer
 from regard.pipelines.look import ablate_each_head
 from regard.pipelines.translator import load
 from regard.pipelines.viewer_document import viewer_document
@@ -23,7 +24,7 @@ TWENTY = (
     "black water before dawn"
 )
 LIMIT = 400 * 1024
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path(__file__).parents[3] / "docs" / "images"
 
 
 def test_a_file_of_twenty_words_and_all_heads_is_small(tmp_path):
@@ -487,3 +488,20 @@ def test_the_picture_of_the_docs(chromium, tmp_path):
     with opened(chromium, tmp_path, document, viewport=desk) as page:
         word(page, "rows", "the").hover()
         page.screenshot(path=IMAGES / "viewer.png", full_page=True)
+
+
+@pytest.mark.skipif(
+    "REGARD_TEXT_SCREENSHOTS" not in os.environ, reason="asked for by REGARD_TEXT_SCREENSHOTS"
+)
+def test_the_picture_of_a_text_of_the_docs(chromium, tmp_path):
+    run = load_completer(os.environ["REGARD_TEXT_SCREENSHOTS"], device="cpu")
+    path = tmp_path / "look.html"
+    path.write_text(run.look("ROMEO: My love, I will not").page("shakespeare"), encoding="utf-8")
+    desk = {"width": 1000, "height": 700}
+    with visit(chromium, allow=path.as_uri(), viewport=desk) as seen:
+        seen.page.goto(path.as_uri())
+        seen.page.get_by_label("Pieces", exact=True).check(force=True)
+        seen.page.get_by_label("Layer").first.select_option("0")
+        seen.page.get_by_label("Head", exact=True).first.select_option("3")
+        seen.page.locator(".rows .word").nth(-2).hover()
+        seen.page.screenshot(path=IMAGES / "looking" / "text.png", full_page=True)

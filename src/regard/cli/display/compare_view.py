@@ -42,8 +42,8 @@ class ComparisonProgress(LiveProgress):
 
     def started(self, job: RowJob) -> None:
         name, goal = job.entry.name, job.goal
-        if goal == "measure" and not is_trained(job.entry, self._folder):
-            goal = "train"
+        if goal != "time":  # a process does both where it can
+            goal = "measure" if is_trained(job.entry, self._folder) else "train"
         if err.is_terminal:
             self._task_of[name] = self.add_task(f"{ACTIVITY[goal]} {name}", total=None, numbers="")
         else:
