@@ -87,6 +87,11 @@ def describe(value: object) -> str:
     return shown if len(shown) <= _MAX_REPR else f"a text of {len(str(value)):,} characters"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things, such as `1 picture` or `2,000 pictures`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def abbreviate(text: str) -> str:
     """`text` in one line, and its beginning where it is long: fit to be part of a message."""
     cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"

@@ -108,7 +108,7 @@ def test_unlike_sizes_and_pictures_outside_of_classes_are_said(tmp_path, folder)
     save_shape(folder / "stray.png", "red")
     notes = prepare(folder, tmp_path / "run")
     assert any("2 unlike sizes, from 48 × 48 to 90 × 60 pixels: the square" in n for n in notes)
-    assert any("1 pictures lie beside the classes and are left out" in note for note in notes)
+    assert any("left out, being in no class: 1 picture" in note for note in notes)
 
 
 def test_a_folder_without_classes_is_an_error(tmp_path, folder):

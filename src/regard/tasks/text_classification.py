@@ -25,7 +25,7 @@ from regard.errors import SettingsError
 from regard.evaluation.classification import LabelIds
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
-from regard.settings import Settings
+from regard.settings import Settings, counted
 from regard.tasks.classification import (
     SPLITS,
     ClassificationRecipe,
@@ -132,9 +132,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         for split in filter(self.has_split, SPLITS):
             if cut := sum(one.left_out > 0 for one in self.encoded(split)):
                 limit = self.recipe.model.max_length
-                note(
-                    f"{split}: {cut:,} texts have more than {limit} tokens: their ends are left out"
-                )
+                longer = counted(cut, "text")
+                note(f"{split}: the end is left out of {longer} of more than {limit} tokens")
 
     def load(self) -> None:
         super().load()
@@ -242,6 +241,6 @@ def leak_notes(splits: Splits, corpus: str) -> list[str]:
         shared = sum(comparison_key(" ".join(one.texts)) in seen for one in rows)
         if split != "train" and shared:
             notes.append(
-                f"{corpus}: {shared:,} of the {len(rows):,} texts of {split} are also in train"
+                f"{corpus}: also in train: {shared:,} of the {len(rows):,} texts of {split}"
             )
     return notes

@@ -104,3 +104,17 @@ def test_a_recipe_that_is_no_yaml(tmp_path):
     file.write_text("name: [\n")
     with pytest.raises(SettingsError, match=r"mine.yaml: cannot be read as YAML"):
         recipe_with_corpus(str(file), {"name": "copy"}, [])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [("labels", "--data FILE$"), ("own", "--data FILE, or --source FILE and --target FILE$")],
+)
+def test_a_recipe_for_data_of_ones_own_says_how_to_give_them(
+    recipe, options, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=f"{recipe}: .* are missing: give {options}"):
+        recipe_with_corpus(recipe, None, [])
+    (tmp_path / "labels.tsv").write_text("a\tb\n")
+    assert recipe_with_corpus("labels", None, []).corpus.train

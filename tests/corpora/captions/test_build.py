@@ -64,7 +64,7 @@ def test_pictures_of_ones_own_are_held_out_whole(files):
 
 def test_a_handful_of_pictures_is_too_few(files, tmp_path):
     (tmp_path / "all.tsv").write_text("0.png\tx\n1.png\ty\n")
-    with pytest.raises(CorpusError, match="2 pictures are too few to hold some out"):
+    with pytest.raises(CorpusError, match="2 pictures: too few to hold some out"):
         build(train=files)
 
 

@@ -113,7 +113,7 @@ def test_too_few_to_hold_out_any_are_refused(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text(TABLE)
     with pytest.raises(
-        CorpusError, match=r"2 labels are too few to hold out 10% for valid: .* label, such as"
+        CorpusError, match=r"2 labels: too few to hold out 10% for valid: .* label, such as"
     ):
         read_labelled_texts(LabelledTextSettings(train=str(path)), ReadReport())
 

@@ -13,6 +13,8 @@ from regard.cli.main import command_app
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.pipelines.load import load
+from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.run_folder import RunFolder
 
 TEXTS = ["the cow cow", "two two", "", "w1 hen w2 n7 n9", "zzz zzz"]
 
@@ -77,10 +79,10 @@ def test_a_run_that_lost_its_calibration_says_so_and_has_it_fitted_again(run, tm
 
 def test_odd_texts_have_notes(pipeline):
     notes = [one.notes for one in pipeline.classify([*TEXTS, "cat " * 20])]
-    assert notes[0] == ("1 of 4 tokens are unknown to the model",)  # a space before it is a token
+    assert notes[0] == ("unknown to the model: 1 of 4 tokens",)  # a space before it is a token
     assert notes[1] == ()
     assert notes[2] == ("the text is empty: the answer says nothing about it",)
-    assert notes[5] == ("the model reads 6 tokens; 14 more are left out",)
+    assert notes[5] == ("the model reads 6 tokens and leaves out 14",)
 
 
 def test_a_look_has_the_attention_of_every_token(pipeline):
@@ -133,6 +135,7 @@ def test_the_command_prints_a_line_for_each_text(run, tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("cat\n\ntwo\n")
     assert len(classify(run, "--file", file, "-k", 2).stdout.splitlines()) == 3
+    assert "for its lines: --file" in classify(run, file).stderr
     from_stdin = classify(run, "--best", 2, "--json", given="cat\n\ntwo\n").stdout.splitlines()
     found = [json.loads(line) for line in from_stdin]
     assert [one["given"] for one in found] == ["cat", "", "two"]
@@ -152,5 +155,5 @@ def test_the_command_looks_and_draws(run, tmp_path):
 
 
 def test_a_run_of_another_task_is_refused(tmp_path):
-    result = CliRunner().invoke(command_app("classify"), [str(tmp_path / "none"), "x"])
-    assert "no such folder" in str(result.exception)
+    RunFolder(tmp_path).save_recipe(load_any_recipe("travel"))
+    assert "its task is translation, which has no labels" in str(classify(tmp_path, "x").exception)

@@ -126,7 +126,7 @@ def test_of_long_texts_the_last_tokens_are_kept_and_that_is_said(tmp_path, monke
 
 def test_words_that_the_model_does_not_know_stand_as_they_were_written(completer):
     look = completer.look("the Zat sat Q")
-    assert look.notes == ("2 tokens of the prompt are unknown to the model",)
+    assert look.notes == ("unknown to the model: 2 tokens of the prompt",)
     assert look.attention.parts["decoder"].rows.words == ("the", "Zat", "sat", "Q")
 
 

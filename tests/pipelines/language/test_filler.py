@@ -120,7 +120,7 @@ def test_a_pair_has_two_segments_and_says_whether_the_second_follows(filler):
 def test_unknown_words_stand_as_they_were_written_and_are_counted(filler):
     found = filler.look("the zebra [MASK] on")
     assert found.attention.parts["encoder"].rows.words == ("the", "zebra", "[MASK]", "on")
-    assert found.notes == ("1 tokens of the text are unknown to the model",)
+    assert found.notes == ("unknown to the model: 1 token of the text",)
     assert UNK in read_masked_text(["the zebra"], filler.tokenizer, 99, None).ids
 
 

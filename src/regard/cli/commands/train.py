@@ -180,8 +180,6 @@ def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[s
             "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
             "--source FILE and --target FILE"
         )
-    if corpus is None and name is not None:
-        return load_any_recipe(name, overrides)
     return corpus_options.recipe_with_corpus(name or corpus_options.OWN_RECIPE, corpus, overrides)
 
 

@@ -1,5 +1,6 @@
 """`regard classify`: the labels of texts or pictures, with their probabilities."""
 
+from os.path import isfile
 from pathlib import Path
 
 from typer import Argument, Exit
@@ -55,6 +56,8 @@ def command(
         for line in (read_lines(STDIN) if one == STDIN else [one])
     ]
     asked += [line for path in file or () for line in read_lines(path)]
+    for name in [] if pipeline.names_examples else [one for one in given or () if isfile(one)]:
+        note(f"{name}: classified as a text, though a file has this name; for its lines: --file")
     found = pipeline.find(asked)
     named = pipeline.names_examples and len(found) > 1
     failed = 0

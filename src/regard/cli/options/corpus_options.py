@@ -168,6 +168,7 @@ def recipe_with_corpus(
     as the recipe says.
     """
     if corpus is None:
+        _require_data(name, overrides)
         return load_any_recipe(name, overrides)
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
@@ -178,3 +179,19 @@ def recipe_with_corpus(
         except SettingsError as error:
             raise SettingsError(f"{file.name}: {error}") from None
     return make_any_recipe({**raw, "corpus": dict(corpus)}, overrides, where=file.name)
+
+
+def _require_data(name: str, overrides: Sequence[str]) -> None:
+    """Raises an error if a recipe of the shelf is for files, of which none are given or here."""
+    if name.endswith((".yaml", ".yml")) or any(one.startswith("corpus.") for one in overrides):
+        return
+    file = find_recipe(name)
+    corpus = read_raw(file, where=file.name).get("corpus", {})
+    train = corpus.get("train")
+    files = list(train.values()) if isinstance(train, dict) else [train]
+    if train is None or all(Path(one).exists() for one in files):
+        return
+    pair = ", or --source FILE and --target FILE" if isinstance(train, dict) else ""
+    raise SettingsError(
+        f"{name}: a recipe for data of your own, which are missing: give --data FILE{pair}"
+    )

@@ -11,7 +11,7 @@ from regard.corpora.splits import MAX_HELD_OUT_SHARE
 from regard.errors import CorpusError
 from regard.images.picture_files import Picture
 from regard.manifest import sha256
-from regard.settings import Settings
+from regard.settings import Settings, counted
 
 
 class CaptionedPicture(NamedTuple):
@@ -70,8 +70,8 @@ def split_captions(corpus: CaptionCorpus, settings: CaptionSplitSettings) -> Cap
     limit = max(1, int(len(pictures) * MAX_HELD_OUT_SHARE))
     if len(pictures) <= 2 * limit:
         raise CorpusError(
-            f"{corpus.name}: {len(pictures)} pictures are too few to hold some out: add pictures, "
-            "or give those to validate and to test with in files of their own"
+            f"{corpus.name}: {counted(len(pictures), 'picture')}: too few to hold some out: add "
+            "pictures, or give those to validate and to test with in files of their own"
         )
     order = sorted(pictures, key=lambda one: sha256(f"{settings.seed} {one.name}".encode()))
     splits: dict[SplitName, Sequence[CaptionedPicture]] = dict(corpus.splits)

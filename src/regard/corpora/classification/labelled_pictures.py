@@ -7,12 +7,12 @@ from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import Field, model_validator
 
-from regard.corpora.classification.labels import hold_out
+from regard.corpora.classification.labels import with_held_out
 from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES, PictureArrays
 from regard.corpora.corpus import ReadReport, SplitName
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
-from regard.settings import Settings
+from regard.settings import Settings, counted
 
 PictureCorpusName = Literal["mnist", "cifar10"]
 VALID_SHARE = 0.1  # of the training pictures, of folders of one's own
@@ -109,7 +109,7 @@ def read_labelled_pictures(
     if settings.name is not None:
         for split, arrays in PICTURE_ARCHIVES[settings.name].read().items():
             splits[split] = _from_arrays(f"{settings.name} {split}", arrays)
-        return _held_out(splits, settings)
+        return _with_held_out(splits, settings)
     folders: Mapping[SplitName, str | None] = {
         "train": settings.train,
         "valid": settings.valid,
@@ -122,7 +122,7 @@ def read_labelled_pictures(
                 _note_sizes(Path(folder), splits[split], report)
             if check_pictures and settings.skip_bad:
                 splits[split] = [one for one in splits[split] if _is_readable(one, folder, report)]
-    return _held_out(splits, settings)
+    return _with_held_out(splits, settings)
 
 
 def _from_arrays(name: str, arrays: PictureArrays) -> list[LabelledPicture]:
@@ -148,7 +148,7 @@ def read_class_folders(folder: Path, report: ReadReport) -> list[LabelledPicture
             f"each class into a folder with its name, such as {folder / 'cat'}"
         )
     if beside:
-        report.add_note(str(folder), f"{beside:,} pictures lie beside the classes and are left out")
+        report.add_note(str(folder), f"left out, being in no class: {counted(beside, 'picture')}")
     found = []
     for one in classes:
         files = sorted(file for file in one.rglob("*") if _is_picture(file))
@@ -192,25 +192,12 @@ def _is_readable(picture: LabelledPicture, folder: str, report: ReadReport) -> b
     return True
 
 
-def _held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:
+def _with_held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:
     """The splits, with those that are missing cut from the training pictures."""
-    total = len(splits["train"])
-    for seed, (split, share) in enumerate(settings.shares.items(), 1):
-        if not share:
-            continue
-        train = splits["train"]
-        chosen = _choose(train, round(share * total), seed)
-        if not any(chosen):
-            raise CorpusError(
-                f"{settings.corpus_label}: {total:,} pictures are too few to hold out {share:.0%} "
-                f"for {split}: give a folder of its own, or more pictures"
-            )
-        splits[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
-        splits["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
-    return splits
-
-
-def _choose(pictures: Sequence[LabelledPicture], count: int, seed: int) -> list[bool]:
-    labels, names = [one.label for one in pictures], [one.name for one in pictures]
-    chosen: list[bool] = hold_out(labels, names, count, seed).tolist()
-    return chosen
+    return with_held_out(
+        splits,
+        settings.shares,
+        lambda one: one.name,
+        corpus=settings.corpus_label,
+        advice="give a folder of its own, or more pictures",
+    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, model_validator
 
-from regard.corpora.classification.labels import hold_out
+from regard.corpora.classification.labels import with_held_out
 from regard.corpora.corpus import Files, ReadReport, SplitName
 from regard.corpora.download import KnownFile, get_file
 from regard.corpora.readers.pair_files import (
@@ -176,13 +176,13 @@ def read_labelled_texts(settings: LabelledTextSettings, report: ReadReport) -> S
     """The examples of each split: always `train` and `valid`, `test` where there is one."""
     if settings.name is not None:
         known = LABELLED_TEXTS[settings.name]
-        return _held_out(_read_known(known), _shares_of(known), settings.corpus_label)
+        return _with_held_out(_read_known(known), _shares_of(known), settings.corpus_label)
     splits: Splits = {}
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     for split in names:
         if files := getattr(settings, split):
             splits[split] = [one for file in files for one in read_file(file, settings, report)]
-    return _held_out(splits, settings.shares, settings.corpus_label)
+    return _with_held_out(splits, settings.shares, settings.corpus_label)
 
 
 def _read_known(known: KnownLabelledTexts) -> Splits:
@@ -199,26 +199,17 @@ def _shares_of(known: KnownLabelledTexts) -> dict[SplitName, float]:
     return {} if "valid" in known.files else {"valid": KNOWN_VALID_SHARE}
 
 
-def _held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) -> Splits:
-    """The splits, with those of `shares` cut from the training examples."""
-    total = len(splits["train"])
-    for seed, (split, share) in enumerate(shares.items(), 1):
-        if not share:
-            continue
-        train = splits["train"]
-        keys = [comparison_key(" ".join(one.texts)) for one in train]
-        labels = [one.label for one in train]
-        chosen = hold_out(labels, keys, round(share * total), seed)
-        if not chosen.any():
-            raise CorpusError(
-                f"{corpus}: {total:,} examples with {len({*labels}):,} labels are too few to hold "
-                f"out {share:.0%} for {split}: give a file of its own, or more examples; is a text "
-                f"taken for the label, such as {abbreviate(repr(labels[0]))}? corpus.label and "
-                "corpus.text say which columns they are"
-            )
-        splits[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
-        splits["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
-    return splits
+def _with_held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) -> Splits:
+    """The splits, with those of `shares` held out of the training texts; like texts together."""
+    first = abbreviate(repr(splits["train"][0].label)) if splits["train"] else "''"
+    return with_held_out(
+        splits,
+        shares,
+        lambda one: comparison_key(" ".join(one.texts)),
+        corpus=corpus,
+        advice="give a file of its own, or more examples; is a text taken for the label, such as "
+        f"{first}? corpus.label and corpus.text say which columns they are",
+    )
 
 
 # -- files ------------------------------------------------------------------------------------

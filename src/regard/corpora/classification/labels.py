@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,9 +10,19 @@ from numpy.typing import NDArray
 from regard.corpora.corpus import SplitName
 from regard.corpora.dedup import hash_texts
 from regard.errors import CorpusError
-from regard.settings import abbreviate
+from regard.settings import abbreviate, counted
 
 MAX_NAMED = 5  # labels that a message names
+
+
+class LabelledExample(Protocol):
+    """A text or a picture with its label."""
+
+    @property
+    def label(self) -> str: ...
+
+
+ExampleT = TypeVar("ExampleT", bound=LabelledExample)
 
 
 def label_set(
@@ -44,6 +55,36 @@ def label_set(
         if labels and (missing := sorted(counts.keys() - {*labels})):
             note(f"{files(split)}: no example of {split} has these labels: {_names(missing)}")
     return tuple(sorted(counts))
+
+
+def with_held_out(
+    splits: Mapping[SplitName, list[ExampleT]],
+    shares: Mapping[SplitName, float],
+    key: Callable[[ExampleT], str],
+    *,
+    corpus: str,
+    advice: str,
+) -> dict[SplitName, list[ExampleT]]:
+    """The splits, with `shares` of the training examples held out as further ones.
+
+    Examples with one `key` stay together. Messages name the `corpus`, and give the `advice` if it
+    has too few examples.
+    """
+    found, total = dict(splits), len(splits["train"])
+    for seed, (split, share) in enumerate(shares.items(), 1):
+        if not share:
+            continue
+        train = found["train"]
+        labels = [one.label for one in train]
+        chosen = hold_out(labels, [key(one) for one in train], round(share * total), seed)
+        if not chosen.any():
+            raise CorpusError(
+                f"{corpus}: {counted(total, 'example')} with {counted(len({*labels}), 'label')}: "
+                f"too few to hold out {share:.0%} for {split}: {advice}"
+            )
+        found[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
+        found["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
+    return found
 
 
 def hold_out(

@@ -42,6 +42,7 @@ from regard.pipelines.language.text_look import TextLook
 from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
+from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
 from regard.text.preprocess import require_texts
@@ -103,9 +104,11 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         if not text.strip():
             notes.append("the text is empty: the answer says nothing about it")
         if encoded.unknown:
-            notes.append(f"{encoded.unknown} of {count} tokens are unknown to the model")
+            notes.append(f"unknown to the model: {encoded.unknown} of {counted(count, 'token')}")
         if encoded.left_out:
-            notes.append(f"the model reads {count} tokens; {encoded.left_out} more are left out")
+            notes.append(
+                f"the model reads {counted(count, 'token')} and leaves out {encoded.left_out}"
+            )
         return tuple(notes)
 
     # -- looking --------------------------------------------------------------------------------

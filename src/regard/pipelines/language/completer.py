@@ -32,6 +32,7 @@ from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
+from regard.settings import counted
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.preprocess import require_texts
 from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
@@ -286,7 +287,7 @@ class Completer:
         ids, limit = [*self._before(prompt), *self.tokenizer.encode([prompt])[0]], self._limit
         notes = []
         if unknown := sum(token == UNK for token in ids):
-            notes.append(f"{unknown} tokens of the prompt are unknown to the model")
+            notes.append(f"unknown to the model: {counted(unknown, 'token')} of the prompt")
         if limit is not None and len(ids) + min(max_tokens, 1) > limit:
             kept = limit - min(max_tokens, limit // 2)
             verb = "continues" if max_tokens else "reads"

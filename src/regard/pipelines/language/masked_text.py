@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from regard.errors import SettingsError, TextError
 from regard.inspection.recording.attention_map import Axis, AxisSegment, build_axis
+from regard.settings import counted
 from regard.text.special_tokens import BOS, EOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
 
@@ -72,7 +73,7 @@ def read_masked_text(
     begun = zip(starts, sides, strict=True)
     positions = [start + mask for start, side in begun for mask in side.masks]
     unknown = ids.count(UNK)
-    notes = (f"{unknown} tokens of the text are unknown to the model",) if unknown else ()
+    notes = (f"unknown to the model: {counted(unknown, 'token')} of the text",) if unknown else ()
     places = _places(shown, positions, tokenizer)
     axis = _axis(sides, tokenizer, mask_id)
     if len(sides) == 2:
