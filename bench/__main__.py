@@ -19,6 +19,7 @@ COMMANDS = {
     "memory": "peak memory of training and translating, and of training on millions of pairs",
     "growth": "how time and memory grow with lengths, batches, beams, vocabularies and corpora",
     "alignments": "alignment error rates of every way to read links out of two runs",
+    "browser": "whether transformers.js in Chromium translates as we do",
     "doctor": "what regard doctor finds in corpora that are damaged on purpose",
     "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
     "files_entered": "how many files a training step, a translation and a request go through",

@@ -1,60 +1,31 @@
 """Debian's Chromium, or Playwright's own, for the tests that drive a page."""
 
-import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import matplotlib
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
+from bench.chromium import open_chromium
+from regard.errors import SettingsError
+
 AXE = {
     "preload": False,
     "rules": {"label-content-name-mismatch": {"enabled": True}},  # it is experimental there
 }
-FONTS = """<?xml version="1.0"?>
-<fontconfig>
-  <include ignore_missing="yes">/etc/fonts/fonts.conf</include>
-  <dir>{folder}</dir>
-</fontconfig>
-"""
-
-
-@pytest.fixture(scope="session")
-def fonts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What fontconfig reads: Chromium dies where there is no font, so it is given matplotlib's."""
-    file = tmp_path_factory.mktemp("fonts") / "fonts.conf"
-    file.write_text(FONTS.format(folder=Path(matplotlib.get_data_path(), "fonts", "ttf")))
-    return file
 
 
 @pytest.fixture(scope="module")
-def chromium(fonts: Path) -> Iterator[Browser]:
+def chromium() -> Iterator[Browser]:
     """A browser; of one module only: Playwright's event loop would be in the way of others."""
-    with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, NAMES)), playwright.chromium.executable_path)
-        if not Path(found).exists():
-            pytest.skip(
-                f"no browser: neither {', '.join(NAMES)} on the PATH nor Playwright's own; install "
-                "chromium, or run `playwright install chromium`"
-            )
-        env = {**os.environ, "FONTCONFIG_FILE": str(fonts)}
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS, env=env)
+    with ExitStack() as stack:
+        try:
+            browser = stack.enter_context(open_chromium())
+        except SettingsError as error:
+            pytest.skip(str(error))
         yield browser
-        browser.close()
 
 
 @dataclass

@@ -21,6 +21,7 @@ from torch.onnx.utils import register_custom_op_symbolic
 
 from regard.models.contracts import AnyGenerator, AnyModel, ExportableState
 from regard.text.special_tokens import BOS
+from regard.types import Memory
 
 OPSET = 18
 FLOAT32_EPSILON = torch.finfo(torch.float32).eps  # of an RMS norm that is given none
@@ -31,6 +32,16 @@ ENCODER_FILE, DECODER_FILE, MODEL_FILE = (
 )
 TOKENS, LOGITS, ANSWERS = "input_ids", "logits", "answers"
 PAST, PRESENT = "past.", "present."  # what the names of a state's tensors begin with
+BROWSER_FOLDER = "onnx"  # where transformers.js looks for graphs
+MERGED_FILE = "decoder_model_merged.onnx"
+HIDDEN, ENCODER_STATES = "last_hidden_state", "encoder_hidden_states"
+ENCODER_MASK, USE_CACHE, PAST_KEY_VALUES = (
+    "encoder_attention_mask",
+    "use_cache_branch",
+    "past_key_values.",
+)
+"""Names of transformers.js."""
+SOURCE_MASK = "source_mask"  # of a Transformer's state, beside its keys and values
 INPUT_NAMES = {"ids": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
 """The names of our inputs' fields elsewhere; others keep theirs."""
 
@@ -101,6 +112,65 @@ def generator_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph
     ]
 
 
+def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
+    """The graphs of a Transformer by the names of transformers.js.
+
+    Its decoder takes what the encoder gives, and the keys and values of earlier steps. In the first
+    step there are none: `use_cache_branch` is false, and those of the source are computed.
+    """
+    inputs, others = (make_inputs(*sizes) for sizes in (TRACED_SIZES, OTHER_SIZES))
+    with torch.no_grad():
+        like = model.start(model.encode(inputs))
+    sources = [name for name in like.named_tensors() if ".encoder." in name]
+    targets = [name for name in like.named_tensors() if ".decoder." in name]
+
+    def encode(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {HIDDEN: model.encode(_with_tensors(inputs, tensors)).states}
+
+    def step(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        states, mask = tensors[ENCODER_STATES], tensors[ENCODER_MASK] != 0  # (B, S, D), (B, S)
+        cached = tensors[USE_CACHE].long().sum()  # ()
+        fresh = states.shape[1] * (1 - cached)
+        least = fresh.clamp_min(1)  # no node is given an empty tensor to project
+        computed = model.start(Memory(states[:, :least], mask[:, :least])).named_tensors()
+        past = {name: _first_slots(tensors, name, cached) for name in (*sources, *targets)}
+        for name in sources:
+            past[name] = torch.cat([past[name], computed[name][:, :, :fresh]], dim=2)
+        logits, after = model.step(tensors[TOKENS], like.with_tensors({**past, SOURCE_MASK: mask}))
+        present = after.named_tensors()
+        return {LOGITS: logits, **{f"{PRESENT}{name}": present[name] for name in past}}
+
+    return [
+        Graph(ENCODER_FILE, encode, named_inputs(inputs), named_inputs(others)),
+        Graph(
+            MERGED_FILE, step, _merged_inputs(model, inputs, 1), _merged_inputs(model, others, 2)
+        ),
+    ]
+
+
+def _first_slots(tensors: Mapping[str, Tensor], name: str, cached: Tensor) -> Tensor:
+    """Keys or values (B, H, P, K) of earlier steps; none of them unless they are `cached`."""
+    kept = tensors[f"{PAST_KEY_VALUES}{name}"]
+    return kept[:, :, : kept.shape[2] * cached]
+
+
+@torch.no_grad()
+def _merged_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Tensor]:
+    """What the decoder of `browser_graphs` is given after some `steps`."""
+    memory = model.encode(inputs)
+    given = _step_inputs(model, inputs, steps)
+    mask = given.pop(f"{PAST}{SOURCE_MASK}")
+    tokens = given.pop(TOKENS)
+    past = {f"{PAST_KEY_VALUES}{name.removeprefix(PAST)}": x for name, x in given.items()}
+    return {
+        ENCODER_MASK: mask,
+        TOKENS: tokens,
+        ENCODER_STATES: memory.states,
+        **past,
+        USE_CACHE: torch.ones(1, dtype=torch.bool),
+    }
+
+
 @torch.no_grad()
 def _step_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Tensor]:
     """Tokens and a state after some `steps`, as a graph is given them."""
@@ -127,10 +197,19 @@ def _with_tensors(inputs: Any, tensors: Mapping[str, Tensor]) -> Any:
     return replace(inputs, **values)
 
 
-def write_graphs(model: AnyModel, make_inputs: MakeInputs, folder: Path) -> list[Path]:
-    """Write the graphs of a model, in float32, into a folder."""
+def write_graphs(
+    model: AnyModel, make_inputs: MakeInputs, folder: Path, *, browser: bool = False
+) -> list[Path]:
+    """Write the graphs of a model, in float32, into a folder: by the names of transformers.js, for
+    a Transformer that translates, in the `browser`'s folder there.
+    """
     model = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
-    return [write_graph(model, graph, folder) for graph in model_graphs(model, make_inputs)]
+    if not browser:
+        return [write_graph(model, graph, folder) for graph in model_graphs(model, make_inputs)]
+    generator, place = model.as_generator(), folder / BROWSER_FOLDER
+    assert generator is not None  # a translator
+    place.mkdir()
+    return [write_graph(model, graph, place) for graph in browser_graphs(generator, make_inputs)]
 
 
 def write_graph(model: nn.Module, graph: Graph, folder: Path) -> Path:
@@ -176,7 +255,7 @@ def _free_axes(
     """The axes that differ between examples, by the names of their tensors, with names."""
     return {
         name: {
-            axis: "batch" if axis == 0 else f"{name}.{axis}"
+            axis: "batch_size" if axis == 0 else f"{name}.{axis}"
             for axis, (one, other) in enumerate(zip(x.shape, others[name].shape, strict=True))
             if one != other
         }

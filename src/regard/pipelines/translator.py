@@ -450,7 +450,7 @@ def _load_onnx(
             "the engine onnx is for one model on a processor; for an ensemble, an adapter or a GPU "
             "use native"
         )
-    module = import_module("regard.pipelines.exchange.onnx_export")  # torch; it loads runs
+    module = import_module("regard.pipelines.exchange.onnx.onnx_export")  # torch; it loads runs
     return Translator([module.open_onnx_run(folder, weights=weights, precision=precision)])
 
 

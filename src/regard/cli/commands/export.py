@@ -13,7 +13,7 @@ from regard.engines.ctranslate2.export_artifact import ExportArtifact, ExportPre
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
 from regard.pipelines.exchange.exchange_report import ExportedFolder
-from regard.pipelines.exchange.onnx_export import export_onnx, onnx_precision
+from regard.pipelines.exchange.onnx.onnx_export import export_onnx, onnx_precision
 
 
 def command(
@@ -119,3 +119,5 @@ def _show(found: ExportedFolder, *, json: bool) -> None:
         return
     console.print(f"{found.folder}  [dim]{found.report.format}[/]")
     console.print(f"  {found.report.gate.summary()}")
+    if found.remark is not None:
+        console.print(f"  {found.remark}")

@@ -13,13 +13,21 @@ from torch import Tensor
 from regard.errors import SettingsError
 from regard.exchange.onnx_graphs import (
     ANSWERS,
+    BROWSER_FOLDER,
     DECODER_FILE,
     ENCODER_FILE,
+    ENCODER_MASK,
+    ENCODER_STATES,
+    HIDDEN,
+    INPUT_NAMES,
     LOGITS,
+    MERGED_FILE,
     MODEL_FILE,
     PAST,
+    PAST_KEY_VALUES,
     PRESENT,
     TOKENS,
+    USE_CACHE,
     named_inputs,
 )
 from regard.models.contracts import AnyGenerator, Generator, gather_parents
@@ -87,6 +95,56 @@ class OnnxDecoder:
 
     def to_static(self, state: OnnxState, steps: int, step_counter: Tensor) -> None:
         return None
+
+
+class BrowserDecoder(OnnxDecoder):
+    """The two graphs by the names of transformers.js: its decoder is given the encoder's output."""
+
+    def __init__(self, folder: Path, *, threads: int = 0) -> None:
+        place = folder / BROWSER_FOLDER
+        [encoder], [decoder] = (
+            sorted(place.glob(f"{Path(name).stem}*.onnx")) for name in (ENCODER_FILE, MERGED_FILE)
+        )
+        self._encoder = OnnxGraph(encoder, threads=threads)
+        self._decoder = OnnxGraph(decoder, threads=threads)
+
+    def start(self, inputs: Any) -> OnnxState:
+        given = named_inputs(inputs)
+        states, mask = self._encoder(given)[HIDDEN], given[INPUT_NAMES["mask"]]
+        past = {
+            one.name: torch.zeros([len(states), *(_fixed_length(size) for size in one.shape[1:])])
+            for one in self._decoder.session.get_inputs()
+            if one.name.startswith(PAST_KEY_VALUES)
+        }
+        tensors = {ENCODER_STATES: states, ENCODER_MASK: mask, **past}
+        return OnnxState({name: x[:, None] for name, x in tensors.items()})
+
+    def step(
+        self, tokens: Tensor, state: OnnxState, *, hook: AttentionHook | None = None
+    ) -> tuple[Tensor, OnnxState]:
+        if hook is not None:
+            raise ValueError("a graph shows no attention; use the native engine")
+        rows, width = tokens.shape
+        given = {name: x.flatten(0, 1) for name, x in state.tensors.items()}
+        cached = any(x.shape[2] > 0 for name, x in given.items() if ".decoder." in name)
+        found = self._decoder(
+            {TOKENS: tokens.reshape(-1, 1), **given, USE_CACHE: torch.tensor([cached])}
+        )
+        cells = {name: torch.unflatten(x, 0, (rows, width)) for name, x in found.items()}
+        logits = cells.pop(LOGITS).squeeze(2)  # (B, K, V)
+        past = {f"{PAST_KEY_VALUES}{name.removeprefix(PRESENT)}": x for name, x in cells.items()}
+        return logits, OnnxState({**state.tensors, **past})
+
+
+def _fixed_length(size: int | str) -> int:
+    """The length of an axis; none yet of one that grows."""
+    return 0 if isinstance(size, str) else size
+
+
+def open_decoder(folder: Path, *, threads: int = 0) -> OnnxDecoder:
+    """The graphs of a model that writes tokens, by whichever names they have in a folder."""
+    kind = BrowserDecoder if (folder / BROWSER_FOLDER).is_dir() else OnnxDecoder
+    return kind(folder, threads=threads)
 
 
 class OnnxGenerator(Generator[Any, Any, Any]):

@@ -41,6 +41,7 @@ class ExportedFolder(NamedTuple):
 
     folder: Path
     report: ExchangeReport
+    remark: str | None = None  # what else its user should know
 
 
 def write_report(folder: Path, report: ExchangeReport) -> None:

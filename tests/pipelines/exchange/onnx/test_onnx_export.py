@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
-from regard.pipelines.exchange import onnx_export
-from regard.pipelines.exchange.onnx_export import export_onnx
+from regard.pipelines.exchange.onnx import onnx_export
+from regard.pipelines.exchange.onnx.onnx_export import export_onnx
 from regard.pipelines.translator import load
 
 app = command_app("export")
@@ -22,14 +22,23 @@ def run(*args):
 def test_an_export_says_what_the_gate_found(tiny_run, tmp_path):
     shown = run(tiny_run, "--to", "onnx", "--out", tmp_path / "out", "--precision", "int8")
     assert "nats in int8" in shown.stdout
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {"encoder_model.onnx", "decoder_model.onnx", "onnx.json", "exchange.json"} <= names
-    assert json.loads((tmp_path / "out/onnx.json").read_text())["task"] == "translation"
+    assert "transformers.js runs it" in shown.stdout
+    said = {path.name: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*.json")}
+    assert said["onnx.json"]["task"] == "translation"
+    assert said["config.json"]["transformers.js_config"] == {"dtype": "q8"}
+    assert said["config.json"]["model_type"] == "marian"
+    assert said["config.json"]["normalize_before"] is True
+    assert said["generation_config.json"]["num_beams"] == 2
+    assert {"tokenizer.json", "tokenizer_config.json", "exchange.json"} <= said.keys()
+    graphs = {path.name for path in (tmp_path / "out/onnx").iterdir()}
+    assert graphs == {"encoder_model_quantized.onnx", "decoder_model_merged_quantized.onnx"}
 
 
 @pytest.mark.parametrize("name", ["other_run", "caption_run", "vit_run"])
 def test_runs_of_other_tasks_are_exported_too(name, request, tmp_path):
     found = export_onnx(request.getfixturevalue(name), tmp_path / "out")
+    if name == "other_run":
+        assert found.remark.startswith("not for transformers.js: model.family: rnnsearch: ")
     assert found.report.gate.refused is None
     assert found.report.gate.float32 < 1e-4
 
@@ -37,12 +46,12 @@ def test_runs_of_other_tasks_are_exported_too(name, request, tmp_path):
 def test_graphs_that_compute_something_else_are_refused(tiny_run, tmp_path, monkeypatch):
     right = onnx_export.write_graphs
 
-    def swapped(model, make_inputs, folder):
+    def swapped(model, make_inputs, folder, **options):
         weight = model.decoder[0].cross.project.weight
         before = weight.detach().clone()
         with torch.no_grad():
             weight.copy_(torch.cat([before[32:64], before[:32], before[64:]]))
-        files = right(model, make_inputs, folder)
+        files = right(model, make_inputs, folder, **options)
         with torch.no_grad():
             weight.copy_(before)
         return files

@@ -17,6 +17,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import OPSET, write_graphs
+from regard.exchange.transformers_js import SUFFIXES
 from regard.json_files import dump_json, read_json
 from regard.manifest import rebuild_manifest, sha256_of_file
 from regard.models.contracts import AnyGenerator
@@ -30,7 +31,8 @@ from regard.pipelines.exchange.exchange_report import (
     write_report,
 )
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
-from regard.pipelines.exchange.onnx_samples import ExportableRun, load_exportable
+from regard.pipelines.exchange.onnx.browser_files import why_not_in_browsers, write_browser_files
+from regard.pipelines.exchange.onnx.onnx_samples import ExportableRun, load_exportable
 from regard.recipes.run_folder import Run, RunFolder, find_weights, load_run
 from regard.settings import abbreviate
 from regard.text.build import save_tokenizers
@@ -64,18 +66,19 @@ def export_onnx(
     require_onnx()
     run, file = load_exportable(path, weights), find_weights(RunFolder(path), weights)
     require_free(out)
+    browser = why_not_in_browsers(run)
     with temporary_folder(out) as place, seeded():
         try:
-            files = write_graphs(run.model, run.make_inputs, place)
+            files = write_graphs(run.model, run.make_inputs, place, browser=browser is None)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:  # torch's exporter's
             raise RunError(
                 f"{path}: a model of the family {run.family} cannot be written as a graph: "
                 f"{abbreviate(str(error))}"
             ) from None
-        gate = check_graphs(run, place)
+        gate = compare_graphs(run, place)
         if precision == "int8" and gate.refused is None:
-            quantize(files)
-            gate = check_graphs(run, place, quantized=True)
+            quantize(files, SUFFIXES["int8"] if browser is None else "")
+            gate = compare_graphs(run, place, quantized=True)
         report = ExchangeReport(
             direction="export",
             format=f"onnx, opset {OPSET}, {run.family}, {precision}",
@@ -87,7 +90,7 @@ def export_onnx(
             shutil.rmtree(place)
             place.mkdir()
         else:
-            write_info(run, place, precision)
+            write_info(run, place, precision, browser)
         write_report(place, report)
         rebuild_manifest(place, {}, lock=False)
         move_into_place(place, out)
@@ -96,32 +99,44 @@ def export_onnx(
             f"{path}: not exported, as onnxruntime would not compute the same: {gate.refused}; "
             f"{out / REPORT} has the report"
         )
-    return ExportedFolder(out, report)
+    ran = "transformers.js runs it, in a browser too"
+    remark = ran if browser is None else f"not for transformers.js: {browser}"
+    return ExportedFolder(out, report, remark if run.task == "translation" else None)
 
 
-def write_info(run: ExportableRun, folder: Path, precision: str) -> None:
+def write_info(
+    run: ExportableRun, folder: Path, precision: OnnxPrecision, browser: str | None
+) -> None:
     """What a program that runs the graphs must know, and the tokenizers."""
-    if run.tokenizers is not None:
-        save_tokenizers(run.tokenizers, folder)
     info = {
         "task": run.task,
         "family": run.family,
         "precision": precision,
         "max_length": run.model.max_length,
         "special_tokens": {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS},
+        "transformers.js": browser is None,
+        "why_not": browser,
     }
     write_atomic(folder / INFO, f"{dump_json(info, indent=2)}\n".encode())
+    if browser is None:
+        write_browser_files(run, folder, precision)
+    elif run.tokenizers is not None:
+        save_tokenizers(run.tokenizers, folder)
 
 
-def quantize(files: list[Path]) -> None:
-    """The matrices of graphs in int8, their inputs when they are known: in place."""
+def quantize(files: list[Path], suffix: str = "") -> None:
+    """The matrices of graphs in int8, their inputs when they are known: in place, but for a
+    `suffix` of their names.
+    """
     quantization: Any = import_module("onnxruntime.quantization")
     logging.disable(logging.WARNING)  # it advises to infer shapes before, which changes nothing
     for file in files:
         whole = file.with_suffix(".float32")
         file.rename(whole)
         quantization.quantize_dynamic(
-            str(whole), str(file), weight_type=quantization.QuantType.QInt8
+            str(whole),
+            str(file.with_stem(f"{file.stem}{suffix}")),
+            weight_type=quantization.QuantType.QInt8,
         )
         whole.unlink()
     logging.disable(logging.NOTSET)
@@ -142,7 +157,7 @@ def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto"
         shutil.rmtree(folder, ignore_errors=True)
         export_onnx(path, folder, weights=weights, precision=chosen)
     onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
-    decoder = onnx_model.OnnxDecoder(folder)
+    decoder = onnx_model.open_decoder(folder)
     return run._replace(model=onnx_model.OnnxGenerator(run.model, decoder).eval(), loaded_from=None)
 
 
@@ -154,6 +169,15 @@ def onnx_precision(precision: str) -> OnnxPrecision:
             f"--precision {precision} is CTranslate2's; for onnx there are {', '.join(known)}"
         )
     return "int8" if precision == "int8" else "float32"
+
+
+def compare_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -> GateReport:
+    """`check_graphs`; graphs that onnxruntime cannot run are refused as well."""
+    try:
+        return check_graphs(run, folder, quantized=quantized)
+    except Exception as error:  # onnxruntime's are of its own kinds, without a common one
+        reason = f"they cannot be run: {abbreviate(str(error))}"
+        return GateReport(reference="onnxruntime", refused=reason)
 
 
 @torch.inference_mode()
@@ -172,7 +196,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
             real = ... if mask is None or ours.dim() < 3 else mask
             pairs.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
         else:
-            decoder = onnx_model.OnnxDecoder(folder)
+            decoder = onnx_model.open_decoder(folder)
             pairs += _compare_steps(generator, decoder, inputs)
             if not quantized:
                 answers += _compare_searches(generator, decoder, inputs)

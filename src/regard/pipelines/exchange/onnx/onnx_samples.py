@@ -27,6 +27,7 @@ class ExportableRun(NamedTuple):
     family: str
     make_inputs: MakeInputs
     tokenizers: Tokenizers | None  # None: there are no texts
+    recipe: Any
 
     @property
     def has_logits(self) -> bool:
@@ -40,12 +41,14 @@ def load_exportable(path: Path, weights: str = "model") -> ExportableRun:
     if task in TEXT_TASKS:
         run = load_run(path, device=CPU, weights=weights)
         make = _text_inputs(run.tokenizers.source.size, run.longest)
-        return ExportableRun(run.model, task, run.recipe.model.family, make, run.tokenizers)
+        family = run.recipe.model.family
+        return ExportableRun(run.model, task, family, make, run.tokenizers, run.recipe)
     found = load_task_run(path, task, device=CPU, weights=weights)
     make = SAMPLES[task](found)
     tokenizer = getattr(found.task, "tokenizer", None)
     tokenizers = None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
-    return ExportableRun(found.model, task, found.recipe.model.family, make, tokenizers)
+    family = found.recipe.model.family
+    return ExportableRun(found.model, task, family, make, tokenizers, found.recipe)
 
 
 def _lengths(rows: int, length: int) -> Tensor:

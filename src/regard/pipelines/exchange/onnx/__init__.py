@@ -1,0 +1,1 @@
+"""Runs of any task as ONNX graphs."""
