@@ -126,9 +126,14 @@ def test_the_page_holds_the_picture_and_the_weights(captioner, picture):
     with Image.open(picture) as image:
         original = crop_square(np.asarray(image), 48)
     assert np.abs(shown - original).mean() < 8
-    weights = np.frombuffer(base64.b64decode(document["weights"]), np.uint8)
-    found = weights.reshape(document["shape"]) * document["peak"] / 255
-    np.testing.assert_allclose(found, answer.attention.maps.weights, atol=document["peak"] / 200)
+    [layer], weights = document["layers"], answer.attention.maps.weights[0]  # (H, T, S)
+    assert layer["shape"] == list(weights.shape)
+    assert layer["grid"] == document["grid"]
+    levels = np.frombuffer(base64.b64decode(layer["weights"]), np.uint8).reshape(weights.shape)
+    peaks = np.frombuffer(base64.b64decode(layer["peaks"]), np.float32).reshape(
+        *levels.shape[:2], 1
+    )
+    np.testing.assert_allclose(levels * peaks / 255, weights, atol=1 / 400)
     assert document["words"] == answer.text.split()
     assert answer.page("run").count("data:image/jpeg;base64") == 1
 

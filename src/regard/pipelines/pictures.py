@@ -11,11 +11,11 @@ from PIL import Image
 from regard.errors import PictureError
 from regard.images.picture_files import FRAMINGS, Bytes, Framing, Picture, read_picture
 from regard.inspection.recording.picture_attention import PictureAttention
+from regard.inspection.viewer.layer_maps import encode_maps
 
 SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
 JPEG_QUALITY = 90
-DOCUMENT_VERSION = 1  # of what the viewer reads
-WEIGHT_SCALE = 255  # the byte of the largest weight
+DOCUMENT_VERSION = 2  # of what the viewer reads
 DECIMALS = 4
 
 PictureName = str | os.PathLike[str]
@@ -55,9 +55,6 @@ def picture_document(
     look: PictureLook, attention: PictureAttention, *, model: str
 ) -> dict[str, Any]:
     """An answer with its attention as plain data, which the viewer draws: picture inside."""
-    weights = attention.maps.weights  # (L, H, T, S)
-    peak = float(weights.max()) if weights.numel() else 1.0  # an empty caption has no words
-    scaled = (weights / peak * WEIGHT_SCALE).round().byte().numpy()
     return {
         "version": DOCUMENT_VERSION,
         "model": model,
@@ -66,9 +63,7 @@ def picture_document(
         "picture": picture_address(attention.pixels),
         "words": list(attention.words),
         "grid": list(attention.grid),
-        "shape": list(weights.shape),
-        "peak": round(peak, DECIMALS),
-        "weights": base64.b64encode(scaled.tobytes()).decode(),
+        **encode_maps(attention.maps, attention.grid),
         "candidates": [
             {"text": text, "score": round(score, DECIMALS)} for text, score in look.candidates
         ],

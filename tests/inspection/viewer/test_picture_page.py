@@ -4,13 +4,14 @@ import base64
 import io
 import re
 
-import numpy as np
 import pytest
+import torch
 from PIL import Image
 from playwright.sync_api import expect
 
 from browser import violations, visit
 from regard.inspection.viewer.html_page import render_picture_page
+from regard.inspection.viewer.layer_maps import encode_layer
 
 WORDS = ["a", "red", "square", "<b>"]
 LAYERS, HEADS, ROWS, COLUMNS = 2, 1, 3, 4
@@ -18,24 +19,22 @@ LAYERS, HEADS, ROWS, COLUMNS = 2, 1, 3, 4
 
 def document():
     """Word n looks at region n in layer 0, and at the last region in layer 1."""
-    weights = np.zeros((LAYERS, HEADS, len(WORDS), ROWS * COLUMNS), np.uint8)
+    weights = torch.zeros(LAYERS, HEADS, len(WORDS), ROWS * COLUMNS)
     for number in range(len(WORDS)):
-        weights[0, 0, number, number] = 255
-        weights[1, 0, number, -1] = 255
+        weights[0, 0, number, number] = 1
+        weights[1, 0, number, -1] = 1
     content = io.BytesIO()
     Image.new("RGB", (64, 64), (200, 40, 40)).save(content, "JPEG")
     picture = base64.b64encode(content.getvalue()).decode()
     return {
-        "version": 1,
+        "version": 2,
         "model": "tiny",
         "name": "photo.jpg",
         "text": " ".join(WORDS),
         "picture": f"data:image/jpeg;base64,{picture}",
         "words": WORDS,
         "grid": [ROWS, COLUMNS],
-        "shape": list(weights.shape),
-        "peak": 1.0,
-        "weights": base64.b64encode(weights.tobytes()).decode(),
+        "layers": [encode_layer(one, None, (ROWS, COLUMNS)) for one in weights],
         "candidates": [{"text": " ".join(WORDS), "score": -1.0}, {"text": "two", "score": -2.0}],
         "notes": ["turned as its EXIF data say"],
     }
@@ -83,11 +82,11 @@ def test_it_shows_the_picture_and_its_caption(page):
 
 
 def test_a_word_shows_the_regions_that_it_looked_at(page):
-    page.get_by_label("Layer").select_option("0")
+    page.get_by_label("Layer", exact=True).select_option("0")
     word(page, 1).hover()
     assert shade(page, 0, 1) == 0
     assert shade(page, 0, 0) > 150
-    expect(told(page)).to_have_text("what “red” looked at")
+    expect(told(page)).to_have_text("What “red” looked at: layer 0, the average of its heads.")
     word(page, 2).hover()
     assert shade(page, 0, 2) == 0
     page.mouse.move(0, 0)
@@ -95,11 +94,11 @@ def test_a_word_shows_the_regions_that_it_looked_at(page):
 
 
 def test_a_region_shows_its_words(page):
-    page.get_by_label("Layer").select_option("0")
+    page.get_by_label("Layer", exact=True).select_option("0")
     box = page.locator(".picture-frame").bounding_box()
     x = box["x"] + 2.5 / COLUMNS * box["width"]
     page.mouse.move(x, box["y"] + 0.5 / ROWS * box["height"])
-    expect(told(page)).to_have_text(re.compile("^row 1, column 3: square 100"))
+    expect(told(page)).to_have_text(re.compile("^Row 1, column 3: square 100"))
     shares = [word(page, n).evaluate("e => e.style.getPropertyValue('--share')") for n in range(4)]
     assert shares == ["0", "0", "1", "0"]
     expect(page.locator(".picture-mark")).to_be_visible()
@@ -108,13 +107,24 @@ def test_a_region_shows_its_words(page):
 
 
 def test_layers_can_be_told_apart(page):
-    expect(page.get_by_label("Head")).to_be_hidden()
+    expect(page.get_by_label("Head", exact=True)).to_be_hidden()
     word(page, 0).hover()
     mean = shade(page, 0, 0)
-    page.get_by_label("Layer").select_option("1")
+    page.get_by_label("Layer", exact=True).select_option("1")
     word(page, 0).hover()
     assert shade(page, 0, 0) > mean
     assert shade(page, ROWS - 1, COLUMNS - 1) == 0
+
+
+def test_small_maps_show_all_layers_and_choose_one(page):
+    hint = page.locator(".heads-card .hint")
+    expect(hint).to_contain_text("what all words on average looked at in a head, each on its own")
+    word(page, 1).click()
+    expect(hint).to_contain_text("what “red” looked at in a head")
+    page.get_by_role("button", name="layer 1, head 0").click()
+    expect(page.get_by_label("Layer", exact=True)).to_have_value("1")
+    assert shade(page, ROWS - 1, COLUMNS - 1) == 0
+    expect(page.locator(".patch-scale")).to_have_text("The brightest region was given 100 %.")
 
 
 def test_a_word_that_was_clicked_stays(page):
@@ -128,19 +138,19 @@ def test_a_word_that_was_clicked_stays(page):
 
 
 def test_it_can_be_used_by_keys_alone(page):
-    page.get_by_label("Layer").select_option("0")
+    page.get_by_label("Layer", exact=True).select_option("0")
     page.locator(".picture-frame").focus()
     page.keyboard.press("ArrowRight")
-    expect(told(page)).to_have_text(re.compile("^row 1, column 1: a 100"))
+    expect(told(page)).to_have_text(re.compile("^Row 1, column 1: a 100"))
     page.keyboard.press("ArrowRight")
-    expect(told(page)).to_have_text(re.compile("^row 1, column 2: red 100"))
+    expect(told(page)).to_have_text(re.compile("^Row 1, column 2: red 100"))
     for _ in range(9):
         page.keyboard.press("ArrowDown")
-    expect(told(page)).to_have_text(re.compile(f"^row {ROWS}, column 2"))
+    expect(told(page)).to_have_text(re.compile(f"^Row {ROWS}, column 2"))
     page.keyboard.press("Escape")
     expect(told(page)).to_have_text("Point at a word, or at the picture.")
     word(page, 2).focus()
-    expect(told(page)).to_have_text("what “square” looked at")
+    expect(told(page)).to_contain_text("What “square” looked at")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -29,9 +29,7 @@ class Page(NamedTuple):
 
 
 SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css"))
-PICTURE_PAGE = Page(
-    "file.html", "picture.js", ("theme.css", "controls.css", "picture.css", "file.css")
-)
+PICTURE_PAGE = SENTENCE_PAGE._replace(entry="picture.js")
 SERIES_PAGE = Page("file.html", "series.js", ("theme.css", "series.css", "file.css"))
 MAX_NOTEBOOK_PAGE = 8_000_000  # characters; larger ones would make a notebook slow to open
 FRAME_STYLE = "width: 100%; height: 720px; border: 0; resize: vertical; overflow: auto"

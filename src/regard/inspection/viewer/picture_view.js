@@ -1,25 +1,39 @@
 /** A picture and its caption: a word shows the regions it looked at, a region its words. */
 
-import { Menu } from "./controls.js";
+import { CaptionReading } from "./caption_reading.js";
+import { Menu, Switch } from "./controls.js";
 import { make, percent } from "./elements.js";
+import { HeadGrid } from "./heads.js";
+import { who } from "./sentences.js";
+import { whenThemeChanges } from "./theme.js";
 
 const MEAN = "mean";
+const SCALES = [
+  { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
+  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
+];
 const DARKEST = 0.75; // how dark it gets where a word does not look
 const NAMED_WORDS = 3; // of a region, in the line below the picture
 
 export class PictureView {
   #look = null;
-  #weights = null; // bytes, layer by layer, head by head, word by word, region by region
-  #layer = MEAN;
-  #head = MEAN;
+  #reading = null;
+  #place = { layer: null, head: null }; // null: the average
+  #scale = "own";
   #word = null;
   #region = null;
   #held = null; // the word that was clicked: it stays when the pointer leaves
 
   /** @param {HTMLElement} root */
   constructor(root) {
-    this.layers = new Menu("Layer", (value) => this.#choose({ layer: value }));
-    this.heads = new Menu("Head", (value) => this.#choose({ head: value }));
+    const number = (value) => (value === MEAN ? null : Number(value));
+    this.layers = new Menu("Layer", (value) => this.#choose({ layer: number(value) }));
+    this.heads = new Menu("Head", (value) => this.#choose({ head: number(value) }));
+    this.grid = new HeadGrid((place) => this.#choose(this.#reading.heads > 1 ? place : { layer: place.layer }));
+    this.scales = new Switch("Scale of the small maps", (scale) => {
+      this.#scale = scale;
+      this.#drawHeads();
+    });
     this.image = make("img", { class: "picture-image", draggable: "false" });
     this.shade = make("canvas", { class: "picture-shade", "aria-hidden": "true" });
     const keys = "Arrow keys move over the regions of the picture";
@@ -33,9 +47,19 @@ export class PictureView {
     this.caption = make("p", { class: "picture-caption" });
     this.told = make("p", { class: "picture-told", role: "status" });
     this.notes = make("ul", { class: "picture-notes" });
+    this.scaleLine = make("p", { class: "hint patch-scale" });
     const menus = make("div", { class: "picture-menus" }, this.layers.element, this.heads.element);
-    const text = make("div", { class: "picture-text" }, this.caption, this.told, menus, this.notes);
-    root.replaceChildren(make("div", { class: "picture-view" }, this.frame, text));
+    const lines = [this.caption, this.told, this.scaleLine, menus, this.notes];
+    const text = make("div", { class: "picture-text" }, ...lines);
+    const stage = make("section", { class: "card stage", "aria-label": "Attention of words to the picture" });
+    stage.append(make("div", { class: "picture-view" }, this.frame, text));
+    this.hint = make("p", { class: "hint" });
+    const tools = make("div", { class: "card-tools" }, this.scales.element);
+    const head = make("div", { class: "card-head" }, make("h2", {}, "Heads"), tools);
+    this.headCard = make("section", { class: "card heads-card" }, head, this.hint, this.grid.element);
+    root.classList.add("regard-view");
+    root.replaceChildren(stage, this.headCard);
+    whenThemeChanges(() => this.grid.repaint());
     this.frame.addEventListener("pointermove", (event) => this.#pointAt(event));
     this.frame.addEventListener("pointerleave", () => this.#seeRegion(null));
     this.frame.addEventListener("keydown", (event) => this.#move(event));
@@ -45,7 +69,7 @@ export class PictureView {
   /** Show a document of `picture_document`. */
   show(look) {
     this.#look = look;
-    this.#weights = Uint8Array.from(atob(look.weights), (letter) => letter.charCodeAt(0));
+    this.#reading = new CaptionReading(look);
     this.image.src = look.picture;
     this.image.alt = look.text;
     this.words = look.words.map((word, number) => this.#makeWord(word, number));
@@ -53,8 +77,7 @@ export class PictureView {
     const others = look.candidates.slice(1).map(({ text }) => `or: ${text}`);
     const lines = [...look.notes, ...others].map((line) => make("li", {}, line));
     this.notes.replaceChildren(...lines);
-    this.#showMenus();
-    this.#draw();
+    this.#choose({});
   }
 
   #makeWord(word, number) {
@@ -69,19 +92,21 @@ export class PictureView {
   }
 
   #showMenus() {
-    const [layers, heads] = this.#look.shape;
+    const { layers, heads } = this.#reading;
+    const { layer, head } = this.#place;
     const options = (count) => [
       { value: MEAN, label: "mean of all" },
       ...Array.from({ length: count }, (_, value) => ({ value: String(value), label: String(value) })),
     ];
-    this.layers.show(layers > 1 ? options(layers) : [], this.#layer);
-    this.heads.show(heads > 1 ? options(heads) : [], this.#head);
+    this.layers.show(layers > 1 ? options(layers) : [], String(layer ?? MEAN));
+    this.heads.show(heads > 1 ? options(heads) : [], String(head ?? MEAN));
   }
 
-  #choose({ layer = this.#layer, head = this.#head }) {
-    this.#layer = layer;
-    this.#head = head;
+  #choose(wanted) {
+    this.#place = { ...this.#place, ...wanted };
+    this.#showMenus();
     this.#draw();
+    this.#drawHeads();
   }
 
   #seeWord(number) {
@@ -93,6 +118,7 @@ export class PictureView {
     this.#held = this.#held === number ? null : number;
     this.words.forEach((word, place) => word.setAttribute("aria-pressed", String(place === this.#held)));
     this.#draw();
+    this.#drawHeads();
   }
 
   #seeRegion(number) {
@@ -125,21 +151,6 @@ export class PictureView {
     this.#seeRegion(clamp(row, rows) * columns + clamp(column, columns));
   }
 
-  /** The weight, from 0 to 1, that a word gives a region. */
-  #weight(word, region) {
-    const [layers, heads, words, regions] = this.#look.shape;
-    const numbers = (chosen, count) => (chosen === MEAN ? [...Array(count).keys()] : [Number(chosen)]);
-    let total = 0;
-    let maps = 0;
-    for (const layer of numbers(this.#layer, layers)) {
-      for (const head of numbers(this.#head, heads)) {
-        total += this.#weights[((layer * heads + head) * words + word) * regions + region];
-        maps += 1;
-      }
-    }
-    return ((total / maps) * this.#look.peak) / 255;
-  }
-
   #draw() {
     const shown = this.#region === null ? (this.#word ?? this.#held) : null;
     this.#drawShade(shown);
@@ -152,17 +163,19 @@ export class PictureView {
   #drawShade(word) {
     const [rows, columns] = this.#look.grid;
     this.shade.hidden = word === null;
+    this.scaleLine.hidden = word === null;
     if (word === null) return;
     this.shade.width = columns;
     this.shade.height = rows;
     const context = this.shade.getContext("2d");
     const shade = context.createImageData(columns, rows);
-    const weights = Array.from({ length: rows * columns }, (_, region) => this.#weight(word, region));
+    const weights = this.#reading.looked({ ...this.#place, word });
     const most = Math.max(...weights, 1e-9);
     weights.forEach((weight, region) => {
       shade.data[4 * region + 3] = Math.round(255 * DARKEST * (1 - weight / most));
     });
     context.putImageData(shade, 0, 0);
+    this.scaleLine.textContent = `The brightest region was given ${percent(most)}.`;
   }
 
   #drawMark() {
@@ -181,24 +194,42 @@ export class PictureView {
 
   /** Of a region, each word as strong as it looked there. */
   #drawWords(shown) {
-    const weights = this.words.map((_, word) => (this.#region === null ? 0 : this.#weight(word, this.#region)));
+    const none = this.words.map(() => 0);
+    const weights = this.#region === null ? none : this.#reading.looking(this.#place, this.#region);
     const most = Math.max(...weights, 1e-9);
     this.words.forEach((word, number) => {
       word.classList.toggle("shown", number === shown);
-      word.style.setProperty("--share", String(this.#region === null ? 0 : weights[number] / most));
+      word.style.setProperty("--share", String(weights[number] / most));
     });
+  }
+
+  /** What the word that was clicked looked at in each head, or all words on average. */
+  #drawHeads() {
+    const { layers, heads } = this.#reading;
+    this.headCard.hidden = layers * heads < 2;
+    const choice = { part: "cross", unit: "words", ...this.#place, segments: this.#held };
+    const own = this.#scale === "own";
+    this.grid.show(this.#reading, choice, { changes: [], other: "", own, colours: new Map() });
+    this.headCard.classList.toggle("wide", heads > 8);
+    this.scales.show(SCALES, this.#scale);
+    const looks = this.#held === null ? "all words on average" : `“${this.#look.words[this.#held]}”`;
+    const scale = own ? "each on its own scale" : "all on one scale, up to 100 %";
+    this.hint.textContent = `Each small map is what ${looks} looked at in a head, ${scale}. A click on a word shows its own.`;
   }
 
   #tell(shown) {
     const [, columns] = this.#look.grid;
-    if (shown !== null) return `what “${this.#look.words[shown]}” looked at`;
+    const { layers, heads } = this.#reading;
+    const place = layers * heads > 1 ? `: ${who(this.#place)}` : "";
+    if (shown !== null) return `What “${this.#look.words[shown]}” looked at${place}.`;
     if (this.#region === null) return "Point at a word, or at the picture.";
     const row = Math.floor(this.#region / columns) + 1;
+    const weights = this.#reading.looking(this.#place, this.#region);
     const words = this.#look.words
-      .map((word, number) => ({ word, weight: this.#weight(number, this.#region) }))
+      .map((word, number) => ({ word, weight: weights[number] }))
       .sort((one, other) => other.weight - one.weight)
       .slice(0, NAMED_WORDS)
       .map(({ word, weight }) => `${word} ${percent(weight)}`);
-    return `row ${row}, column ${(this.#region % columns) + 1}: ${words.join(", ")}`;
+    return `Row ${row}, column ${(this.#region % columns) + 1}: ${words.join(", ")}`;
   }
 }
