@@ -84,9 +84,9 @@ def test_gradients_stop_where_a_batch_begins_and_the_memory_does_not():
     loss = CarriedMemoryLoss(model, ROWS, length=LENGTH, smoothing=0.0)
     stream = continued_windows(TEXT, START, rows=ROWS, length=LENGTH, vary=False, seed=1)
     batches = [next(stream).batch for _ in range(2)]
-    tensors = list(loss.carried.values())
+    tensors = list(loss.carried[0].values())
     found = [loss(model, batch) for batch in batches]
-    assert all(a is b for a, b in zip(tensors, loss.carried.values(), strict=True))
+    assert all(a is b for a, b in zip(tensors, loss.carried[0].values(), strict=True))
     features, memory = [], model.blank_memory(ROWS)
     for batch in batches:
         decoded, memory = model.read_on(batch.decoder_input, memory)
@@ -94,7 +94,7 @@ def test_gradients_stop_where_a_batch_begins_and_the_memory_does_not():
     logits = model.logits(features[1])
     wanted = torch.nn.functional.cross_entropy(logits, batches[1].labels, reduction="sum")
     torch.testing.assert_close(found[1].loss, wanted)
-    torch.testing.assert_close(loss.carried["cells"], memory.cells)
+    torch.testing.assert_close(loss.carried[0]["cells"], memory.cells)
     found[1].loss.backward()
     assert model.embedding.weight.grad is not None
 
@@ -185,7 +185,7 @@ def test_captured_steps_carry_the_memory_as_plain_ones_do(accumulate):
         for number in range(1, 9):
             batches = [next(stream).batch for _ in range(accumulate)]
             step(batches, lr=1.0 + number / 10, step=number)
-        ends.append([*model.parameters(), *average.shadow, *loss.carried.values(), totals])
+        ends.append([*model.parameters(), *average.shadow, *loss.carried[0].values(), totals])
     assert capturer.replayed > 0
     for found, wanted in zip(*ends, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 import safetensors.torch
@@ -14,6 +15,7 @@ from regard.training.checkpoints import (
     find_checkpoint,
     list_checkpoints,
     load_weights,
+    read_checkpoint,
     read_progress,
     save_checkpoint,
     save_weights,
@@ -32,9 +34,10 @@ def test_newest_is_found_and_old_ones_go(tmp_path):
     paths = save(tmp_path, 5, 10, 15)
     assert list_checkpoints(tmp_path) == [paths[2], paths[1]]
     found = find_checkpoint(tmp_path)
-    assert found.checkpoint.progress.step == 15
-    assert found.checkpoint.tensors["w"].tolist() == [15.0] * 3
-    assert found.damaged == []
+    assert found == (paths[2], [])
+    newest = read_checkpoint(found.path)
+    assert newest.progress.step == 15
+    assert newest.tensors["w"].tolist() == [15.0] * 3
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "rubbish", "forged"])
@@ -51,9 +54,7 @@ def test_damaged_one_is_passed_over(tmp_path, harm):
     if harm == "forged":
         digest = hashlib.blake2b(content, digest_size=8).hexdigest()
         paths[1] = paths[1].rename(tmp_path / f"step-000000010-{digest}.safetensors")
-    found = find_checkpoint(tmp_path)
-    assert found.checkpoint.progress.step == 5
-    assert found.damaged == [paths[1]]
+    assert find_checkpoint(tmp_path) == (paths[0], [paths[1]])
 
 
 @pytest.mark.parametrize("said", [None, "", "[]", "{}", '{"step": -1, "position": [], "best": 3}'])
@@ -68,7 +69,7 @@ def test_a_forged_progress_is_refused(tmp_path, said):
 
 
 def test_nothing_there(tmp_path):
-    assert find_checkpoint(tmp_path / "none").checkpoint is None
+    assert find_checkpoint(tmp_path / "none") == (None, [])
 
 
 def test_leftovers_of_a_crash_are_swept(tmp_path):
@@ -103,21 +104,33 @@ def test_progress_is_read_as_it_was_written():
 
 
 def test_resuming_with_the_same_threads_and_precision_has_no_notes():
-    assert BEGUN.resume_notes(2, "bfloat16") == []
+    assert BEGUN.resume_notes(replace(BEGUN, step=9)) == []
 
 
 def test_other_threads_and_precision_are_noted():
-    notes = BEGUN.resume_notes(4, "float32")
+    notes = BEGUN.resume_notes(replace(BEGUN, threads=4, precision="float32"))
     assert [note.partition(":")[0] for note in notes] == [
         "begun with 2 threads, resumed with 4",
         "begun in bfloat16, resumed in float32",
     ]
 
 
+def test_another_number_of_devices_is_noted():
+    begun = replace(BEGUN, ranks=2, batches=4)
+    [note] = begun.resume_notes(replace(begun, ranks=1))
+    assert note.startswith("begun on 2 devices, resumed on 1 device, with as many batches a step")
+    [note] = begun.resume_notes(replace(begun, ranks=3, batches=6))
+    assert note.startswith(
+        "begun with 4 batches a step on 2 devices, resumed with 6 on 3 devices: steps are larger"
+    )
+    assert "training.accumulate" in note
+    assert replace(BEGUN, batches=0).resume_notes(BEGUN) == []  # written before this was kept
+
+
 def test_progress_without_a_precision_is_read():
     old = BEGUN.write()
     del old["precision"]
-    assert Progress.read(old).resume_notes(2, "float32") == []
+    assert Progress.read(old).resume_notes(replace(BEGUN, precision="float32")) == []
 
 
 def test_average_is_the_mean(tmp_path):

@@ -7,7 +7,7 @@ import torch
 
 from flips import flip
 from regard.batching.collate import collate_stream
-from regard.batching.sampler import sample_batches
+from regard.batching.sampler import WHOLE_STREAM, sample_batches
 from regard.corpora.token_store import TokenChunk, TokenStore, write_store
 from regard.errors import RunError, TrainingError
 from regard.manifest import create_manifest
@@ -66,8 +66,10 @@ def store(tmp_path_factory):
     return TokenStore.open(path)
 
 
-def stream(store, budget, start):
-    return collate_stream(sample_batches(store, start, budget=budget, seed=1, max_tokens=99))
+def stream(store, budget, start, shard=WHOLE_STREAM):
+    return collate_stream(
+        sample_batches(store, start, budget=budget, seed=1, max_tokens=99, shard=shard)
+    )
 
 
 def new_model(seed=1, dropout=0.1, experts=None):
@@ -102,13 +104,13 @@ def run(
             loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
             wanted.validation.selection,
+            validate_first=validate_first,
         ),
         wanted,
         folder=folder,
         width=16,
         reporter=reporter or Silent(),
         stop_requested=lambda: stop_after is not None and next(steps) >= stop_after,
-        validate_first=validate_first,
     )
     return model, progress
 

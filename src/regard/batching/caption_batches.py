@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch, collate_targets
 from regard.batching.example_batches import Rows, example_batches, shortest_first
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.batching.shape_buckets import round_up_to_bucket
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.types import Batch, Padded, Pixels, Regions
@@ -46,11 +46,18 @@ class CaptionTokens:
 
 
 def caption_batches(
-    tokens: CaptionTokens, inputs_of: InputsOf, size: int, seed: int, start: StreamPosition
+    tokens: CaptionTokens,
+    inputs_of: InputsOf,
+    size: int,
+    seed: int,
+    start: StreamPosition,
+    shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` captions from `start` on; the seed determines it."""
+    """An endless stream of batches of `size` captions from `start` on, or those of a `shard`; the
+    seed determines it.
+    """
     make_batch = partial(tokens.batch, inputs_of=inputs_of)
-    return example_batches(tokens.lengths, size, seed, make_batch, start)
+    return example_batches(tokens.lengths, size, seed, make_batch, start, shard)
 
 
 class CaptionBuckets:

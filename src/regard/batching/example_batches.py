@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.types import AnyBatch
 
 POOL_BATCHES = 50
@@ -22,18 +22,28 @@ def example_batches(
     seed: int,
     make_batch: Callable[[Rows], AnyBatch],
     start: StreamPosition,
+    shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` examples from `start` on, which the seed determines.
+    """An endless stream of batches of `size` examples from `start` on, or those of a `shard`, which
+    the seed determines.
 
     `lengths` (N,) are those of the examples, all alike where they have none. The few examples that
     are left over when an epoch is cut into batches wait for the next one.
     """
+    for rows, behind in shard.take(_positioned_rows(lengths, size, seed, start)):
+        yield PositionedBatch(make_batch(rows), behind)
+
+
+def _positioned_rows(
+    lengths: NDArray[np.intp], size: int, seed: int, start: StreamPosition
+) -> Iterator[tuple[Rows, StreamPosition]]:
+    """The rows of each batch, and the position behind it."""
     epoch, first = start
     while True:
         batches = epoch_batches(lengths, size, seed, epoch)
         for number in range(first, len(batches)):
             behind = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
-            yield PositionedBatch(make_batch(batches[number]), StreamPosition(*behind))
+            yield batches[number], StreamPosition(*behind)
         epoch, first = epoch + 1, 0
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.batching.shuffled_windows import shuffled_firsts
 from regard.errors import CorpusError
 from regard.kernels.cross_entropy import IGNORE_INDEX
@@ -63,22 +63,23 @@ def masked_windows(
     ids: TokenIds,
     start: StreamPosition,
     masking: Masking,
+    shard: Shard = WHOLE_STREAM,
     *,
     rows: int,
     length: int,
     seed: int,
     fixed_masks: int | None = None,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on.
+    """An endless stream of batches of `rows` windows of `length` from `start` on, or those of a
+    `shard`.
 
     Seed, epoch and batch determine what is masked; with `fixed_masks`, seed and window do, and each
     has so many masks, in one epoch after the other.
     """
     count = _window_tokens(len(ids), length, masking)
     size = len_draws(count + masking.num_added)
-    for firsts, position, behind in shuffled_firsts(
-        len(ids), start, rows=rows, length=count, seed=seed, cycle=fixed_masks
-    ):
+    stream = shuffled_firsts(len(ids), start, rows=rows, length=count, seed=seed, cycle=fixed_masks)
+    for firsts, position, behind in shard.take(stream):
         if fixed_masks is None:
             place = [seed, position.epoch, position.batch + 1]
             draws = np.random.default_rng(place).random((len(firsts), size))

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from regard.corpora.token_store import Lengths, TokenPairs, TokenStore
 from regard.text.build import Tokenizers
 from regard.text.ragged import Ragged
 
+T = TypeVar("T")
 RowIndices = NDArray[np.int64]  # row numbers of a token store
 SampleSegmentation = Callable[[TokenPairs, int], TokenPairs]
 """Pairs and a seed -> the same texts with sampled segmentations."""
@@ -24,10 +25,18 @@ class StreamPosition(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """The batches that one of several workers makes: of each `of`, the one numbered `number`."""
+    """A part of a stream, for one of several processes: of each `of` items, that of `number`."""
 
     number: int
     of: int
+
+    def take(self, items: Iterator[T]) -> Iterator[T]:
+        """The items of this part."""
+        return itertools.islice(items, self.number, None, self.of)
+
+    def split(self, count: int) -> "list[Shard]":
+        """This part, dealt out to `count` processes in turn."""
+        return [Shard(self.number + n * self.of, count * self.of) for n in range(count)]
 
 
 WHOLE_STREAM = Shard(0, 1)

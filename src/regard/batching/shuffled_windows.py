@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.batching.text_windows import window_batch
 from regard.errors import CorpusError
 from regard.types import Batch, Padded
@@ -25,15 +25,22 @@ class ShuffledFirsts(NamedTuple):
 
 
 def shuffled_windows(
-    ids: TokenIds, start: StreamPosition, *, rows: int, length: int, seed: int
+    ids: TokenIds,
+    start: StreamPosition,
+    shard: Shard = WHOLE_STREAM,
+    *,
+    rows: int,
+    length: int,
+    seed: int,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on: see
-    `shuffled_firsts`.
+    """An endless stream of batches of `rows` windows of `length` from `start` on, or those of a
+    `shard`: see `shuffled_firsts`.
     """
     if len(ids) < 2:
         raise CorpusError(f"a text of {len(ids)} tokens is too short to learn from; give more")
     length = min(length, len(ids) - 1)
-    for one in shuffled_firsts(len(ids) - 1, start, rows=rows, length=length, seed=seed):
+    firsts = shuffled_firsts(len(ids) - 1, start, rows=rows, length=length, seed=seed)
+    for one in shard.take(firsts):
         yield PositionedBatch(_batch(ids, one.firsts, length), one.next_position)
 
 

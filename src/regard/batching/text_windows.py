@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.errors import CorpusError
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.text.special_tokens import EOS
@@ -40,30 +40,64 @@ def window_lengths(total: int, length: int, *, vary: bool, seed: int, epoch: int
 
 
 def continued_windows(
-    ids: TokenIds, start: StreamPosition, *, rows: int, length: int, vary: bool, seed: int
+    ids: TokenIds,
+    start: StreamPosition,
+    shard: Shard = WHOLE_STREAM,
+    *,
+    rows: int,
+    length: int,
+    vary: bool,
+    seed: int,
+    lanes: int = 1,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches from `start` on, which the seed determines.
+    """An endless stream of batches from `start` on, or those of a `shard`, which the seed
+    determines.
 
-    The text is cut into `rows` stretches that are read side by side. Behind its end, each goes on
+    The text is cut into `lanes` times `rows` stretches that are read side by side; a window of them
+    all is as many batches of `rows` as there are lanes. Behind its end, each stretch goes on
     with the next one's text, the last with the first one's: rows always continue. An epoch ends
     with the window in which each stretch has been read once more.
     """
-    stretch = len(ids) // rows
+    all_rows = rows * lanes
+    stretch = len(ids) // all_rows
     if stretch < 2:
         raise CorpusError(
-            f"a text of {len(ids):,} tokens is too short to be read in {rows} rows; give more "
+            f"a text of {len(ids):,} tokens is too short to be read in {all_rows} rows; give more "
             "text, or set fewer rows"
         )
-    firsts, offset = np.arange(rows)[:, None] * stretch, 0  # (B, 1)
+    windows = _positioned_windows(stretch, start, length=length, vary=vary, seed=seed)
+    batches = ((window, lane) for window in windows for lane in range(lanes))
+    for window, lane in shard.take(batches):
+        firsts = np.arange(lane * rows, (lane + 1) * rows)[:, None] * stretch  # (B, 1)
+        columns = np.arange(window.first, window.first + window.length + 1)
+        places = (firsts + columns) % (stretch * all_rows)  # (B, T + 1)
+        behind = window.next_position if lane + 1 == lanes else window.position
+        yield PositionedBatch(window_batch(ids[places]), behind)
+
+
+class _PositionedWindow(NamedTuple):
+    """A window of all stretches."""
+
+    first: int  # where it begins, counted from the beginnings of the stretches
+    length: int
+    position: StreamPosition
+    next_position: StreamPosition
+
+
+def _positioned_windows(
+    stretch: int, start: StreamPosition, *, length: int, vary: bool, seed: int
+) -> Iterator[_PositionedWindow]:
+    """The windows of stretches of so many tokens, from `start` on."""
+    offset = 0
     for epoch in itertools.count():
         left = stretch * (epoch + 1) - offset
         lengths = window_lengths(left, length, vary=vary, seed=seed, epoch=epoch)
         for number, count in enumerate(lengths):
-            if StreamPosition(epoch, number) >= start:
-                places = (firsts + np.arange(offset, offset + count + 1)) % (stretch * rows)
+            position = StreamPosition(epoch, number)
+            if position >= start:
                 last = number + 1 == len(lengths)
                 behind = StreamPosition(epoch + 1, 0) if last else StreamPosition(epoch, number + 1)
-                yield PositionedBatch(window_batch(ids[places]), behind)
+                yield _PositionedWindow(offset, count, position, behind)
             offset += count
 
 

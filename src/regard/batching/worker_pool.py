@@ -119,7 +119,8 @@ def _call_jobs() -> Callable[[Callable[[], Any]], Any]:
 
 def worker_main() -> None:
     """Run in the worker process: do jobs until the parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    for number in (signal.SIGINT, signal.SIGTERM):  # of its process group; the parent ends it
+        signal.signal(number, signal.SIG_IGN)
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of a job are no results
     try:

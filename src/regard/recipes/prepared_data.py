@@ -131,12 +131,16 @@ class PreparedData(Settings):
         return read_pairs(PairFiles.of(self.folder, split))
 
 
-def prepare_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData:
+def prepare_data(
+    recipe: Recipe, folder: RunFolder, note: Notify, *, keep: bool = False
+) -> PreparedData:
     """Clean and split the recipe's corpus into `folder`, unless that was done before.
 
-    A run that has checkpoints keeps its data, even if the corpus has changed.
+    A run that has checkpoints keeps its data, even if the corpus has changed; `keep` does so, too.
     """
     saved = folder.data / PREPARED_FILE
+    if keep:
+        return load_data(folder)
     if saved.exists() and (folder.has_checkpoints() or is_intact(saved)):
         data = load_data(folder)
         same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
@@ -339,11 +343,13 @@ def prepare_tokenizers(
     data: PreparedData,
     folder: RunFolder,
     note: Notify,
+    *,
+    keep: bool = False,
 ) -> Tokenizers:
     """The run's tokenizers: those of the run that it begins with, or trained on its training pairs
-    unless they exist.
+    unless they exist. What exists is kept where there are checkpoints, or with `keep`.
     """
-    if folder.has_checkpoints():
+    if keep or folder.has_checkpoints():
         return load_tokenizers(folder.path)
     given = None if recipe.start is None else RunStart(recipe, folder).tokenizers()
     own = [] if given is None else [one.fingerprint() for one in given]
@@ -435,13 +441,15 @@ def prepare(
     *,
     device: torch.device = CPU,
     all_pairs: int | None = None,
+    keep: bool = False,
 ) -> TrainingInputs:
     """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded.
 
     Settings that are `auto` are chosen for training on `device`. `all_pairs` is the size of the
-    whole corpus, if the recipe's is a sample of it.
+    whole corpus, if the recipe's is a sample of it. With `keep` another process has just prepared
+    them all.
     """
-    data = prepare_data(recipe, folder, note)
+    data = prepare_data(recipe, folder, note, keep=keep)
     choices = [choice for choice in data.choices if choice.setting in recipe.auto]
     recipe = recipe.with_choices(data.choices)
     facts = None
@@ -450,7 +458,7 @@ def prepare(
         facts = facts.scaled_by((all_pairs or facts.pairs / data.copies) / max(1, facts.pairs))
         recipe, chosen = resolve_text(recipe, facts)
         choices += chosen
-    tokenizers = prepare_tokenizers(recipe, data, folder, note)
+    tokenizers = prepare_tokenizers(recipe, data, folder, note, keep=keep)
     limit = recipe.corpus.max_source_tokens
     train = prepare_store(data, "train", tokenizers, note, max_source_tokens=limit)
     valid = prepare_store(data, "valid", tokenizers, note, max_source_tokens=limit)

@@ -2,6 +2,8 @@
 
 import platform
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -26,8 +28,9 @@ from regard.recipes.task_table import TASKS
 from regard.recipes.train_run import check_changed_stage, warmup_warning
 from regard.recipes.transfer.start_run import RunStart, resolve_start
 from regard.settings import abbreviate
-from regard.tasks.contracts import AnyTask, Evaluation, TaskRecipe
+from regard.tasks.contracts import AnyTask, Evaluation, Notify, TaskRecipe
 from regard.training.checkpoints import Progress, check_finite, load_weights
+from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import Reporter, StopRequested, fit, is_finished
 from regard.training.weight_transfer import WeightTransfer
@@ -59,33 +62,30 @@ def train_task(
     device: torch.device,
     reporter: TaskReporter,
     stop_requested: StopRequested,
+    ranks: Ranks = ALONE,
 ) -> Progress:
-    """Train the recipe's model in `folder`, from its last checkpoint if there is one."""
+    """Train the recipe's model in `folder`, from its last checkpoint if there is one.
+
+    Each of several `ranks` calls it alike; rank 0 alone reads `recipe`, and writes.
+    """
     if recipe.training.capture is True:
         require_cuda_graphs(device)
     recipe = resolve_start(recipe)
-    with folder.locked():
-        resumed = folder.has_checkpoints()
-        if resumed:
-            _check_resumable(recipe, folder)
-        folder.mark_unfinished()
-        folder.save_recipe(recipe)
-        task: AnyTask = TASKS[recipe.task](recipe, folder.path)
-        start = RunStart(recipe, folder) if recipe.start is not None else None
-        if start is not None and not resumed:
-            start.give_vocabulary(task)
-        task.prepare(reporter.noted, resumed=resumed)
-        summary = task.summary()
-        write_atomic(
-            folder.data / PREPARED_FILE, dump_json({"task": recipe.task, **summary}).encode()
+    with folder.locked() if ranks.leads else nullcontext():
+        task = ranks.made_by_first(
+            lambda: _prepare(recipe, folder, reporter.noted),
+            lambda: _prepared_elsewhere(folder, reporter.noted),
         )
+        recipe, summary = task.recipe, task.summary()
+        start = RunStart(recipe, folder) if recipe.start is not None else None
         settings = recipe.training
         torch.manual_seed(settings.seed)
         with parameter_limit(physical_memory() // BYTES_PER_PARAMETER):
             model = task.new_model().to(device)
         reporter.described(summary, model)
         if start is not None and recipe.start is not None:
-            reporter.transferred(str(recipe.start.run), start.load(model, task.row_names()))
+            load = partial(start.load, model, task.row_names())
+            reporter.transferred(str(recipe.start.run), ranks.made_by_first(load, load))
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         progress = fit(
@@ -96,10 +96,35 @@ def train_task(
             width=recipe.model.width,
             reporter=reporter,
             stop_requested=stop_requested,
+            ranks=ranks,
         )
-        if start is not None and is_finished(progress, settings):
+        if start is not None and ranks.leads and is_finished(progress, settings):
             start.save_adapter("; ".join(summary.values()), reporter.noted)
         return progress
+
+
+def _prepare(recipe: TaskRecipe, folder: RunFolder, note: Notify) -> AnyTask:
+    """The task of a run, with its data and settings written into the folder."""
+    resumed = folder.has_checkpoints()
+    if resumed:
+        _check_resumable(recipe, folder)
+    folder.mark_unfinished()
+    folder.save_recipe(recipe)
+    task: AnyTask = TASKS[recipe.task](recipe, folder.path)
+    if recipe.start is not None and not resumed:
+        RunStart(recipe, folder).give_vocabulary(task)
+    task.prepare(note, resumed=resumed)
+    described = dump_json({"task": recipe.task, **task.summary()})
+    write_atomic(folder.data / PREPARED_FILE, described.encode())
+    return task
+
+
+def _prepared_elsewhere(folder: RunFolder, note: Notify) -> AnyTask:
+    """The task of a run that another process has just prepared."""
+    recipe = folder.load_any_recipe()
+    task: AnyTask = TASKS[recipe.task](recipe, folder.path)
+    task.prepare(note, resumed=True)
+    return task
 
 
 def _check_resumable(recipe: TaskRecipe, folder: RunFolder) -> None:

@@ -1,6 +1,7 @@
 """A recipe -> a trained model: checks, data, model, the training loop, and then refinement."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -13,6 +14,7 @@ from regard.atomic_io import write_atomic
 from regard.batching.collate import PositionedBatch, collate_stream, held_out_batches
 from regard.batching.prefetch import start_then_hand_over
 from regard.batching.sampler import (
+    WHOLE_STREAM,
     SampledPairs,
     Shard,
     StreamPosition,
@@ -38,9 +40,11 @@ from regard.text.preprocess import encode_sources
 from regard.text.settings import TextSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.checkpoints import Progress, last_progress, load_weights
+from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.layer_groups import FineTuningSettings
 from regard.training.loop import (
+    BatchesFrom,
     Reporter,
     StopRequested,
     TrainingSettings,
@@ -80,45 +84,61 @@ def train(
     device: torch.device,
     reporter: TrainingReporter,
     stop_requested: StopRequested,
+    ranks: Ranks = ALONE,
 ) -> Progress:
     """Train the recipe's model in `folder`, from its last checkpoint if there is one.
 
     Refinement is a second stage in its own folder; once it has begun, the first stage cannot go on.
+    Each of several `ranks` calls it alike; rank 0 alone reads `recipe`, and writes.
     """
     if (folder.path / COMPARISON_PLAN_FILE).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
     recipe = resolve_start(recipe)
-    with folder.locked():
-        if recipe.auto and folder.has_checkpoints():  # it keeps the values that it began with
-            recipe = recipe.with_choices_of(folder.load_recipe())
-        saved = _check_resumable(recipe, folder)
-        folder.mark_unfinished()
-        folder.save_recipe(recipe)
+    with folder.locked() if ranks.leads else nullcontext():
+        inputs = ranks.made_by_first(
+            lambda: _prepare(recipe, folder, device, reporter),
+            lambda: prepare(folder.load_recipe(), folder, reporter.noted, device=device, keep=True),
+        )
+        recipe = inputs.recipe
         start = RunStart(recipe, folder) if recipe.start is not None else None
-        inputs = prepare(recipe, folder, reporter.noted, device=device)
-        recipe = _with_bleu_tokenizer(inputs.recipe, saved, inputs.data, reporter)
-        folder.save_recipe(recipe)  # before the first checkpoint: resuming keeps all choices
         settings = recipe.training
         torch.manual_seed(settings.seed)
         model = new_model(recipe, inputs.tokenizers).to(device)
         _check_max_positions(model, inputs)
         reporter.prepared(inputs, model)
         if start is not None and recipe.start is not None:
-            taken = start.load(model, token_row_names(inputs.tokenizers))
+            load = partial(start.load, model, token_row_names(inputs.tokenizers))
+            taken = ranks.made_by_first(load, load)
             reporter.transferred(str(recipe.start.run), taken)
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
-        stage = _Stage(inputs, model, reporter, stop_requested)
-        progress = last_progress(folder.path) if folder.refined.has_checkpoints() else None
+        stage = _Stage(inputs, model, reporter, stop_requested, ranks)
+        refines = ranks.from_first(folder.refined.has_checkpoints)
+        progress = last_progress(folder.path) if refines else None
         if progress is None or recipe.refinement is None:
             progress = stage.fit(recipe, build_loss(settings), folder)
-        if recipe.refinement is not None and not stop_requested():
+        if recipe.refinement is not None and not stage.stops():
             _refine(recipe, folder, stage)
-        if start is not None and is_finished(progress, settings):
+        if start is not None and ranks.leads and is_finished(progress, settings):
             start.save_adapter(inputs.data.origin, reporter.noted)
         return progress
+
+
+def _prepare(
+    recipe: Recipe, folder: RunFolder, device: torch.device, reporter: TrainingReporter
+) -> TrainingInputs:
+    """Data, tokenizers and every setting of a run, which are written into its folder."""
+    if recipe.auto and folder.has_checkpoints():  # it keeps the values that it began with
+        recipe = recipe.with_choices_of(folder.load_recipe())
+    saved = _check_resumable(recipe, folder)
+    folder.mark_unfinished()
+    folder.save_recipe(recipe)
+    inputs = prepare(recipe, folder, reporter.noted, device=device)
+    recipe = _with_bleu_tokenizer(inputs.recipe, saved, inputs.data, reporter)
+    folder.save_recipe(recipe)  # before the first checkpoint: resuming keeps all choices
+    return inputs._replace(recipe=recipe)
 
 
 class _Stage(NamedTuple):
@@ -128,6 +148,11 @@ class _Stage(NamedTuple):
     model: AnyGenerator
     reporter: TrainingReporter
     stop_requested: StopRequested
+    ranks: Ranks
+
+    def stops(self) -> bool:
+        """Whether some rank has been asked to stop."""
+        return self.ranks.any(self.stop_requested())
 
     def fit(
         self, recipe: Recipe, loss: LossFn, folder: RunFolder, *, validate_first: bool = False
@@ -139,6 +164,7 @@ class _Stage(NamedTuple):
             build_validation(recipe, self.inputs),
             settings.validation.selection,
             build_buckets(settings, model),
+            validate_first=validate_first,
         )
         return fit(
             model,
@@ -148,7 +174,7 @@ class _Stage(NamedTuple):
             width=recipe.model.width,
             reporter=self.reporter,
             stop_requested=self.stop_requested,
-            validate_first=validate_first,
+            ranks=self.ranks,
         )
 
 
@@ -159,9 +185,13 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
     stage.reporter.refining(recipe.refinement.steps)
     model_file = folder.weights("model")
     first = folder.refined.path / "weights" / "first.safetensors"
-    if not folder.refined.has_checkpoints():
-        check_file(model_file)
-        write_atomic(first, model_file.read_bytes())
+
+    def keep_first_weights() -> None:
+        if not folder.refined.has_checkpoints():
+            check_file(model_file)
+            write_atomic(first, model_file.read_bytes())
+
+    stage.ranks.from_first(keep_first_weights)
     stage.model.load_state_dict(load_weights(first))
     settings = refinement_training_settings(recipe.training, recipe.refinement)
     torch.manual_seed(settings.seed)
@@ -173,7 +203,7 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
     )
     refined = recipe.model_copy(update={"training": settings})
     progress = stage.fit(refined, loss, folder.refined, validate_first=True)
-    if stage.stop_requested():
+    if stage.stops() or not stage.ranks.leads:
         return
     write_atomic(model_file, folder.refined.weights("model").read_bytes())
     if progress.best[0][1] == 0:
@@ -183,9 +213,7 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
         )
 
 
-def build_batches(
-    recipe: Recipe, inputs: TrainingInputs, device: torch.device
-) -> Callable[[StreamPosition], Iterator[PositionedBatch]]:
+def build_batches(recipe: Recipe, inputs: TrainingInputs, device: torch.device) -> BatchesFrom:
     """A function that streams the training batches of a model on `device` from any position on."""
     settings, sampled = recipe.training, recipe.text.sampling
     sample = partial(
@@ -200,14 +228,20 @@ def build_batches(
 
 
 def stream_batches(
-    sample: Callable[..., Iterator[SampledPairs]], num_workers: int, start: StreamPosition
+    sample: Callable[..., Iterator[SampledPairs]],
+    num_workers: int,
+    start: StreamPosition,
+    shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """Batches from `start` on, of pairs that so many processes `sample`; with 0 this one does."""
+    """Batches of a shard from `start` on, of pairs that so many processes `sample`; with 0 this one
+    does.
+    """
     if not num_workers:
-        return collate_stream(sample(start))
-    in_workers = [partial(sample, shard=Shard(n, num_workers)) for n in range(num_workers)]
+        return collate_stream(sample(start, shard=shard))
+    in_workers = [partial(sample, shard=one) for one in shard.split(num_workers)]
     next_position = attrgetter("next_position")
-    pairs = start_then_hand_over(sample, in_workers, start, next_position, _worker_died)
+    here = partial(sample, shard=shard)
+    pairs = start_then_hand_over(here, in_workers, start, next_position, _worker_died)
     return collate_stream(pairs)
 
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import PositiveInt
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shuffled_windows import consecutive_windows, shuffled_windows
 from regard.evaluation.perplexity import perplexity
 from regard.models.language.elmo import Elmo, ElmoSettings
@@ -66,10 +66,15 @@ class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
             notes.append(f"layers mixed by {weights}, the words' own vectors first")
         return Evaluation(split, self._numbers(model, split), tuple(notes))
 
-    def _batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def _batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
         s = self.recipe.training
         stream = shuffled_windows(
-            self.stream("train").ids, start, rows=s.batch_size, length=s.window, seed=s.seed
+            self.stream("train").ids,
+            start,
+            shard,
+            rows=s.batch_size,
+            length=s.window,
+            seed=s.seed,
         )
         return (one._replace(batch=both_ways(one.batch)) for one in stream)
 

@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt, TypeAdapter
 from regard.atomic_io import write_atomic
 from regard.batching.collate import PositionedBatch
 from regard.batching.example_batches import Rows, example_batches, shortest_first
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
 from regard.errors import SettingsError
 from regard.evaluation.classification import (
@@ -184,7 +184,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             unit="examples",
         )
 
-    def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def batches(
+        self, start: StreamPosition, shard: Shard = WHOLE_STREAM
+    ) -> Iterator[PositionedBatch]:
         """An endless stream of training batches."""
         settings, labels = self.recipe.training, torch.from_numpy(self.label_ids("train"))
         inputs_of = self.inputs_of("train")
@@ -193,7 +195,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             return Batch(inputs_of(rows), None, None, labels[torch.from_numpy(rows)])
 
         lengths = self.lengths("train")
-        return example_batches(lengths, settings.batch_size, settings.seed, make_batch, start)
+        size, seed = settings.batch_size, settings.seed
+        return example_batches(lengths, size, seed, make_batch, start, shard)
 
     def loss(self) -> LossFn:
         """The training loss."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt, model_validator
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.corpora.series import (
     Indices,
     NumberSeries,
@@ -132,8 +132,17 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             unit="windows",
         )
 
-    def batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def batches(
+        self, start: StreamPosition, shard: Shard = WHOLE_STREAM
+    ) -> Iterator[PositionedBatch]:
         """An endless stream of batches: windows of random length, all once in each epoch."""
+        for targets, lengths, behind in shard.take(self._positioned_targets(start)):
+            yield PositionedBatch(self.cut(targets, lengths)[0], behind)
+
+    def _positioned_targets(
+        self, start: StreamPosition
+    ) -> Iterator[tuple[Indices, Indices, StreamPosition]]:
+        """The targets of each batch, the lengths of their windows, and the position behind it."""
         seed, size = self.recipe.training.seed, self.recipe.training.batch_size
         epoch, first = start
         while True:
@@ -144,8 +153,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             for number in range(first, count):
                 rows = slice(number * size, (number + 1) * size)
                 behind = (epoch, number + 1) if number + 1 < count else (epoch + 1, 0)
-                batch, _ = self.cut(targets[rows], lengths[rows])
-                yield PositionedBatch(batch, StreamPosition(*behind))
+                yield targets[rows], lengths[rows], StreamPosition(*behind)
             epoch, first = epoch + 1, 0
 
     def cut(self, targets: Indices, lengths: Indices) -> tuple[Batch[Series], Windows]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shuffled_windows import consecutive_windows, shuffled_windows
 from regard.batching.text_windows import continued_windows
 from regard.decoding.settings import DecodingSettings, SamplingSettings
@@ -101,7 +101,9 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         smoothing, validate = settings.label_smoothing, partial(self._numbers, split="valid")
         if (stateful := model.as_stateful()) is not None:
             rows, length = settings.batch_size, self.recipe.window
-            loss = CarriedMemoryLoss(stateful, rows, length=length, smoothing=smoothing)
+            loss = CarriedMemoryLoss(
+                stateful, rows, length=length, smoothing=smoothing, lanes=settings.accumulate
+            )
             return TrainingTask(self._continued_batches, loss, validate, carried=loss.carried)
         return TrainingTask(self._batches, partial(batch_loss, smoothing=smoothing), validate)
 
@@ -115,21 +117,23 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         notes = counting_note(self.stream(split).counts), how
         return Evaluation(split, self._numbers(model, split), notes)
 
-    def _batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def _batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
         settings = self.recipe.training
         rows, length, seed = settings.batch_size, self.recipe.window, settings.seed
         ids = self.stream("train").ids
-        return shuffled_windows(ids, start, rows=rows, length=length, seed=seed)
+        return shuffled_windows(ids, start, shard, rows=rows, length=length, seed=seed)
 
-    def _continued_batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def _continued_batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
         s = self.recipe.training
         return continued_windows(
             self.stream("train").ids,
             start,
+            shard,
             rows=s.batch_size,
             length=self.recipe.window,
             vary=s.vary_window,
             seed=s.seed,
+            lanes=s.accumulate * shard.of,
         )
 
     def _numbers(self, model: AnyGenerator, split: SplitName) -> dict[str, float]:

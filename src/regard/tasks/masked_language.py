@@ -15,7 +15,7 @@ from regard.batching.masked_windows import (
     masked_windows,
     single_windows,
 )
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.evaluation.masked_tokens import masked_scores, pseudo_losses, pseudo_perplexity
 from regard.evaluation.mean_losses import BLOCK, MeanPerplexity, compare_losses
 from regard.evaluation.scores import Comparison
@@ -148,12 +148,13 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         mask_id = tokenizer.size if own is None else own
         return Masking(mask_id, share, pairs, spaces, tokenizer.size)
 
-    def _batches(self, start: StreamPosition) -> Iterator[PositionedBatch]:
+    def _batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
         s = self.recipe.training
         return masked_windows(
             self.stream("train").ids,
             start,
             self._masking,
+            shard,
             rows=s.batch_size,
             length=self.recipe.window,
             seed=s.seed,

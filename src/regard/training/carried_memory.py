@@ -1,7 +1,8 @@
 """The loss of a text that goes on from batch to batch: truncated backpropagation through time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -12,25 +13,36 @@ from regard.types import AnyBatch, Features
 
 
 class CarriedMemoryLoss:
-    """The loss of batches whose rows continue those of the batch before.
+    """The loss of batches whose rows continue those of a batch before.
 
-    The model begins with the memory behind the batch before, through which no gradient flows. The
+    The model begins with the memory behind that batch, through which no gradient flows. The
     memory is kept in the same tensors always, so that CUDA graphs can change it.
     """
 
     def __init__(
-        self, model: AnyStatefulGenerator, rows: int, *, length: int, smoothing: float
+        self,
+        model: AnyStatefulGenerator,
+        rows: int,
+        *,
+        length: int,
+        smoothing: float,
+        lanes: int = 1,
     ) -> None:
-        """For batches of `rows` rows; one of more or fewer positions than `length` counts by as
-        much more or less than one of `length` (Merity et al. 2018, section 5).
+        """For batches of `rows` rows, each of which continues that of `lanes` before; one of more
+        or fewer positions than `length` counts by as much more or less than one of `length`
+        (Merity et al. 2018, section 5).
         """
         self.model, self.length, self.smoothing = model, length, smoothing
-        self.memory = model.blank_memory(rows)
+        self.memories = [model.blank_memory(rows) for _ in range(lanes)]
+        self._turns = cycle(self.memories)
 
     @property
-    def carried(self) -> Mapping[str, Tensor]:
-        """The tensors of the memory, by name, which a checkpoint needs."""
-        return {field.name: getattr(self.memory, field.name) for field in fields(self.memory)}
+    def carried(self) -> Sequence[Mapping[str, Tensor]]:
+        """The tensors of each lane's memory, by name, which a checkpoint needs."""
+        return [
+            {field.name: getattr(memory, field.name) for field in fields(memory)}
+            for memory in self.memories
+        ]
 
     def __call__(self, model: AnyModel, batch: AnyBatch) -> Loss:
         loss = batch_loss(model, batch, self.smoothing, training_features=self._features)
@@ -38,9 +50,10 @@ class CarriedMemoryLoss:
         return loss._replace(loss=loss.loss * share)
 
     def _features(self, batch: AnyBatch) -> Features:
-        before = self.memory.map(torch.clone)
+        memory = next(self._turns)
+        before = memory.map(torch.clone)
         decoded, after = self.model.read_on(batch.decoder_input, before)
-        for old, new in zip(self.memory.tensors(), after.tensors(), strict=True):
+        for old, new in zip(memory.tensors(), after.tensors(), strict=True):
             old.copy_(new.detach())
         features = decoded.features.flatten(0, 1)  # (B, T, D) -> (M, D)
         return decoded._replace(features=features)

@@ -41,6 +41,8 @@ class Progress:
     seconds: float = 0.0
     threads: int = 0  # threads of torch: with another number, sums are taken in another order
     precision: str = ""  # of products; empty if the checkpoint was written before this was kept
+    ranks: int = 1  # processes that train together
+    batches: int = 0  # in a step of all of them; 0 if it was written before this was kept
     history: tuple[float, ...] = ()  # the scores of validations until averaging began
     averaged_from: NonNegativeInt = 0  # the step behind which averaging began; 0: it did not
 
@@ -58,20 +60,38 @@ class Progress:
         lists = {name: list(getattr(self, name)) for name in ("position", "best", "history")}
         return {**self.__dict__, **lists}
 
-    def resume_notes(self, threads: int, precision: str) -> list[str]:
-        """Why a run that is resumed so will have other weights than an unbroken one."""
+    def resume_notes(self, now: "Progress") -> list[str]:
+        """Why a run that is resumed under the circumstances of `now` will have other weights than
+        an unbroken one.
+        """
         notes = []
-        if self.threads != threads:
+        if self.batches not in (0, now.batches):
             notes.append(
-                f"begun with {self.threads} threads, resumed with {threads}: "
+                f"begun with {self.batches} batches a step on {_devices(self.ranks)}, resumed with "
+                f"{now.batches} on {_devices(now.ranks)}: steps are larger or smaller from here "
+                "on, and the weights will differ from an unbroken run's; training.accumulate, the "
+                "batches of each device, can keep a step as it was"
+            )
+        elif self.ranks != now.ranks:
+            notes.append(
+                f"begun on {_devices(self.ranks)}, resumed on {_devices(now.ranks)}, with as many "
+                "batches a step: the weights will differ in their last bits from an unbroken run's"
+            )
+        if self.threads != now.threads:
+            notes.append(
+                f"begun with {self.threads} threads, resumed with {now.threads}: "
                 "the weights will differ in their last bits from an unbroken run's"
             )
-        if self.precision not in ("", precision):
+        if self.precision not in ("", now.precision):
             notes.append(
-                f"begun in {self.precision}, resumed in {precision}: the weights will differ from "
-                "an unbroken run's; training.precision says which to use"
+                f"begun in {self.precision}, resumed in {now.precision}: the weights will differ "
+                "from an unbroken run's; training.precision says which to use"
             )
         return notes
+
+
+def _devices(count: int) -> str:
+    return f"{count} device{'s' if count > 1 else ''}"
 
 
 PROGRESS = TypeAdapter(Progress)
@@ -93,7 +113,7 @@ class Checkpoint(NamedTuple):
 class FoundCheckpoint(NamedTuple):
     """The newest whole checkpoint, and the damaged ones that are newer."""
 
-    checkpoint: Checkpoint | None
+    path: Path | None
     damaged: list[Path]
 
 
@@ -149,7 +169,12 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 def validated_weights_path(folder: Path, step: int) -> Path:
     """The weights of a validated step, which exist while a checkpoint names them as best."""
-    return folder / "weights" / f"step-{step:09d}.safetensors"
+    return folder / validated_weights_name(step)
+
+
+def validated_weights_name(step: int) -> str:
+    """The name of that file in the run's folder."""
+    return f"weights/step-{step:09d}.safetensors"
 
 
 def best_weights(folder: Path) -> list[Path]:
@@ -218,17 +243,29 @@ def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
 
 
 def find_checkpoint(folder: Path) -> FoundCheckpoint:
-    """Read the newest checkpoint that is whole."""
+    """The newest checkpoint that is whole."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
         with suppress(SafetensorError):  # a forged name: the content is no checkpoint
             if digest_matches(path):
                 with safe_open(path, framework="pt") as file:
-                    progress = _parse_progress(path, file.metadata())
-                    tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-                return FoundCheckpoint(Checkpoint(_rename_parameters(tensors), progress), damaged)
+                    _parse_progress(path, file.metadata())
+                return FoundCheckpoint(path, damaged)
         damaged.append(path)
     return FoundCheckpoint(None, damaged)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """A checkpoint that `find_checkpoint` has found."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            progress = _parse_progress(path, file.metadata())
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise RunError(
+            f"{path}: not to be found here: the run's folder must be one that all devices share"
+        ) from None
+    return Checkpoint(_rename_parameters(tensors), progress)
 
 
 def digest_matches(checkpoint: Path) -> bool:

@@ -2,23 +2,21 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
-from regard.atomic_io import remove_file
 from regard.batching.collate import PositionedBatch
 from regard.batching.malloc_tuning import keep_freed_memory, limit_onednn_caches
 from regard.batching.prefetch import prefetch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
@@ -32,30 +30,26 @@ from regard.training.checkpoints import (
     find_checkpoint,
     intact_weights,
     load_weights,
-    read_progress,
-    save_checkpoint,
+    read_checkpoint,
     save_weights,
+    validated_weights_name,
     validated_weights_path,
 )
+from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
 from regard.training.layer_groups import FineTuningSettings, LayerGroups
-from regard.training.metric_log import MetricLog, read_metrics
-from regard.training.optimizer import (
-    OPTIMIZER_STATES,
-    OptimizerSettings,
-    ScheduleSettings,
-    build_optimizer,
-    learning_rate,
-)
+from regard.training.metric_log import read_metrics
+from regard.training.optimizer import OptimizerSettings, ScheduleSettings, learning_rate
+from regard.training.records import FolderRecords, Records
+from regard.training.state import CarriedTensors, TrainingState
 from regard.training.step import (
     EagerStep,
     ExpertLoad,
     LossFn,
-    MovingAverage,
     PrecisionName,
     StepContext,
     TrainingStep,
-    TriggeredAverage,
+    count_labels,
     resolve_precision,
 )
 
@@ -80,7 +74,8 @@ class TrainingSettings(Settings):
     seed: NonNegativeInt = 1
     """Decides the first weights, the order of the examples and what dropout drops."""
     accumulate: PositiveInt = 1
-    """Batches whose gradients are summed into one step."""
+    """Batches whose gradients are summed into one step; on several devices, of each of them. What
+    dropout drops of such a batch depends on the seed, the step and its number in the step alone."""
     precision: PrecisionName = "auto"
     """What the products are computed in; the weights themselves stay float32. `auto`: bfloat16
     where the device has instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or
@@ -134,7 +129,7 @@ class Reporter(Protocol):
     def noted(self, message: str) -> None: ...
 
 
-BatchesFrom = Callable[[StreamPosition], Iterator[PositionedBatch]]
+BatchesFrom = Callable[[StreamPosition, Shard], Iterator[PositionedBatch]]
 Validate = Callable[[Any], Mapping[str, float]]
 """The scores of a model of the task."""
 StopRequested = Callable[[], bool]
@@ -150,15 +145,16 @@ class Selection(NamedTuple):
 class TrainingTask(NamedTuple):
     """What is to be learned."""
 
-    batches: BatchesFrom  # streams the training batches, from a position on
+    batches: BatchesFrom  # streams the training batches, or a part of them, from a position on
     loss: LossFn
     validate: Validate  # the scores of a model in evaluation mode
     selection: Selection = Selection("loss", lower_is_better=True)
     buckets: Buckets[Any] = ExactShapes()  # to which shapes batches are padded for CUDA graphs
     has_perplexity: bool = True  # whether `Loss.nll` is a likelihood, whose perplexity is logged
     unit: str = "tokens"  # what the labels of a batch are, which the log counts
-    carried: Mapping[str, Tensor] = MappingProxyType({})
-    """What the loss keeps from one batch to the next, and changes in place: checkpoints hold it."""
+    validate_first: bool = False  # so that the initial weights stay the best until others are
+    carried: CarriedTensors = ()
+    """What the loss keeps from one step to the next, and changes in place: checkpoints hold it."""
 
 
 def fit(
@@ -170,23 +166,24 @@ def fit(
     width: int,
     reporter: Reporter,
     stop_requested: StopRequested,
-    validate_first: bool = False,
+    ranks: Ranks = ALONE,
 ) -> Progress:
     """Train `model`, of `width`, in `folder`, from its newest checkpoint if there is one.
 
     Killed and called again, it ends with the same weights, bit for bit on a CPU with as many
-    threads. With `validate_first`, the initial weights stay the best until others are better.
+    threads and ranks. Each of several `ranks` calls it alike, with a model of its own; N of them
+    do what one does that accumulates N times as many batches.
     """
-    training = _Training(model, task, settings, folder, width=width, reporter=reporter)
+    training = _Training(model, task, settings, folder, width, reporter, ranks)
     training.resume()
-    stream = prefetch(task.batches(training.progress.position), PREFETCH_DEPTH)
+    stream = prefetch(task.batches(training.progress.position, ranks.shard), PREFETCH_DEPTH)
     with closing(stream), keep_freed_memory():
-        if validate_first and training.progress.step == 0:
+        if task.validate_first and training.progress.step == 0:
             training.validate()
         while not is_finished(training.progress, settings):
             training.update(stream)
             training.after_update()
-            if stop_requested():
+            if ranks.any(stop_requested()):
                 training.save()
                 break
         else:
@@ -218,29 +215,34 @@ class _Training:
         task: TrainingTask,
         settings: TrainingSettings,
         folder: Path,
-        *,
         width: int,
         reporter: Reporter,
+        ranks: Ranks,
     ) -> None:
         self.model, self.settings, self.folder, self.width = model, settings, folder, width
+        self.reporter, self.task, self.ranks = reporter, task, ranks
         if settings.fine_tuning.lora is not None:
             _check_not_averaged(settings)
             add_low_rank_updates(model, settings.fine_tuning.lora)
-        self.parameters = dict(model.named_parameters())
-        self.device = next(iter(self.parameters.values())).device
-        self.precision = resolve_precision(settings.precision, self.device)
-        self.reporter, self.task = reporter, task
-        self.progress = Progress(threads=torch.get_num_threads(), precision=self.precision)
         self.layers = LayerGroups(model, settings.fine_tuning)
-        self.optimizer = build_optimizer(model, settings.optimizer, self.layers)
-        decay, averaged = settings.moving_average, list(self.parameters.values())
-        self.triggered = TriggeredAverage(averaged) if settings.nonmonotone_average else None
-        self.ema = MovingAverage(averaged, decay) if decay else self.triggered
-        self.metrics: MetricLog
+        self.state = TrainingState(model, self.layers, settings.optimizer, task.carried, ranks)
+        triggered = settings.nonmonotone_average is not None
+        self.triggered = self.state.average(decay=settings.moving_average, triggered=triggered)
+        self.device = self.state.device
+        self.precision = resolve_precision(settings.precision, self.device)
+        self.progress = self._present(Progress())
+        self.records = Records()
         self.last_time, self.logged_at, self.tokens = time.perf_counter(), 0.0, 0
         self.totals = torch.zeros(2, device=self.device, dtype=torch.float64)
         self.expert_load = ExpertLoad()
         self.step = self._build_step()
+
+    def _present(self, progress: Progress) -> Progress:
+        """The progress with the circumstances of this process."""
+        s, threads = self.settings, torch.get_num_threads()
+        batches = s.accumulate * self.ranks.count
+        ranks, precision = self.ranks.count, self.precision
+        return replace(progress, threads=threads, precision=precision, ranks=ranks, batches=batches)
 
     def _build_step(self) -> TrainingStep:
         loss, s, use_bf16 = self.task.loss, self.settings, self.precision == "bfloat16"
@@ -249,15 +251,22 @@ class _Training:
         context = StepContext(
             self.model,
             torch.compile(loss, dynamic=True) if s.compile else loss,
-            self.optimizer,
-            self.ema,
+            self.state.optimizer,
+            self.state.ema,
             self.totals,
             self.expert_load,
             s.optimizer.clip_norm,
             # Not a method: in a reference cycle the run would outlive its end, with open files.
             partial(torch.autocast, self.device.type, torch.bfloat16, enabled=use_bf16),
+            self.ranks,
+            s.seed if s.accumulate * self.ranks.count > 1 else None,
         )
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
+        if capture and len(self.task.carried) > 1:
+            self.reporter.noted(
+                "steps are not captured as graphs: each batch of a step carries a memory of its own"
+            )
+            capture = False
         if not capture:
             return EagerStep(context)
         require_cuda_graphs(self.device)
@@ -268,93 +277,71 @@ class _Training:
 
     def resume(self) -> None:
         """Restore the newest whole checkpoint, if there is one."""
-        checkpoint, damaged = find_checkpoint(self.folder / "checkpoints")
-        for path in damaged:
-            self.reporter.noted(f"{path} is damaged; the checkpoint before it is used, if any")
-        if checkpoint is not None:
-            self._restore(checkpoint)
-        elif damaged or any(read_metrics(self.folder / "metrics.jsonl")):
+        name = self.ranks.from_first(self._newest_checkpoint)
+        if name is not None:
+            self._restore(read_checkpoint(self.folder / "checkpoints" / name))
+        if self.ranks.leads:
+            self.records = FolderRecords(self.folder, -1 if name is None else self.progress.step)
+
+    def _newest_checkpoint(self) -> str | None:
+        """The file name of the newest checkpoint that is whole."""
+        path, damaged = find_checkpoint(self.folder / "checkpoints")
+        for one in damaged:
+            self.reporter.noted(f"{one} is damaged; the checkpoint before it is used, if any")
+        if path is None and (damaged or any(read_metrics(self.folder / "metrics.jsonl"))):
             lost = "all checkpoints are damaged" if damaged else "there are no checkpoints"
             self.reporter.noted(f"{self.folder}: {lost}: training starts over, from step 0")
-        self.metrics = MetricLog(self.folder, -1 if checkpoint is None else self.progress.step)
+        return None if path is None else path.name
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        progress, threads = checkpoint.progress, torch.get_num_threads()
-        for note in progress.resume_notes(threads, self.precision):
+        tensors, now = checkpoint.tensors, self._present(checkpoint.progress)
+        for note in checkpoint.progress.resume_notes(now):
             self.reporter.noted(note)
-        self.progress = replace(progress, threads=threads, precision=self.precision)
-        if (self.device.type == "cuda") != ("rng.cuda" in checkpoint.tensors):
+        self.progress = now
+        if (self.device.type == "cuda") != ("rng.cuda" in tensors):
             self.reporter.noted(
                 f"resumed on another kind of device, {self.device.type}: "
                 "the weights will differ from an unbroken run's"
             )
         self.logged_at = self.progress.seconds
         try:
-            self._load(checkpoint.tensors)
+            self.state.load(tensors)
+            kept = self.state.load_carried(tensors)
         except (KeyError, RuntimeError, TypeError) as error:  # TypeError: of a generator's state
             raise RunError(
                 f"{self.folder}: the checkpoint does not fit the model of the recipe ({error}); "
                 "train in another folder"
             ) from None
-
-    def _load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._copy_weights([tensors[f"model.{name}"] for name in self.parameters])
-        if self.ema:
-            for shadow, name in zip(self.ema.shadow, self.parameters, strict=True):
-                shadow.copy_(tensors[f"moving.{name}"])
+        if not kept:
+            self.reporter.noted(
+                "the text is read in another number of rows than before, from blank memories on"
+            )
         if self.triggered:
             self.triggered.start = self.progress.averaged_from or None
-        for name, parameter in self.parameters.items():
-            # None yet for a parameter that never had a gradient.
-            kinds = OPTIMIZER_STATES[self.settings.optimizer.kind]
-            found = {kind: tensors.get(f"{kind}.{name}") for kind in kinds}
-            state = {kind: x.to(self.device) for kind, x in found.items() if x is not None}
-            if state:
-                self.optimizer.state[parameter] = state
-        for name, tensor in self.task.carried.items():
-            tensor.copy_(tensors[f"carried.{name}"])
-        torch.set_rng_state(tensors["rng.cpu"])
-        if self.device.type == "cuda" and "rng.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
-
-    def _tensors(self) -> dict[str, Tensor]:
-        tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
-        if self.ema:
-            pairs = zip(self.parameters, self.ema.shadow, strict=True)
-            tensors |= {f"moving.{name}": shadow for name, shadow in pairs}
-        for name, parameter in self.parameters.items():
-            for kind, tensor in self.optimizer.state[parameter].items():
-                tensors[f"{kind}.{name}"] = tensor
-        tensors |= {f"carried.{name}": tensor for name, tensor in self.task.carried.items()}
-        tensors["rng.cpu"] = torch.get_rng_state()
-        if self.device.type == "cuda":
-            tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
-        return tensors
 
     def save(self) -> None:
         """Write a checkpoint to resume from, and remove weights that no checkpoint names."""
         self._check_finite()
         self._add_time()
-        checkpoint = Checkpoint(self._tensors(), self.progress)
-        folder = self.folder / "checkpoints"
-        save_checkpoint(folder, self.progress.step, checkpoint, keep=self.settings.keep)
-        needed = {step for one in read_progress(folder) for _, step in one.best}
-        for path in (self.folder / "weights").glob("step-*.safetensors"):
-            if int(path.stem.removeprefix("step-")) not in needed:
-                remove_file(path)
+        checkpoint = Checkpoint(self.state.tensors(), self.progress)
+        self.records.save_checkpoint(checkpoint, keep=self.settings.keep)
 
     # -- steps ------------------------------------------------------------------------------
 
     def update(self, stream: Iterator[PositionedBatch]) -> None:
-        """One step of the optimizer, over `accumulate` batches."""
+        """One step of the optimizer, over `accumulate` batches on each rank."""
         self.model.train()
         positioned = [next(stream) for _ in range(self.settings.accumulate)]
         batches, step = [one.batch for one in positioned], self.progress.step + 1
+        own = [count_labels(batches), *positioned[-1].next_position]
+        of_ranks = self.ranks.gather_numbers(own)
+        all_tokens = sum(numbers[0] for numbers in of_ranks)
+        position = max(StreamPosition(*numbers[1:]) for numbers in of_ranks)
         if self.layers.freeze_for(step):
             self.step.forget_shapes()
-        self.step(batches, lr=self._learning_rate(step), step=step)
-        self.tokens += sum(batch.num_labels for batch in batches)
-        self.progress = replace(self.progress, step=step, position=positioned[-1].next_position)
+        self.step(batches, tokens=all_tokens, lr=self._learning_rate(step), step=step)
+        self.tokens += all_tokens
+        self.progress = replace(self.progress, step=step, position=position)
 
     def _learning_rate(self, step: int) -> float:
         s, peak = self.settings, self.settings.optimizer.learning_rate
@@ -373,6 +360,7 @@ class _Training:
     def _log(self) -> None:
         self._check_finite()
         self._add_time()
+        self.ranks.sum_([self.totals, *self.expert_load.shares()])
         loss, nll = (self.totals / self.tokens).tolist()
         numbers = {
             "loss": loss,
@@ -383,7 +371,7 @@ class _Training:
             **self.expert_load.pop_metrics(),
         }
         self.logged_at = self.progress.seconds
-        self.metrics.add("train", self.progress.step, numbers)
+        self.records.add_metrics("train", self.progress.step, numbers)
         self.reporter.logged(self.progress.step, numbers)
         self.totals.zero_()
         self.tokens = 0
@@ -395,8 +383,7 @@ class _Training:
 
     def _check_finite(self) -> None:
         """Stop before a loss or a weight that is not a number gets into a file."""
-        weights = torch.stack([p.detach().sum() for p in self.parameters.values()])
-        if not (self.totals.isfinite().all() and weights.isfinite().all()):
+        if not (self.totals.isfinite().all() and self.state.has_finite_weights()):
             raise self._divergence_error("the loss is not a number")
 
     def _divergence_error(self, what: str) -> TrainingError:
@@ -414,22 +401,19 @@ class _Training:
         self._check_finite()
         self._add_time()
         step = self.progress.step
-        with self._swapped_weights(self.ema.shadow if self.ema else None):
-            numbers = self._scores()
+        with self.state.averaged():
+            numbers = self.ranks.from_first(self._scores)
             value = self._selection_score(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
-            if (value, step) in kept:
-                save_weights(
-                    validated_weights_path(self.folder, step), merged_state_dict(self.model)
-                )
-            if new_best:
-                save_weights(self.folder / "model.safetensors", merged_state_dict(self.model))
+            names = [validated_weights_name(step)] if (value, step) in kept else []
+            for name in [*names, "model.safetensors"] if new_best else names:
+                self.records.save_weights(name, merged_state_dict(self.model))
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
         self._trigger_average(value)
-        self.metrics.add("valid", step, numbers)
+        self.records.add_metrics("valid", step, numbers)
         self.reporter.validated(step, numbers, best=new_best)
         self.last_time = time.perf_counter()
 
@@ -463,40 +447,25 @@ class _Training:
         name, lower_is_better = self.task.selection
         return -numbers[name] if lower_is_better else numbers[name]
 
-    @contextmanager
-    def _swapped_weights(self, values: Sequence[Tensor] | None) -> Iterator[None]:
-        """Within it the model has other weights; None: its own."""
-        if values is None:
-            yield
-            return
-        own = [p.detach().clone() for p in self.parameters.values()]
-        self._copy_weights(values)
-        try:
-            yield
-        finally:
-            self._copy_weights(own)
-
-    def _copy_weights(self, values: Sequence[Tensor]) -> None:
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters.values(), values, strict=True):
-                parameter.copy_(value)
-
     def finish(self) -> None:
         """Write the best, the last and the averaged weights, and those that are to be used."""
-        progress, settings = self.progress, self.settings
-        if progress.validated < progress.step:
+        if self.progress.validated < self.progress.step:
             self.validate()
-            progress = self.progress
         self.save()
-        if progress.step < settings.steps:
+        if self.progress.step < self.settings.steps:
             self.reporter.noted(
-                f"stopped after {progress.step:,} of {settings.steps:,} steps: "
-                f"{progress.stale} validations brought no better {self.task.selection.name}"
+                f"stopped after {self.progress.step:,} of {self.settings.steps:,} steps: "
+                f"{self.progress.stale} validations brought no better {self.task.selection.name}"
             )
+        with self.state.averaged():
+            self.records.save_weights("weights/last.safetensors", merged_state_dict(self.model))
+        if self.ranks.leads:
+            self._choose_weights()
+
+    def _choose_weights(self) -> None:
+        """Write the best and the averaged weights, and those that are to be used."""
         weights = self.folder / "weights"
-        with self._swapped_weights(self.ema.shadow if self.ema else None):
-            save_weights(weights / "last.safetensors", merged_state_dict(self.model))
-        best_files = [validated_weights_path(self.folder, step) for _, step in progress.best]
+        best_files = [validated_weights_path(self.folder, step) for _, step in self.progress.best]
         kept = intact_weights(best_files, self.reporter.noted)
         if not kept:
             self.reporter.noted("none of the best weights is left; the last ones are used")
@@ -509,9 +478,9 @@ class _Training:
 
     def _average_is_no_worse(self, average: Mapping[str, Tensor]) -> bool:
         """Whether averaged weights score no worse than the best: early ones may spoil them."""
-        with self._swapped_weights([average[name] for name in self.parameters]):
+        with self.state.replaced_by([average[name] for name in self.state.parameters]):
             numbers = self._scores()
-        self.metrics.add("average", self.progress.step, numbers)
+        self.records.add_metrics("average", self.progress.step, numbers)
         value, best = self._selection_score(numbers), self.progress.best[0][0]
         by, helps = self.task.selection.name, value >= best
         chosen = "the average" if helps else "the best"

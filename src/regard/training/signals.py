@@ -15,7 +15,9 @@ class StopRequests:
     before training begins to poll, when there is nothing to save.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        """With `quiet`, another process says that the signal was heard."""
+        self._quiet = quiet
         self.received: signal.Signals | None = None
         self._polled = False
         self._previous_handlers: dict[signal.Signals, Any] = {}
@@ -37,4 +39,5 @@ class StopRequests:
         if self.received is not None or not self._polled:
             raise InterruptedBySignal(number)
         self.received = signal.Signals(number)
-        os.write(2, STOP_MESSAGE)  # not by a stream, which may be in the middle of a line
+        if not self._quiet:
+            os.write(2, STOP_MESSAGE)  # not by a stream, which may be in the middle of a line

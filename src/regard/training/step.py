@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
+from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.loss import Loss
 from regard.types import AnyBatch, Routing, Site
 
@@ -73,6 +75,10 @@ class ExpertLoad:
     def __init__(self) -> None:
         self._shares: dict[Site, Tensor] = {}  # of each layer (E,)
 
+    def shares(self) -> list[Tensor]:
+        """What is summed of each layer (E,), to be summed over ranks in place."""
+        return list(self._shares.values())
+
     def add(self, routings: Iterable[Routing]) -> None:
         """Count one more batch."""
         for site, _, shares in routings:
@@ -104,13 +110,32 @@ class StepContext(NamedTuple):
     expert_load: ExpertLoad
     clip_norm: float  # gradients with a longer norm are cut to this; 0 never cuts
     autocast: Callable[[], AbstractContextManager[Any]]  # sets the precision of products
+    ranks: Ranks = ALONE  # over which gradients are summed
+    seed: int | None = None  # of random numbers that belong to each batch; None: one stream of all
+
+    def seed_batch(self, step: int, number: int) -> None:
+        """Have the random numbers of this rank's batch `number` of a step depend on its place in
+        the step of all ranks, not on who computes it.
+        """
+        if self.seed is not None:
+            place = [self.seed, step, number * self.ranks.count + self.ranks.number]
+            torch.manual_seed(int(np.random.SeedSequence(place).generate_state(1, np.uint64)[0]))
+
+
+def count_labels(batches: Sequence[AnyBatch]) -> int:
+    """The labels of some batches, by which gradients are divided."""
+    return sum(batch.num_labels for batch in batches)
 
 
 class TrainingStep(Protocol):
     """Updates the weights by some batches."""
 
-    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
-        """Step number `step`, from 1, with the learning rate `lr`."""
+    def __call__(
+        self, batches: Sequence[AnyBatch], *, lr: float, step: int, tokens: int | None = None
+    ) -> None:
+        """Step number `step`, from 1, with the learning rate `lr`. `tokens` is the number of labels
+        of all ranks' batches; None: of these.
+        """
         ...
 
     def forget_shapes(self) -> None:
@@ -126,14 +151,18 @@ class EagerStep:
         self.parameters = list(context.model.parameters())
         self.device = self.parameters[0].device
 
-    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
-        context, tokens = self.context, sum(batch.num_labels for batch in batches)
-        for batch in batches:
+    def __call__(
+        self, batches: Sequence[AnyBatch], *, lr: float, step: int, tokens: int | None = None
+    ) -> None:
+        context, tokens = self.context, tokens or count_labels(batches)
+        for number, batch in enumerate(batches):
+            context.seed_batch(step, number)
             with context.autocast():
                 loss = context.loss(context.model, batch.to(self.device))
             torch.autograd.backward(loss.loss / tokens)
             context.totals.add_(torch.stack([loss.loss.detach(), loss.nll]))
             context.expert_load.add(loss.routings)
+        context.ranks.sum_gradients(self.parameters)
         if context.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         for group in context.optimizer.param_groups:

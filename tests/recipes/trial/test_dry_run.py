@@ -159,8 +159,8 @@ def test_the_longest_pairs_come_first(tmp_path, monkeypatch):
     real, widths = dry_run.fit, []
 
     def watched(model, task, *args, **rest):
-        def noted(start):
-            for placed in task.batches(start):
+        def noted(start, shard):
+            for placed in task.batches(start, shard):
                 widths.append(placed.batch.inputs.ids.shape[1])
                 yield placed
 

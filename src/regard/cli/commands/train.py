@@ -2,12 +2,14 @@
 
 import sys
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
 
 import torch
+from rich.console import Console
 from typer import Argument
 
-from regard.cli.display.console import note, out, print_json
+from regard.cli.display.console import err, note, out, print_json
 from regard.cli.display.tables import print_evaluation, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
@@ -25,6 +27,9 @@ from regard.recipes.train_run import train
 from regard.recipes.transfer.start_run import resolve_start
 from regard.tasks.contracts import Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress
+from regard.training.distributed.launch import Launch, end_with_parent
+from regard.training.distributed.processes import start_processes
+from regard.training.distributed.ranks import Ranks, joined_ranks
 from regard.training.signals import StopRequests
 
 
@@ -57,6 +62,17 @@ def command(
     ),
     resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
+    devices: int | None = option(
+        "Train on so many GPUs, or in so many processes on a CPU: a step takes a batch of each. On "
+        "several machines start with torchrun, without this option.",
+        metavar="N",
+        min=1,
+    ),
+    max_restarts: int | None = option(
+        "With --devices: go on so often from the last checkpoint when a process was killed.",
+        metavar="N",
+        min=0,
+    ),
     json: shared_options.Json = False,
 ) -> None:
     """The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a
@@ -76,10 +92,13 @@ def command(
         regard train --data law.tsv --from runs/mine --adapter legal --out runs/legal
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
+        regard train wmt14 --devices 8 --max-restarts 3
     """
     corpus = corpus_options.corpus_from_options(
         data, source, target, valid, test, languages, skip_bad
     )
+    launch = Launch.of_environment()
+    launch.check_options(devices, max_restarts)
     if resume:
         _refuse_to_change_what_is_resumed(corpus, mix, start, adapter)
         folder = _resumed_folder(recipe, out_folder)
@@ -88,39 +107,30 @@ def command(
         changes = [*(settings or []), *_start_settings(start, adapter, mix)]
         recipe_to_train = resolve_start(_load_new(recipe, corpus, changes))
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
-        folder.check_not_in_use()
-        if folder.exists():
-            raise RunError(
-                f"{folder.path}: holds a run already; go on with it by --resume, "
-                "or train elsewhere with --out"
-            )
-    where, again = pick_device(device), f"regard train --resume --out {folder.path}"
-    with StopRequests() as stop:
-        try:
-            with TerminalReporter(recipe_to_train.training.steps) as reporter:
-                progress = _train(recipe_to_train, folder, where, reporter, stop)
-        except InterruptedBySignal as signal:
-            note(f"stopped at once; what was finished is kept. Go on with: {again}")
-            sys.exit(128 + signal.number)
-        refined = last_progress(folder.refined.path)
-        if stop.received is not None:
-            where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
-            note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
-            sys.exit(128 + stop.received)
-    if not isinstance(recipe_to_train, Recipe):
-        _report_task(folder, progress, finish_task_run(folder, progress, where), as_json=json)
-        return
-    scores = finish_run(folder, progress, where)
-    if json:
-        steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
-        print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
-        return
-    out.print(scores_table(scores.scores, title=scores.title))
-    if truncation_note := str(scores.cut):
-        note(truncation_note)
-    note(f"the model is in {folder.path}; its card: {folder.card}")
-    first = {TRANSLATION: "translate {} < FILE", CHAT: "chat {}"}[recipe_to_train.task]
-    note(f'try: regard {first.format(folder.path)}   or   regard look {folder.path} "…"')
+        if launch.restarts and folder.exists():
+            recipe_to_train = folder.load_any_recipe(settings or [])
+        elif launch.leads:
+            _refuse_to_train_again(folder)
+    if not launch.ranks and devices is not None and devices > 1:
+        sys.exit(start_processes(devices, device, max_restarts or 0))
+    where = pick_device(launch.own_device(device))
+    if launch.ranks:
+        end_with_parent()
+    with StopRequests(quiet=not launch.leads) as stop, joined_ranks(where) as ranks:
+        console = err if ranks.leads else Console(quiet=True)
+        reporter = TerminalReporter(recipe_to_train.training.steps, console=console)
+        progress = _train(recipe_to_train, folder, where, reporter, stop, ranks)
+    if ranks.leads:
+        _finish(recipe_to_train, folder, where, progress, as_json=json)
+
+
+def _refuse_to_train_again(folder: RunFolder) -> None:
+    folder.check_not_in_use()
+    if folder.exists():
+        raise RunError(
+            f"{folder.path}: holds a run already; go on with it by --resume, "
+            "or train elsewhere with --out"
+        )
 
 
 def _train(
@@ -129,11 +139,53 @@ def _train(
     device: torch.device,
     reporter: TerminalReporter,
     stop: StopRequests,
+    ranks: Ranks,
 ) -> Progress:
-    """Train the recipe's model, of whatever task."""
-    if isinstance(recipe, Recipe):
-        return train(recipe, folder, device=device, reporter=reporter, stop_requested=stop)
-    return train_task(recipe, folder, device=device, reporter=reporter, stop_requested=stop)
+    """Train the recipe's model, of whatever task; a signal ends the command, all being saved."""
+    again = f"regard train --resume --out {folder.path}"
+    given: Any = {"device": device, "reporter": reporter, "stop_requested": stop, "ranks": ranks}
+    try:
+        with reporter:
+            if isinstance(recipe, Recipe):
+                progress = train(recipe, folder, **given)
+            else:
+                progress = train_task(recipe, folder, **given)
+    except InterruptedBySignal as signal:
+        note(f"stopped at once; what was finished is kept. Go on with: {again}")
+        sys.exit(128 + signal.number)
+    if ranks.any(stop.received is not None):
+        refined = last_progress(folder.refined.path)
+        where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
+        if ranks.leads:
+            note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
+        sys.exit(128 + (stop.received or SIGTERM))
+    return progress
+
+
+def _finish(
+    recipe: TaskRecipe,
+    folder: RunFolder,
+    device: torch.device,
+    progress: Progress,
+    *,
+    as_json: bool,
+) -> None:
+    """Measure the trained model and show its scores."""
+    if not isinstance(recipe, Recipe):
+        _report_task(folder, progress, finish_task_run(folder, progress, device), as_json=as_json)
+        return
+    scores = finish_run(folder, progress, device)
+    if as_json:
+        refined = last_progress(folder.refined.path)
+        steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
+        print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
+        return
+    out.print(scores_table(scores.scores, title=scores.title))
+    if truncation_note := str(scores.cut):
+        note(truncation_note)
+    note(f"the model is in {folder.path}; its card: {folder.card}")
+    first = {TRANSLATION: "translate {} < FILE", CHAT: "chat {}"}[recipe.task]
+    note(f'try: regard {first.format(folder.path)}   or   regard look {folder.path} "…"')
 
 
 def _report_task(

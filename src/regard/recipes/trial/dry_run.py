@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from regard.batching.collate import PositionedBatch, collate, held_out_batches
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
 from regard.corpora.readers.pair_files import FilesSettings
@@ -310,8 +310,8 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
     longest = collate(*inputs.train.take(inputs.fitting.length_sorted(settings.batch_tokens)[-1]))
     tokens: list[int] = []  # of each batch
 
-    def batches(start: StreamPosition) -> Iterator[PositionedBatch]:
-        for item in chain([PositionedBatch(longest, start)], stream(start)):
+    def batches(start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
+        for item in chain([PositionedBatch(longest, start)], stream(start, shard)):
             tokens.append(item.batch.num_labels)
             yield item
 

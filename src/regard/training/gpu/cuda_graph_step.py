@@ -3,8 +3,9 @@
 Batches are padded to few shapes (`batching/shape_buckets.py`) and copied to the tensors that the
 graph of their shape reads; the learning rate and the number of tokens lie on the device too. A step
 of one batch is one graph; in a step of several, the graph of each batch adds to the gradients and
-one more updates the weights. The first batch of each shape is run without a graph, which compiles
-and loads all kernels, and the second is captured. Replays draw new random numbers.
+one more updates the weights; on several ranks the gradients are summed between the two. The first
+batch of each shape is run without a graph, which compiles and loads all kernels, and the second is
+captured. Replays draw new random numbers.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,7 +21,7 @@ from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
 from regard.models.contracts import AnyModel
 from regard.training.loss import Loss
-from regard.training.step import EagerStep, LossFn, StepContext
+from regard.training.step import EagerStep, LossFn, StepContext, count_labels
 from regard.types import AnyBatch
 
 MAX_SHAPES = 96  # shapes to capture; batches of others are run without a graph
@@ -78,15 +79,17 @@ class CudaGraphStep:
             group["lr"] = self.rates[group["rate_factor"]]
             group["capturable"] = self.device.type == "cuda"
 
-    def __call__(self, batches: Sequence[AnyBatch], *, lr: float, step: int) -> None:
+    def __call__(
+        self, batches: Sequence[AnyBatch], *, lr: float, step: int, tokens: int | None = None
+    ) -> None:
         if self.fallback is None:
             try:
-                self._step(batches, lr, step)
+                self._step(batches, tokens, lr, step)
                 return
             except CaptureError as error:
                 self.note(f"steps are not captured as graphs from here on: {error}")
                 self.fallback = self._fall_back()
-        self.fallback(batches, lr=lr, step=step)
+        self.fallback(batches, tokens=tokens, lr=lr, step=step)
 
     def forget_shapes(self) -> None:
         """Warm up and capture each shape anew. Gradients are freed, also those kept in place."""
@@ -94,22 +97,24 @@ class CudaGraphStep:
             captured.clear()
         self.context.optimizer.zero_grad(set_to_none=True)
 
-    def _step(self, batches: Sequence[AnyBatch], lr: float, step: int) -> None:
-        ema, tokens = self.context.ema, sum(batch.num_labels for batch in batches)
+    def _step(self, batches: Sequence[AnyBatch], tokens: int | None, lr: float, step: int) -> None:
+        context, ema = self.context, self.context.ema
         with self.capturer.side_stream():
             self.totals_before.copy_(self.context.totals)
-            self.inverse_tokens.fill_(1 / tokens)
+            self.inverse_tokens.fill_(1 / (tokens or count_labels(batches)))
             for factor, rate in self.rates.items():
                 rate.fill_(lr * factor)
             self.ema_weight.fill_(ema.ema_weight(step) if ema else 0.0)
-            if len(batches) == 1:
+            if len(batches) == 1 and not context.ranks.exchanges:
                 self._train_on(batches[0], self._whole_step)
                 return
             for parameter in self.parameters:  # gradients in place: several graphs use them
                 if parameter.grad is None and parameter.requires_grad:
                     parameter.grad = torch.zeros_like(parameter)
-            for batch in batches:
+            for number, batch in enumerate(batches):
+                context.seed_batch(step, number)
                 self._train_on(batch, self._accumulate_grads)
+            context.ranks.sum_gradients(self.parameters)
             self._warm_up_or_replay(None, self._finish_accumulation)
 
     def _fall_back(self) -> EagerStep:

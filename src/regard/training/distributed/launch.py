@@ -1,0 +1,104 @@
+"""What a process knows of the `torchrun` that has started it."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+
+from regard.errors import SettingsError
+
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+"""What `torchrun` sets in the environment of each process that it starts."""
+RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
+PARENT_POLL_SECONDS = 0.5
+
+
+class Launch(NamedTuple):
+    """What `torchrun` says to a process that it has started."""
+
+    ranks: int = 0  # processes of the training; 0: it was not started by torchrun
+    number: int = 0  # of this process among them
+    local_number: int = 0  # of this process among those of its machine
+    address: str = ""  # where they meet
+    restarts: int = 0  # how often they were started again
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] = os.environ) -> "Launch":
+        """The launch of this process; an error if the environment has a part of it."""
+        given = [name for name in VARIABLES if environment.get(name)]
+        if not given:
+            return cls()
+        if missing := [name for name in VARIABLES if name not in given]:
+            raise SettingsError(
+                f"the environment has {', '.join(given)} but not {', '.join(missing)}: a part of "
+                "what torchrun sets for each process; start with torchrun or --devices, or unset "
+                f"{'it' if len(given) == 1 else 'them'}"
+            )
+        names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", RESTARTS_VARIABLE)
+        texts = {name: environment.get(name, "0") for name in names}
+        for name, text in texts.items():
+            if not text.isdigit():
+                raise SettingsError(f"{name}={text} in the environment: not a number from 0 on")
+        ranks, number, local_number, restarts = map(int, texts.values())
+        if number >= ranks:
+            raise SettingsError(
+                f"RANK={number} in the environment must be less than WORLD_SIZE={ranks}"
+            )
+        address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
+        return cls(ranks, number, local_number, address, restarts)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, or the only process."""
+        return self.number == 0
+
+    def check_options(self, devices: int | None, max_restarts: int | None) -> None:
+        """An error if the options of the command do not go with the launch."""
+        if self.ranks and devices not in (None, self.ranks):
+            raise SettingsError(
+                f"--devices {devices}: torchrun has started {self.ranks} processes; leave it out"
+            )
+        if max_restarts is not None and devices is None:
+            raise SettingsError(
+                "--max-restarts goes with --devices; torchrun has an option of its own"
+            )
+
+    def own_device(self, name: str) -> str:
+        """The name of this process's device, where `name` is that of all: auto, cuda or cpu."""
+        if not self.ranks:
+            return name
+        if shared_kind(name) == "cpu":
+            return "cpu"
+        if self.local_number >= (there := torch.cuda.device_count()):
+            raise SettingsError(
+                f"process {self.local_number} of this machine, counted from 0, has no GPU: there "
+                f"are {there}; start no more processes than that, or give --device cpu"
+            )
+        return f"cuda:{self.local_number}"
+
+
+def shared_kind(name: str) -> str:
+    """cuda or cpu, the kind of the devices of several processes that are given as `name`."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cuda", "cpu"):
+        raise SettingsError(
+            f"--device {name}: each of several processes has a device of its own; give cuda or cpu"
+        )
+    return name
+
+
+def end_with_parent() -> None:
+    """Have this process get a SIGTERM when its parent, which started the others too, is gone."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()

@@ -1,0 +1,44 @@
+"""What a training writes into its folder: metrics, weights and checkpoints."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from regard.atomic_io import remove_file
+from regard.training.checkpoints import Checkpoint, read_progress, save_checkpoint, save_weights
+from regard.training.metric_log import MetricLog
+
+
+class Records:
+    """Writes nothing: for the ranks but one of a training on several devices."""
+
+    def add_metrics(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
+        """Log `numbers` of a `kind` at a step."""
+
+    def save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
+        """Write weights as a file of the folder."""
+
+    def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
+        """Write a checkpoint, and remove all but the newest `keep`, and weights that none names."""
+
+
+class FolderRecords(Records):
+    """Writes into a folder; resumed at a step, it drops the metrics of later ones."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        self.folder, self.metrics = folder, MetricLog(folder, step)
+
+    def add_metrics(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
+        self.metrics.add(kind, step, numbers)
+
+    def save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
+        save_weights(self.folder / name, weights)
+
+    def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
+        folder = self.folder / "checkpoints"
+        save_checkpoint(folder, checkpoint.progress.step, checkpoint, keep=keep)
+        needed = {step for one in read_progress(folder) for _, step in one.best}
+        for path in (self.folder / "weights").glob("step-*.safetensors"):
+            if int(path.stem.removeprefix("step-")) not in needed:
+                remove_file(path)
