@@ -8,8 +8,8 @@ import torch
 
 from regard.cli.main import main
 
-_FORKS = multiprocessing.get_context("forkserver")  # a process that has run nothing yet is forked
-_FORKS.set_forkserver_preload(
+FORKS = multiprocessing.get_context("forkserver")  # a process that has run nothing yet is forked
+FORKS.set_forkserver_preload(
     ["regard.cli.commands.train", "regard.cli.commands.serve", "regard.cli.commands.compare"]
 )
 
@@ -25,7 +25,7 @@ class Fork:
         self._log = log
         around = {**os.environ, **dict(env)}
         given = (str(log), os.getcwd(), around, *map(str, arguments))
-        self._process = _FORKS.Process(target=_obey, args=given)
+        self._process = FORKS.Process(target=_obey, args=given)
         self._process.start()
 
     def __enter__(self):

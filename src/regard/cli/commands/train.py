@@ -116,11 +116,22 @@ def command(
     where = pick_device(launch.own_device(device))
     if launch.ranks:
         end_with_parent()
-    with StopRequests(quiet=not launch.leads) as stop, joined_ranks(where) as ranks:
-        console = err if ranks.leads else Console(quiet=True)
-        reporter = TerminalReporter(recipe_to_train.training.steps, console=console)
-        progress = _train(recipe_to_train, folder, where, reporter, stop, ranks)
-    if ranks.leads:
+    again = f"regard train --resume --out {folder.path}"
+    with StopRequests(quiet=not launch.leads) as stop:
+        try:
+            with joined_ranks(where) as ranks:
+                progress = _train(recipe_to_train, folder, where, stop, ranks)
+                stopped = ranks.any(stop.received is not None)
+        except InterruptedBySignal as signal:
+            note(f"stopped at once; what was finished is kept. Go on with: {again}")
+            sys.exit(128 + signal.number)
+    refined = last_progress(folder.refined.path)
+    if stopped and launch.leads:
+        where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
+        note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
+    if stopped:
+        sys.exit(128 + (stop.received or SIGTERM))
+    if launch.leads:
         _finish(recipe_to_train, folder, where, progress, as_json=json)
 
 
@@ -137,29 +148,16 @@ def _train(
     recipe: TaskRecipe,
     folder: RunFolder,
     device: torch.device,
-    reporter: TerminalReporter,
     stop: StopRequests,
     ranks: Ranks,
 ) -> Progress:
-    """Train the recipe's model, of whatever task; a signal ends the command, all being saved."""
-    again = f"regard train --resume --out {folder.path}"
-    given: Any = {"device": device, "reporter": reporter, "stop_requested": stop, "ranks": ranks}
-    try:
-        with reporter:
-            if isinstance(recipe, Recipe):
-                progress = train(recipe, folder, **given)
-            else:
-                progress = train_task(recipe, folder, **given)
-    except InterruptedBySignal as signal:
-        note(f"stopped at once; what was finished is kept. Go on with: {again}")
-        sys.exit(128 + signal.number)
-    if ranks.any(stop.received is not None):
-        refined = last_progress(folder.refined.path)
-        where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
-        if ranks.leads:
-            note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
-        sys.exit(128 + (stop.received or SIGTERM))
-    return progress
+    """Train the recipe's model, of whatever task."""
+    console = err if ranks.leads else Console(quiet=True)
+    with TerminalReporter(recipe.training.steps, console=console) as reporter:
+        given: Any = {"device": device, "reporter": reporter, "stop_requested": stop}
+        if isinstance(recipe, Recipe):
+            return train(recipe, folder, **given, ranks=ranks)
+        return train_task(recipe, folder, **given, ranks=ranks)
 
 
 def _finish(

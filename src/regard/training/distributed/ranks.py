@@ -160,7 +160,7 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 
 def _copy_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    parts = flat.split([tensor.numel() for tensor in tensors])
+    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
     with torch.no_grad():
         shaped = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
         torch._foreach_copy_(list(tensors), shaped)
