@@ -10,7 +10,12 @@ from regard.cli.main import main
 
 FORKS = multiprocessing.get_context("forkserver")  # a process that has run nothing yet is forked
 FORKS.set_forkserver_preload(
-    ["regard.cli.commands.train", "regard.cli.commands.serve", "regard.cli.commands.compare"]
+    [
+        "regard.cli.commands.train",
+        "regard.cli.commands.serve",
+        "regard.cli.commands.compare",
+        "torch._dynamo",  # which the first step of an optimizer imports
+    ]
 )
 
 

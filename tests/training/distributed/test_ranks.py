@@ -1,6 +1,5 @@
 """Several processes that train together do what one does, and none outlives the others."""
 
-import os
 import signal
 import time
 
@@ -81,3 +80,49 @@ def test_two_ranks_do_what_one_does_that_accumulates_two_batches(tmp_path):
         for key, tensor in alone.items():
             assert tensor.dtype == torch.float64
             torch.testing.assert_close(shared[key], tensor, rtol=0, atol=1e-8)
+
+
+def train_and_tell(ranks, recipe, path, stop_at=None):
+    told = train_run(recipe, path, ranks=ranks, stop_at=stop_at)
+    if ranks.leads:
+        (path / "notes").write_text("\n".join(told.notes))
+
+
+def test_ranks_that_are_killed_stop_together_and_go_on_as_if_they_had_not_been(tmp_path):
+    often = ("training.save_every=2", "training.validation.every=20")
+    recipe = tiny(1, *often, steps=40)
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert in_ranks(2, train_and_tell, recipe, whole) == [0, 0]
+    for victim in (1, 0):
+        before = set(list_checkpoints(run / "checkpoints"))
+        processes = start_ranks(2, train_and_tell, recipe, run)
+        deadline = time.monotonic() + PATIENCE
+        while not set(list_checkpoints(run / "checkpoints")) - before:
+            assert time.monotonic() < deadline, "there was never a checkpoint"
+            time.sleep(0.005)
+        processes[victim].kill()
+        killed = time.monotonic()
+        for process in processes:
+            process.join(PATIENCE)
+        assert time.monotonic() - killed < 30
+        assert processes[victim].exitcode == -signal.SIGKILL
+        assert processes[1 - victim].exitcode == 1  # an error, and no waiting
+    assert in_ranks(2, train_and_tell, recipe, run, 1) == [0, 0]  # one is asked to stop: all do
+    assert read_progress(run / "checkpoints")[0].step < 40
+    assert in_ranks(2, train_and_tell, recipe, run) == [0, 0]
+    for name in ("model", "weights/last", "weights/best", "weights/average"):
+        file = f"{name}.safetensors"
+        assert (run / file).read_bytes() == (whole / file).read_bytes()
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
+    run, recipe = tmp_path / "run", tiny(1, steps=8)
+    assert in_ranks(2, train_and_tell, recipe, run, 3) == [0, 0]
+    assert in_ranks(3, train_and_tell, recipe, run, 2) == [0, 0, 0]
+    assert (
+        "begun with 2 batches a step on 2 devices, resumed with 3 on 3 devices"
+        in (run / "notes").read_text()
+    )
+    told = train_run(tiny(3, steps=8), run)
+    assert any("begun on 3 devices, resumed on 1 device, with as many" in one for one in told.notes)
+    assert read_progress(run / "checkpoints")[0].step == 8

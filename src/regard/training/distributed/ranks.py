@@ -172,10 +172,11 @@ def lost_rank_is_told() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = str(error).splitlines()[0]
+        # gloo's: "[file:line] Connection closed by peer ADDRESS. This is typically caused by …"
+        reason = str(error).splitlines()[0].partition("] ")[2].partition(". This is")[0]
         raise TrainingError(
             "another process of this training has ended or cannot be reached, and this one ends "
-            f"with it; checkpoints are whole, go on with --resume ({reason})"
+            f"with it; checkpoints are whole, go on with --resume ({reason or error})"
         ) from None
 
 
