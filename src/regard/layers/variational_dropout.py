@@ -1,4 +1,4 @@
-"""Dropout of recurrent networks that drops the same numbers at all positions of a sequence."""
+"""Dropout of whole vectors, and of the same numbers at all positions of a sequence."""
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,16 @@ class LockedDropout(Dropout):
         if not self.training or self.p == 0:
             return x
         return x * apply_dropout(torch.ones_like(x[:, :1]), self.p)
+
+
+class VectorDropout(Dropout):
+    """Drops whole vectors: what a model reads with some words missing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)"""
+        if not self.training or self.p == 0:
+            return x
+        return x * apply_dropout(torch.ones_like(x[..., :1]), self.p)
 
 
 class DroppedEmbedding(nn.Embedding):

@@ -24,6 +24,7 @@ from regard.attention.varlen import PackedLayout
 from regard.kernels.dropout import Dropout
 from regard.layers.experts import Experts
 from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
+from regard.layers.variational_dropout import VectorDropout
 from regard.models.contracts import Generator, OutputProjection
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.models.translation.transformer_settings import TransformerSettings
@@ -163,6 +164,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
             for _ in range(2)
         )
         self.dropout = Dropout(settings.dropout)
+        self.source_dropout = VectorDropout(settings.source_dropout)
         encoder = nn.ModuleList(
             TransformerLayer(
                 settings.for_layer(index), _self_attention(settings, ahead=True), decoder=False
@@ -214,7 +216,8 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
 
     def _encode(self, source: Padded, hook: AttentionHook | None) -> Memory:
         """`encode` of all sentences at once."""
-        return self.encode_vectors(self.embeddings.of_source(source.ids), source.mask, hook)
+        x = self.source_dropout(self.embeddings.of_source(source.ids))
+        return self.encode_vectors(x, source.mask, hook)
 
     def encode_vectors(self, x: Tensor, mask: Tensor, hook: AttentionHook | None = None) -> Memory:
         """The encoder's output for vectors (B, S, D), of tokens or of anything else."""
@@ -310,6 +313,7 @@ class Transformer(TransformerBase[SelfAttention]):
         source_layout = PackedLayout.of(source.mask, source.indices)
         target_layout = PackedLayout.of(target.mask, places)
         x = self.embeddings.of_source(source_layout.pack(source.ids))  # (N, D)
+        x = self.source_dropout(x)
         x = self._add_packed_positions(x, "source", source_layout)
         x, routings = _run_layers(self.encoder, x, PackedAttention("encoder", source_layout))
         memory = self.encoder_norm(x)

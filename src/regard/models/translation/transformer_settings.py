@@ -93,6 +93,8 @@ class TransformerSettings(StackSettings):
 
     family: Literal["transformer"] = "transformer"
     """Which model this is."""
+    source_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Share of the source tokens whose vectors are zeros in a training batch."""
     positions: PositionsName = "sinusoid"
     """How a token is told its position; relative and rotary ones tell self-attention alone."""
     sinusoids: SinusoidLayout = "interleaved"
