@@ -1,6 +1,10 @@
 import torch
 
-from regard.layers.variational_dropout import DroppedEmbedding, LockedDropout
+from regard.layers.variational_dropout import (
+    DroppedEmbedding,
+    LockedDropout,
+    VectorDropout,
+)
 
 B, T, D, V = 3, 5, 50, 13
 
@@ -12,6 +16,15 @@ def test_locked_dropout_drops_the_same_units_at_all_positions():
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
     assert (dropped == dropped[:, :1]).all()
     assert not (dropped == dropped[:1]).all()
+    assert torch.equal(layer.eval()(dropped), dropped)
+
+
+def test_vector_dropout_drops_whole_vectors():
+    torch.manual_seed(1)
+    layer = VectorDropout(0.5)
+    dropped = layer(torch.ones(B, T, D))
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert (dropped == dropped[..., :1]).all()
     assert torch.equal(layer.eval()(dropped), dropped)
 
 

@@ -23,7 +23,6 @@ from regard.settings import Settings
 USER, ASSISTANT = "<user>", "<assistant>"
 SPEAKERS = (USER, ASSISTANT)
 PRIOR_SEED = 11  # of which answers are also learned without a history
-COPY_SEED = 12  # of which answers are also learned from words of their own
 LONG_TURN = 6  # words: dialogues that share so long a turn are parts of the same one
 
 _SPEAKER = re.compile("|".join(SPEAKERS))
@@ -47,10 +46,6 @@ class DialogueSettings(Settings):
     prior: float = Field(default=0.1, ge=0, le=1)
     """Share of the training answers that are learned without their history as well: the model then
     knows how likely an answer is whatever was said, which `decoding.reranking` needs."""
-    copies: float = Field(default=0.0, ge=0, le=1)
-    """Share of the training answers that are learned also from half of their own words, in any
-    order and without a speaker's token: the model then knows that words may be taken from what it
-    reads, which few dialogues teach it (after Currey et al. 2017)."""
 
 
 def format_history(turns: Sequence[str], max_turns: int | None = None) -> str:
@@ -86,20 +81,10 @@ def dialogue_pairs(
         ]
         yield from pairs
         if training and settings.prior:
-            chosen = hash_exact_pairs(pairs, seed=PRIOR_SEED) < settings.prior * 2.0**64
-            yield from (Pair("", pairs[place].target) for place in np.flatnonzero(chosen))
-        if training and settings.copies:
-            hashes = hash_exact_pairs(pairs, seed=COPY_SEED)
-            for place in np.flatnonzero(hashes < settings.copies * 2.0**64):
-                answer = pairs[place].target
-                yield Pair(_half_of_words(answer, seed=int(hashes[place])), answer)
-
-
-def _half_of_words(text: str, *, seed: int) -> str:
-    """Half of the words of a text, in an order drawn by `seed`."""
-    words = text.split()
-    drawn = np.random.default_rng(seed).permutation(len(words))
-    return " ".join(words[place] for place in drawn[: (len(words) + 1) // 2])
+            drawn = hash_exact_pairs(pairs, seed=PRIOR_SEED) / 2.0**64  # from 0 to 1
+            yield from (
+                Pair("", pairs[place].target) for place in np.flatnonzero(drawn < settings.prior)
+            )
 
 
 def dialogue_corpus(

@@ -211,10 +211,8 @@ class Bf16Loss:
         learning = {name: weight for name, weight in self.weights.items() if weight.requires_grad}
         frozen = {n: weight for n, weight in self.weights.items() if not weight.requires_grad}
         half_weights = _CastWeights.apply(dtype, *learning.values())  # type: ignore[no-untyped-call]
-        overrides = dict(zip(learning, half_weights, strict=True))
-        if frozen:
-            copies = _cast(list(frozen.values()), [dtype] * len(frozen))
-            overrides |= dict(zip(frozen, copies, strict=True))
+        copies = _cast(list(frozen.values()), [dtype] * len(frozen))
+        overrides = dict(zip((*learning, *frozen), (*half_weights, *copies), strict=True))
         loss: Loss = functional_call(self.loss_module, overrides, (batch,))
         return loss
 
@@ -248,6 +246,8 @@ class _CastWeights(torch.autograd.Function):
 
 def _cast(tensors: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> tuple[Tensor, ...]:
     """Copies of `tensors`, each in its precision, by one kernel."""
+    if not tensors:  # where adapters learn, no weight of a linear layer does
+        return ()
     pairs = zip(tensors, dtypes, strict=True)
     copies = [torch.empty_like(x, dtype=dtype) for x, dtype in pairs]
     torch._foreach_copy_(copies, list(tensors))
