@@ -357,6 +357,15 @@ def test_without_autocast_no_weight_is_cast():
     assert torch.equal(Bf16Loss(LOSS, it)(BATCH).loss, LOSS(it, BATCH).loss)
 
 
+def test_weights_that_do_not_learn_are_cast_as_well():
+    it = transformer(dropout=0.0)
+    bf16_loss = Bf16Loss(LOSS, it)
+    for weight in bf16_loss.weights.values():
+        weight.requires_grad_(False)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(bf16_loss(BATCH).loss, LOSS(it, BATCH).loss)
+
+
 def test_casting_leaves_the_models_weights():
     it = transformer()
     before = dict(it.named_parameters())
