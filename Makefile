@@ -4,21 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-COLLECTED := $(VENV)/.collected
-COLLECT := $(BIN)/pytest --collect-only -qq >$(COLLECTED) 2>&1
+TYPES := $(VENV)/.types
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 
 # Python keeps what it has compiled, whatever the environment wants: each of the many processes that
 # the tests start would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz coverage check setup browser clean
+.PHONY: demo test fuzz coverage check lint setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
 
-test: check browser
-	$(PYTEST) -p randomly --randomly-seed 1
+# mypy, which has one core, runs beside the tests; what it found is printed after them.
+test: $(READY) lint browser
+	$(BIN)/mypy >$(TYPES) 2>&1 & \
+	  $(PYTEST) -p randomly --randomly-seed 1; tested=$$?; \
+	  wait $$! || { cat $(TYPES); exit 1; }; tail -n 1 $(TYPES); exit $$tested
 
 # Other examples and another order each time: what `make test` would find by luck.
 fuzz: $(READY) browser
@@ -28,12 +30,12 @@ fuzz: $(READY) browser
 coverage: $(READY) browser
 	$(PYTEST) --cov --cov-report term
 
-# mypy has one core. On another the tests are collected meanwhile: what they import is compiled then,
-# and their workers find it so.
-check: $(READY)
+check: lint
+	$(BIN)/mypy
+
+lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(COLLECT) & $(BIN)/mypy && { wait $$! || { cat $(COLLECTED); false; }; }
 
 setup: $(READY)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 from bench.chromium import open_chromium
 from regard.errors import SettingsError
@@ -26,6 +26,7 @@ def chromium() -> Iterator[Browser]:
         except SettingsError as error:
             pytest.skip(str(error))
         yield browser
+        _TABS.clear()
 
 
 @dataclass
@@ -33,36 +34,67 @@ class Visit:
     """An open page and what it did."""
 
     page: Page
+    allow: str
+    """How the addresses begin that it may ask for."""
     requests: list[str] = field(default_factory=list)
     """The addresses it asked for, itself among them."""
     errors: list[str] = field(default_factory=list)
     """Errors and warnings of its console, and exceptions that nothing caught."""
 
 
+_TABS: dict[tuple[Browser, str], Visit] = {}
+"""Empty ones, by browser and options: to open one takes three times as long as to show a page."""
+
+
 @contextmanager
 def visit(browser: Browser, *, allow: str, **options: object) -> Iterator[Visit]:
     """A fresh page that may ask only for addresses that begin with `allow`.
 
-    `options` are those of Playwright's `new_context`: viewport, colour scheme and so on.
+    `options` are those of Playwright's `new_context`: viewport, colour scheme and so on. Pages in
+    files take the tab of the one before; pages of servers have their own, with caches of its own.
     """
+    kept = None if allow.startswith("http") else (browser, repr(sorted(options.items())))
+    seen = (_TABS.pop(kept, None) if kept else None) or _open_tab(browser, options)
+    seen.allow = allow
+    try:
+        yield seen
+    finally:
+        if kept is None:
+            seen.page.context.close()
+        else:
+            _empty_tab(seen)
+            _TABS[kept] = seen
+
+
+def _open_tab(browser: Browser, options: dict[str, object]) -> Visit:
     context = browser.new_context(**options)
     context.set_default_timeout(10_000)
     page = context.new_page()
-    seen = Visit(page)
+    seen = Visit(page, "")
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on(
         "console",
         lambda said: seen.errors.append(said.text) if said.type in ("error", "warning") else None,
     )
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    context.route(
-        "**/*",
-        lambda route: route.continue_() if route.request.url.startswith(allow) else route.abort(),
-    )
-    try:
-        yield seen
-    finally:
-        context.close()
+
+    def route(asked: Route) -> None:
+        if asked.request.url.startswith(seen.allow):
+            asked.continue_()
+        else:
+            asked.abort()
+
+    context.route("**/*", route)
+    return seen
+
+
+def _empty_tab(seen: Visit) -> None:
+    """Forget what a page has stored, and where the mouse was."""
+    seen.page.evaluate("() => { try { localStorage.clear() } catch {} }")
+    seen.page.goto("about:blank")
+    seen.page.mouse.move(0, 0)
+    seen.page.context.set_offline(False)
+    seen.requests, seen.errors = [], []
 
 
 def violations(page: Page) -> list[str]:

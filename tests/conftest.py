@@ -1,6 +1,9 @@
 """What tests of several folders share: some small runs, trained once for each worker."""
 
+import gc
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,6 +20,13 @@ pytest_plugins = ["browser"]  # the fixture `chromium`
 settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
 
+# Runs wait for every file until it is on the disk; in memory that takes no time.
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 6e9:  # they write 2 GB at most
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+gc.disable()  # until all is imported: what lives for ever is not searched for garbage
+
 os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
 
 
@@ -24,6 +34,15 @@ os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would k
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest: in the end no worker is left with it while others idle."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # nanobind looks for leaks at the end
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -207,9 +208,9 @@ def sha256(content: bytes) -> str:
 @contextmanager
 def open_part_file(path: Path) -> Iterator[BinaryIO]:
     """A new file beside `path` to write into; removed at the end unless it was renamed."""
-    part_file = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part_file = path.with_name(f".{path.name}.{threading.get_native_id()}.part")
     try:
-        part_file.unlink(missing_ok=True)  # of a killed process that had our number
+        part_file.unlink(missing_ok=True)  # of a killed thread that had our number
         with part_file.open("xb") as file:  # "x" follows no link
             with suppress(OSError):  # a disk that knows no locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,8 +29,10 @@ app = command_app("train")
 
 pytestmark = pytest.mark.slow
 
-STEPS = 100
+STEPS = 80
 RECIPE = tiny_recipe(
+    "model.encoder_layers=1",
+    "model.decoder_layers=1",
     "corpus.generated={train: 200, valid: 20, test: 10}",
     "text.source.sampling=0.2",
     f"training.steps={STEPS}",

@@ -1,3 +1,4 @@
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -295,3 +296,10 @@ def test_the_same_flag_twice_and_lists_are_fine():
     args = ["corpora", "show", "copy", "--json", "--json", "--set", "corpus.generated.test=1"]
     more = ["--set", "corpus.generated.train=9"]
     assert CliRunner().invoke(main.app, [*args, *more]).exit_code == 0
+
+
+def test_imports_leave_the_garbage_collection_as_it_was():
+    for change in (gc.disable, gc.enable):
+        change()
+        main.command_app("verify")
+        assert gc.isenabled() == (change is gc.enable)

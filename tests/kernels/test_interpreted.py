@@ -18,12 +18,12 @@ FEWEST = 30
 @pytest.mark.skipif(not have_triton(), reason="triton is not installed (it is for Linux alone)")
 @pytest.mark.slow
 def test_kernels_are_what_their_plain_twins_are():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    here = str(Path(__file__).parent)
+    plugins = ["-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-profile", "ci"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--confcutdir", here, here]
     env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     env = {name: value for name, value in env.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        [*command, str(Path(__file__).parent)], env=env, capture_output=True, text=True
-    )
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None

@@ -44,22 +44,24 @@ LESSONS = {
     "luong": Lesson(LuongSettings(width=64, embedding=32, layers=1), 5e-3, 400),
     "deep-att": Lesson(
         DeepAttSettings(
-            encoder_layers=3, decoder_layers=3, width=32, embedding=32, memory=48, alignment=48
+            encoder_layers=2, decoder_layers=2, width=32, embedding=32, memory=48, alignment=48
         ),
-        5e-3,
+        8e-3,
         450,
+        longest=4,
     ),
     "gnmt": Lesson(
-        GnmtSettings(encoder_layers=3, decoder_layers=3, width=48, embedding=32, alignment=48),
-        5e-3,
+        GnmtSettings(encoder_layers=2, decoder_layers=2, width=48, embedding=32, alignment=48),
+        8e-3,
         350,
+        longest=4,
     ),
     # Nor has ByteNet attention: its columns must learn where in the sentence they stand.
     "bytenet": Lesson(
-        ByteNetSettings(encoder_blocks=6, decoder_blocks=2, width=96, max_dilation=4),
+        ByteNetSettings(encoder_blocks=4, decoder_blocks=2, width=96, max_dilation=4),
         6e-3,
         350,
-        longest=5,
+        longest=4,
     ),
     "convs2s": Lesson(
         ConvS2SSettings(encoder_layers=2, decoder_layers=2, width=64, embedding=48), 5e-3, 300
@@ -68,23 +70,25 @@ LESSONS = {
         MoeSettings(
             encoder_layers=2, width=64, alignment=48, expert_width=32, experts={"count": 4}
         ),
-        5e-3,
+        8e-3,
         400,
-        longest=5,
+        longest=4,
     ),
     "transformer": Lesson(
         TransformerSettings(
-            encoder_layers=2, decoder_layers=2, width=64, heads=4, feed_forward=128, dropout=0.0
+            encoder_layers=1, decoder_layers=1, width=64, heads=4, feed_forward=128, dropout=0.0
         ),
-        2e-3,
+        4e-3,
         450,
+        longest=5,
     ),
     "feedback": Lesson(
         FeedbackSettings(
-            encoder_layers=2, decoder_layers=1, width=64, heads=4, feed_forward=128, dropout=0.0
+            encoder_layers=1, decoder_layers=1, width=64, heads=4, feed_forward=128, dropout=0.0
         ),
-        3e-3,
-        325,
+        4e-3,
+        400,
+        longest=4,
     ),
 }
 

@@ -132,7 +132,7 @@ def test_a_request_active_after_the_grace_period_gets_503(tiny_run, tmp_path):
 
 
 def test_a_slow_request_that_arrives_while_stopping_does_not_delay_the_end(tiny_run, tmp_path):
-    with process(tmp_path, tiny_run, forked=False) as server, connect(server) as slow:
+    with process(tmp_path, tiny_run) as server, connect(server) as slow:
         server.process.send_signal(signal.SIGTERM)
         server.wait_for("stopping")
         slow.sendall(head("POST", "/translate", 100) + b"{")

@@ -293,7 +293,7 @@ def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     write_recipes(tmp_path, "training.steps=300", "training.save_every=10")
-    training_options = ("plain.yaml", "--beam", 1, "--out", "here", "--jobs", 2)
+    training_options = ("plain.yaml", "--beam", 1, "--out", "here")
     args = ("compare", *training_options, "--device", "cpu")
     run = tmp_path / "here" / "runs" / "plain-seed1"
     log = tmp_path / "here" / "logs" / "plain-seed1.log"
