@@ -24,6 +24,7 @@ ORDER = [
     {"engines"},
     {"pipelines"},
     {"server", "comparison"},
+    {"cluster"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -104,7 +105,7 @@ def test_imports_inside_functions_are_on_the_list():
 
 
 SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation")
-SHARED += ("alignment", "engines", "pipelines", "server")
+SHARED += ("alignment", "engines", "pipelines", "server", "cluster")
 """Rooms that serve every model alike: kernels, batches, search, loop, recorder, scores, engines."""
 FORMULAS = {("decoding/settings.py", "gnmt")}
 """Called after the paper that has the formula, which any model may use: a length penalty."""

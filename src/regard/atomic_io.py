@@ -5,12 +5,12 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from regard.errors import StorageError
+from regard.errors import RegardError, StorageError
 from regard.manifest import (
     PART_FILE_NAME,
     find_entry,
@@ -77,6 +77,33 @@ def open_regular(path: Path, flags: int) -> int:
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             raise OSError(errno.EINVAL, "not a plain file of its own; remove it", str(path))
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+
+@contextmanager
+def exclusive_lock(path: Path, in_use: Callable[[str], RegardError]) -> Iterator[None]:
+    """Hold the lock file `path`, which then names this process; if another process holds it, raise
+    the error that `in_use` makes of its number.
+    """
+    try:
+        handle = open_regular(path, os.O_RDWR)
+    except OSError as error:
+        at_fault = path if error.filename == str(path) else path.parent
+        raise storage_error(at_fault, error) from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise in_use(lock_owner(handle)) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock_owner(handle: int) -> str:
+    """The number of the process that holds a lock file, which has written it there."""
+    return os.pread(handle, 20, 0).decode() or "unknown"
 
 
 @contextmanager

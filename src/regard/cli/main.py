@@ -28,6 +28,7 @@ COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",
     "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
+    "bulk": "Translate files of any size on many actors, on Ray; go on where it was stopped.",
     "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
     "complete": "Continue a text with a language model: drawn, or searched; many prompts at once.",
     "fill": "Fill masked places of texts: the likeliest tokens with their probabilities.",
@@ -50,7 +51,9 @@ COMMANDS = {
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-INFERENCE = ("translate", "chat", "complete", "fill", "classify", "caption", "forecast", "embed")
+INFERENCE = (
+    "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed"
+)  # fmt: skip
 """Commands that use a model, each for its task: they lie in `cli/inference`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name: one that Python can import."""

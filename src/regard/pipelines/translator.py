@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.recipes.run_folder import Run
 
 EngineChoice = Literal["auto", "native", "ctranslate2", "onnx"]
+CHUNK = 2048  # lines of a file translated together: many, to batch by length; few, to print early
 
 
 class Translator:
@@ -324,6 +325,11 @@ class Translator:
         engine, request = self._ct2_engine, self._request(settings)
         supported = engine is not None and engine.unsupported_reason(request) is None
         return "ctranslate2" if supported else "native"
+
+    @property
+    def export_precision(self) -> str | None:
+        """The precision of the export that CTranslate2 translates with; None: there is none."""
+        return None if self._ct2_engine is None else self._ct2_engine.card.precision
 
     @property
     def on_gpu(self) -> bool:

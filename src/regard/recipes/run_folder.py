@@ -14,7 +14,8 @@ import torch
 from regard import manifest
 from regard.atomic_io import (
     check_no_linked_folders,
-    open_regular,
+    exclusive_lock,
+    lock_owner,
     remove_file,
     remove_part_files,
     storage_error,
@@ -167,29 +168,14 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes from training here; remove unfinished files of killed ones."""
         self.create()
-        try:
-            handle = open_regular(self.lock, os.O_RDWR)
-        except OSError as error:
-            path = self.lock if error.filename == str(self.lock) else self.path
-            raise storage_error(path, error) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            in_use = self._in_use_error(_lock_owner(handle))
-            os.close(handle)
-            raise in_use from None
-        try:
+        with exclusive_lock(self.lock, self._in_use_error):
             check_no_linked_folders(self.path)
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
             for stage in (self.path, self.refined.path):
                 for name in RUN_SUBFOLDERS:
                     remove_part_files(stage / name)
             if not self.refined.path.exists():
                 manifest.remove_folder_entries(self.path, self.refined.path.name)
             yield
-        finally:
-            os.close(handle)
 
     def in_use(self) -> bool:
         """Whether a process is training here now."""
@@ -209,7 +195,7 @@ class RunFolder:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _lock_owner(handle)
+            return lock_owner(handle)
         finally:
             os.close(handle)
         return None
@@ -219,11 +205,6 @@ class RunFolder:
             f"{self.path}: in use by another process (number {owner}): a training or a comparison "
             "is running there; wait for it, stop it, or use another folder with --out"
         )
-
-
-def _lock_owner(handle: int) -> str:
-    """The number of the process that holds a lock file, which has written it there."""
-    return os.pread(handle, 20, 0).decode() or "unknown"
 
 
 def _digest_parts(raw: Raw) -> dict[str, str]:

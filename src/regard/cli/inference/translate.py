@@ -29,7 +29,7 @@ from regard.evaluation.pharaoh import format_links
 from regard.iterate import chunked, peek
 from regard.pipelines.answer import Answer
 from regard.pipelines.documents import document_formats
-from regard.pipelines.translator import Translator, load
+from regard.pipelines.translator import CHUNK, Translator, load
 from regard.text.special_tokens import UNK
 
 if TYPE_CHECKING:  # it imports torch
@@ -41,7 +41,6 @@ OPTION_RULES = (
     OptionRule(LINE_OPTIONS, excludes="markup"),
 )
 LONG_LINE = 20_000  # characters of a line that is noted
-CHUNK = 2048  # lines translated together: many, to batch by length; few, to print early
 DOCUMENT_CHUNK = 64  # texts of a document translated together where a progress bar is shown
 
 

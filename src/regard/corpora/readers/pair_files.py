@@ -7,7 +7,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import zip_longest
@@ -29,6 +29,8 @@ STDIN = "-"
 MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
 KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
+
+OpenFile = Callable[[str | Path], BinaryIO]
 
 _GZIP_MAGIC, _XZ_MAGIC, _BOM = b"\x1f\x8b", b"\xfd7zXZ\0", b"\xef\xbb\xbf"
 _CHUNK = 1 << 16
@@ -128,7 +130,7 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
     A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. With
     `replace`, bytes that are not UTF-8 become U+FFFD instead of an error.
     """
-    for number, raw in enumerate(_raw_lines(path), 1):
+    for number, raw in enumerate(read_raw_lines(path), 1):
         try:
             yield raw.decode("utf-8", "replace" if replace else "strict")
         except UnicodeDecodeError as error:
@@ -137,7 +139,7 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
 
 def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
     """The lines of a file; None for those that are not UTF-8, which are counted."""
-    for number, raw in enumerate(_raw_lines(path), 1):
+    for number, raw in enumerate(read_raw_lines(path), 1):
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -145,9 +147,11 @@ def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
             yield None
 
 
-def _raw_lines(path: str | Path) -> Iterator[bytes]:
-    """The lines of a file without their ends and the mark of byte order."""
-    with open_bytes(path) as stream:
+def read_raw_lines(path: str | Path, open_file: OpenFile | None = None) -> Iterator[bytes]:
+    """The lines of a file without their ends and the mark of byte order; `open_file` opens it where
+    it is not on this machine.
+    """
+    with open_bytes(path, open_file) as stream:
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             if len(raw) == MAX_LINE:
                 raise CorpusError(
@@ -359,11 +363,13 @@ class _LocatingReader(io.RawIOBase):
 
 
 @contextmanager
-def open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]"]:
+def open_bytes(
+    path: str | Path, open_file: OpenFile | None = None
+) -> Iterator["io.BufferedReader[_LocatingReader]"]:
     """The bytes of a file or of the standard input, decompressed (gzip, xz); an error if binary."""
-    name = file_label(path)
+    name, opener = file_label(path), open_file or open_local
     with ExitStack() as stack:
-        file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(_open(path))
+        file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(opener(path))
         stream = io.BufferedReader(_LocatingReader(file, name), _CHUNK)
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
@@ -375,7 +381,8 @@ def open_bytes(path: str | Path) -> Iterator["io.BufferedReader[_LocatingReader]
         yield stream
 
 
-def _open(path: str | Path) -> BinaryIO:
+def open_local(path: str | Path) -> BinaryIO:
+    """A file of this machine; an error that says why it cannot be opened."""
     try:
         return open(path, "rb")
     except (OSError, ValueError) as error:  # a ValueError where the name holds a null byte

@@ -1,0 +1,169 @@
+"""`regard bulk`: files of any size translated on Ray."""
+
+import time
+from pathlib import Path
+
+from rich.markup import escape
+from typer import Argument
+
+from regard.cli.display.console import err, note, out
+from regard.cli.display.progress_bar import LiveProgress, progress_bar
+from regard.cli.display.tables import plain_table
+from regard.cli.options import shared_options
+from regard.cli.options.shared_options import flag, option
+from regard.decoding.settings import search_settings
+from regard.errors import SettingsError
+
+try:
+    from regard.cluster.bulk import run_bulk
+    from regard.cluster.bulk_folder import BulkPlan, BulkSummary
+    from regard.cluster.bulk_inputs import InputFile, scan_input
+    from regard.cluster.bulk_job import BulkJob, ModelOptions
+    from regard.cluster.ray_bulk import RayOptions, translate_on_ray
+except ModuleNotFoundError as missing:
+    raise SettingsError(
+        f"regard bulk needs {missing.name}, which is not installed: pip install 'regard[cluster]'"
+    ) from None
+
+REPORT_SECONDS = 60.0  # between two notes about progress, where no bar is shown
+
+
+def command(
+    model: shared_options.Model,
+    files: list[str] = Argument(
+        metavar="INPUT...",
+        help="Text files, also .gz or .xz; TSV with --column; .parquet; or URIs such as "
+        "s3://bucket/news.fr.gz.",
+    ),
+    folder: Path = option(
+        "Where translations are written: a file for each input.",
+        "--out",
+        "-o",
+        default=...,
+        metavar="DIR",
+    ),
+    column: str | None = option(
+        "The column to translate of TSV or Parquet: a number from 0, or a name; a name means that "
+        "TSV has a header, which gives no line.",
+        metavar="NAME",
+    ),
+    actors: int | None = option(
+        "Copies of the model that translate; otherwise as many as there is room for.", min=1
+    ),
+    cores: int = option("Cores of each of them.", default=1, min=1),
+    address: str | None = option(
+        "Of a Ray cluster, such as auto or ray-head:6379, whose machines all see MODEL under the "
+        "same path; otherwise one is started on this machine.",
+        metavar="HOST:PORT",
+    ),
+    dashboard: bool = flag("--dashboard", "Start Ray's dashboard too, for this machine alone."),
+    split: shared_options.Split = None,
+    beam: shared_options.Beam = None,
+    length_penalty: float | None = option("More favours longer translations.", min=0, max=5),
+    forbid: list[str] | None = option(
+        "A word no translation may hold; may be repeated.", metavar="WORD"
+    ),
+    ensemble: shared_options.Ensemble = None,
+    weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
+    device: shared_options.Device = "auto",
+    engine: shared_options.Engine = "auto",
+    precision: shared_options.InPrecision = "auto",
+) -> None:
+    """Every line of an input gives one line of its output, in order, exactly once, and the same as
+    `regard translate` gives. Blocks of lines that are finished are kept: the same command goes on
+    where it was stopped or killed, or where the disk was full. Odd lines are listed in
+    NAME.notes.tsv.
+
+    Examples:
+
+        regard bulk runs/travel news.fr.gz --out news.en
+        regard bulk runs/travel part-*.parquet --column text --out english --actors 8
+        regard bulk runs/travel s3://corpora/news.fr --out news.en --address auto
+    """
+    on_gpu = device.startswith("cuda")
+    options = ModelOptions((model, *(ensemble or ())), weights, adapter, device, engine, precision)
+    # the machine of this process may have no GPU, while those of the cluster do
+    here = options._replace(device="cpu", engine="native") if on_gpu else options
+    translator = here.load(tell=note)
+    for remark in translator.remarks:
+        note(remark)
+    settings = search_settings(translator.settings, beam=beam, length_penalty=length_penalty)
+    if translator.on_gpu:
+        on_gpu, options = True, options._replace(device="cuda")
+    inputs = _scan([InputFile(path=file, column=_column(column)) for file in files])
+    plan = BulkPlan(
+        model=here.identity(translator, settings),
+        decoding=settings,
+        split=split,
+        forbidden=tuple(forbid or ()),
+        inputs=inputs,
+    )
+    del translator  # actors have their own
+    job = BulkJob(options, settings, split, tuple(forbid or ()), cores)
+    ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
+    with progress_bar(rate=True) as bar:
+        shown = _Progress(bar)
+        summary = run_bulk(
+            plan, folder, lambda pending: translate_on_ray(pending, job, ray_options), shown
+        )
+    _show(summary, folder, shown)
+
+
+def _column(column: str | None) -> int | str | None:
+    return int(column) if column is not None and column.isdecimal() else column
+
+
+def _scan(files: list[InputFile]) -> tuple[InputFile, ...]:
+    """The files with numbers and digests of their lines."""
+    with progress_bar() as progress:
+        task = progress.add_task("reading inputs", total=len(files))
+        scanned = []
+        for file in files:
+            scanned.append(scan_input(file))
+            progress.advance(task)
+        return tuple(scanned)
+
+
+class _Progress:
+    """A bar with rate and time left; where stderr is no terminal, a note now and then."""
+
+    def __init__(self, bar: LiveProgress) -> None:
+        self._bar, self._last_note = bar, time.monotonic()
+        self._began = self._last_note
+        self.done = self._total = self.translated = 0
+
+    def start(self, finished: int, total: int) -> None:
+        self._task = self._bar.add_task("translating", total=total, completed=finished)
+        self.done, self._total = finished, total
+        if finished:
+            note(f"{finished:,} of {total:,} lines are finished; going on with the others")
+
+    def advance(self, lines: int) -> None:
+        self._bar.advance(self._task, lines)
+        self.done += lines
+        self.translated += lines
+        if err.is_terminal or time.monotonic() < self._last_note + REPORT_SECONDS:
+            return
+        self._last_note = time.monotonic()
+        minutes = (self._total - self.done) / self.rate / 60
+        note(f"{self.done:,} of {self._total:,} lines, {self.rate:,.0f}/s, {minutes:.0f} min left")
+
+    @property
+    def rate(self) -> float:
+        """Lines a second, with what it took to start."""
+        return self.translated / (time.monotonic() - self._began)
+
+
+def _show(summary: BulkSummary, folder: Path, progress: _Progress) -> None:
+    """Print the counts of each input and of all."""
+    counts = ("lines", "blank", "noted", "blocks")
+    rows = [
+        (escape(str(folder / one.output)), *(f"{getattr(one, name):,}" for name in counts))
+        for one in summary.inputs
+    ]
+    if len(rows) > 1:
+        rows.append(("all", *(f"{getattr(summary, name):,}" for name in counts)))
+    out.print(plain_table("translations", *counts, right=counts, rows=rows))
+    if progress.translated:
+        note(f"{progress.translated:,} lines were translated now, {progress.rate:,.0f} a second")

@@ -1,0 +1,1 @@
+"""Ray: bulk translation and serving on several machines."""

@@ -1,0 +1,72 @@
+"""A bulk translation: plan, translate what is not finished, merge. Who carries blocks is given."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from regard.cluster.bulk_folder import BulkFolder, BulkPlan, BulkSummary, InputSummary
+from regard.cluster.bulk_inputs import InputFile
+from regard.cluster.bulk_job import TranslatedBlock
+
+TranslateBlocks = Callable[[Sequence["PendingInput"]], Generator[TranslatedBlock, None, None]]
+"""Translates the blocks of inputs that are not finished, in any order."""
+
+
+class BulkProgress(Protocol):
+    """Shows how far a bulk translation is, in lines."""
+
+    def start(self, finished: int, total: int) -> None: ...
+
+    def advance(self, lines: int) -> None: ...
+
+
+class PendingInput:
+    """An input, its number, and which of its blocks are finished."""
+
+    def __init__(self, file: InputFile, index: int, finished: frozenset[int]) -> None:
+        self.file, self.index, self.finished = file, index, finished
+        self.waiting = set(range(file.num_blocks)) - finished
+
+    @property
+    def finished_lines(self) -> int:
+        return sum(map(self.file.block_lines, self.finished))
+
+
+def run_bulk(
+    plan: BulkPlan, path: Path, translate: TranslateBlocks, progress: BulkProgress
+) -> BulkSummary:
+    """Translate all inputs of a plan into a folder, or what earlier runs have left of it.
+
+    A block is committed as soon as it is translated, and an input is merged as soon as its last
+    block is there.
+    """
+    folder = BulkFolder(path)
+    with folder.locked():
+        folder.begin(plan)
+        summaries: dict[int, InputSummary] = {}
+        pending: dict[int, PendingInput] = {}
+        for index, file in enumerate(plan.inputs):
+            if (done := folder.merged(file, index)) is not None:
+                summaries[index] = done
+            else:
+                pending[index] = PendingInput(file, index, folder.finished(index))
+
+        def merge_if_complete(one: PendingInput) -> None:
+            if not one.waiting:
+                summaries[one.index] = folder.merge(one.file, one.index)
+
+        finished = sum(done.lines for done in summaries.values())
+        progress.start(finished + sum(one.finished_lines for one in pending.values()), plan.lines)
+        for one in pending.values():
+            merge_if_complete(one)
+        if waiting := [one for one in pending.values() if one.waiting]:
+            with closing(translate(waiting)) as translated:
+                for block in translated:
+                    one = pending[block.input]
+                    if block.number in one.waiting:
+                        folder.commit(plan, block)
+                        one.waiting.remove(block.number)
+                        progress.advance(len(block.texts))
+                        merge_if_complete(one)
+        return folder.summarize([summaries[index] for index in range(len(plan.inputs))])

@@ -1,0 +1,231 @@
+"""The folder of a bulk translation: its plan, its finished blocks, and what is made of them.
+
+bulk.json          which model, settings and inputs: all that another command must not change
+NAME               the translations of an input, a line for each line, once all are there
+NAME.notes.tsv     the number of a line, and what is odd about it
+summary.json       counts of all inputs
+.blocks/0/12.json  a finished block of the first input, until all are there
+.blocks/0.json     the counts of the first input, once its translations are in their place
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from pydantic import NonNegativeInt
+
+from regard.atomic_io import (
+    atomic_file,
+    exclusive_lock,
+    remove_part_files,
+    remove_tree,
+    storage_error,
+    write_atomic,
+)
+from regard.cluster.bulk_inputs import InputFile
+from regard.cluster.bulk_job import ModelIdentity, TranslatedBlock
+from regard.decoding.settings import DecodingSettings
+from regard.errors import RunError, SettingsError
+from regard.json_files import load_json, read_json
+from regard.pipelines.translator import CHUNK
+from regard.settings import Settings
+
+PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER = "bulk.json", "summary.json", ".blocks"
+NOTES_SUFFIX = ".notes.tsv"
+
+
+class BulkPlan(Settings):
+    """What a bulk translation translates, and by what."""
+
+    version: Literal[1] = 1
+    model: ModelIdentity
+    decoding: DecodingSettings
+    split: bool | None = None
+    forbidden: tuple[str, ...] = ()
+    block_lines: int = CHUNK
+    inputs: tuple[InputFile, ...]
+
+    @property
+    def lines(self) -> int:
+        return sum(file.lines for file in self.inputs)
+
+
+class InputSummary(Settings):
+    """What became of an input."""
+
+    output: str
+    lines: NonNegativeInt
+    blank: NonNegativeInt = 0
+    """Lines with nothing to translate."""
+    noted: NonNegativeInt = 0
+    """Lines with notes."""
+    blocks: NonNegativeInt = 0
+
+
+class BulkSummary(Settings):
+    """What became of all inputs."""
+
+    inputs: tuple[InputSummary, ...]
+    lines: NonNegativeInt
+    blank: NonNegativeInt
+    noted: NonNegativeInt
+    blocks: NonNegativeInt
+
+
+class BulkFolder:
+    """The blocks and the outputs of a plan. A block that is committed is on the disk for good."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._blocks = path, path / BLOCKS_FOLDER
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from working here; remove unfinished files of killed ones."""
+        try:
+            self._blocks.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(self._blocks, error) from None
+        with exclusive_lock(self._blocks / "lock", self._in_use_error):
+            for folder in (self.path, self._blocks, *self._blocks.iterdir()):
+                remove_part_files(folder)
+            yield
+
+    def _in_use_error(self, owner: str) -> RunError:
+        return RunError(
+            f"{self.path}: another process (number {owner}) translates into it; wait for it, stop "
+            "it, or give another --out"
+        )
+
+    def begin(self, plan: BulkPlan) -> None:
+        """Write the plan, or raise an error if another one was begun here."""
+        check_outputs(plan.inputs, self.path)
+        file = self.path / PLAN_FILE
+        if not file.exists():
+            for one in plan.inputs:
+                if (self.path / one.output).exists():
+                    raise RunError(
+                        f"{self.path / one.output}: is there already, and would be replaced by the "
+                        f"translation of {one.path}; move it, or give another --out"
+                    )
+            write_atomic(file, f"{plan.model_dump_json(indent=1)}\n".encode())
+            return
+        begun = load_json(file, BulkPlan, advice="give another --out")
+        if (difference := _difference(begun, plan)) is not None:
+            raise RunError(
+                f"{self.path}: {difference}; go on with the command that was begun here, or give "
+                "another --out"
+            )
+
+    def finished(self, index: int) -> frozenset[int]:
+        """The numbers of the blocks of an input that are committed."""
+        with suppress(FileNotFoundError):
+            names = (path.name for path in (self._blocks / str(index)).iterdir())
+            return frozenset(
+                int(name.removesuffix(".json")) for name in names if not name.startswith(".")
+            )
+        return frozenset()
+
+    def commit(self, plan: BulkPlan, block: TranslatedBlock) -> None:
+        """Write a block, whole or not at all; once this returns it survives a power cut."""
+        expected = plan.inputs[block.input].block_lines(block.number)
+        if len(block.texts) != expected or any("\n" in text for text in block.texts):
+            raise ValueError(
+                f"input {block.input}, block {block.number}: {len(block.texts)} translations of "
+                f"{expected} lines, or a line break in one of them"
+            )
+        write_atomic(self._block_file(block.input, block.number), block.model_dump_json().encode())
+
+    def merged(self, file: InputFile, index: int) -> InputSummary | None:
+        """The counts of an input whose translations are in their place."""
+        done = self._blocks / f"{index}.json"
+        if not done.is_file() or not (self.path / file.output).is_file():
+            return None
+        return load_json(done, InputSummary, advice=f"remove it, and {file.output} is made again")
+
+    def merge(self, file: InputFile, index: int) -> InputSummary:
+        """Write the translations and notes of an input, and remove its blocks, which are all there.
+
+        Killed at any moment, it can be done again.
+        """
+        blank = noted = 0
+        output = self.path / file.output
+        with atomic_file(output) as texts, atomic_file(notes_file(output)) as notes:
+            for number in range(file.num_blocks):
+                block = self._read_block(index, number)
+                texts.write("".join(f"{text}\n" for text in block.texts).encode())
+                first = number * CHUNK + 1
+                for place, note in block.notes:
+                    notes.write(f"{first + place}\t{' '.join(note.split())}\n".encode())
+                blank += block.blank
+                noted += len({place for place, _ in block.notes})
+        summary = InputSummary(
+            output=file.output, lines=file.lines, blank=blank, noted=noted, blocks=file.num_blocks
+        )
+        write_atomic(self._blocks / f"{index}.json", summary.model_dump_json().encode())
+        remove_tree(self._blocks / str(index))
+        return summary
+
+    def summarize(self, inputs: Sequence[InputSummary]) -> BulkSummary:
+        """The counts of all inputs, which are written too."""
+        keys = ("lines", "blank", "noted", "blocks")
+        sums = {key: sum(getattr(one, key) for one in inputs) for key in keys}
+        summary = BulkSummary(inputs=tuple(inputs), **sums)
+        write_atomic(self.path / SUMMARY_FILE, f"{summary.model_dump_json(indent=1)}\n".encode())
+        return summary
+
+    def _read_block(self, index: int, number: int) -> TranslatedBlock:
+        path = self._block_file(index, number)
+        try:
+            return read_json(path, TranslatedBlock)
+        except (OSError, ValueError):
+            path.unlink(missing_ok=True)
+            raise RunError(
+                f"{path}: a block that was damaged after it was written; it is removed, and the "
+                "same command translates it again"
+            ) from None
+
+    def _block_file(self, index: int, number: int) -> Path:
+        return self._blocks / str(index) / f"{number}.json"
+
+
+def notes_file(output: Path) -> Path:
+    """The notes about an output."""
+    return output.with_name(f"{output.name}{NOTES_SUFFIX}")
+
+
+def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
+    """An error if two inputs have one output, or an output would replace an input."""
+    writers: dict[str, str] = {}
+    for file in inputs:
+        if (other := writers.setdefault(file.output, file.path)) is not file.path:
+            raise SettingsError(
+                f"{other} and {file.path} would both be written as {folder / file.output}; rename "
+                "one of them, or translate them into two folders"
+            )
+        if not file.is_remote and Path(file.path).resolve() == (folder / file.output).resolve():
+            raise SettingsError(f"{file.path}: would be replaced; give another folder with --out")
+
+
+def _difference(begun: BulkPlan, now: BulkPlan) -> str | None:
+    """How the plan that was begun differs from the one of now; None: not at all."""
+    names = [[file.output for file in plan.inputs] for plan in (begun, now)]
+    if names[0] != names[1]:
+        return f"its inputs were {', '.join(names[0])}, and now are {', '.join(names[1])}"
+    for old, new in zip(begun.inputs, now.inputs, strict=True):
+        if (old.lines, old.sha256) != (new.lines, new.sha256):
+            return f"{new.path} has changed: it had {old.lines:,} lines, and now has {new.lines:,}"
+        if old.column != new.column:
+            return f"of {new.path} column {old.column} was translated, and not {new.column}"
+    kinds = {
+        "weights": (list(begun.model.weights.values()), list(now.model.weights.values())),
+        "vocabularies": (begun.model.vocabularies, now.model.vocabularies),
+        "engine": (begun.model.engine, now.model.engine),
+        "precision": (begun.model.precision, now.model.precision),
+        "settings of the search": (begun.decoding, now.decoding),
+        "treatment of sentences": (begun.split, now.split),
+        "forbidden words": (begun.forbidden, now.forbidden),
+        "size of blocks": (begun.block_lines, now.block_lines),
+    }
+    changed = [name for name, (old, new) in kinds.items() if old != new]
+    return f"was begun with other {' and '.join(changed)}" if changed else None

@@ -1,0 +1,196 @@
+"""Inputs of a bulk translation: files of any size, read as numbered blocks of lines."""
+
+import hashlib
+from collections.abc import Collection, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, NamedTuple, cast
+
+import pyarrow as pa
+from pyarrow import fs, parquet
+from pydantic import NonNegativeInt
+
+from regard.corpora.readers.pair_files import (
+    STDIN,
+    OpenFile,
+    find_columns,
+    not_utf8,
+    open_local,
+    read_raw_lines,
+)
+from regard.errors import CorpusError, SettingsError
+from regard.iterate import chunked
+from regard.pipelines.translator import CHUNK
+from regard.settings import Settings
+
+PARQUET = ".parquet"
+COMPRESSED = (".gz", ".xz")
+LINE_BREAKS = str.maketrans("\r\n", "  ")
+
+
+class InputFile(Settings):
+    """A file of a bulk translation, and what it held when the translation was begun."""
+
+    path: str
+    """As given: of this machine, or a URI such as s3://bucket/news.fr.gz."""
+    column: NonNegativeInt | str | None = None
+    """Of a table: a number from 0, or a name."""
+    lines: NonNegativeInt = 0
+    sha256: str = ""
+    """Of its lines, decompressed."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the file is named by a URI, which every machine of a cluster can read."""
+        return "://" in self.path
+
+    @property
+    def output(self) -> str:
+        """The name of the file of translations: that of the input, with .txt behind for tables."""
+        name = PurePosixPath(self.path).name
+        name = name.removesuffix(next((end for end in COMPRESSED if name.endswith(end)), ""))
+        is_table = self.column is not None or name.endswith(PARQUET)
+        return f"{name}.txt" if is_table else name
+
+    @property
+    def num_blocks(self) -> int:
+        return -(-self.lines // CHUNK)
+
+    def block_lines(self, number: int) -> int:
+        """How many lines a block has: all but the last have the same number."""
+        return min(CHUNK, self.lines - number * CHUNK)
+
+
+class SourceBlock(Settings):
+    """Consecutive lines of an input."""
+
+    input: NonNegativeInt
+    """The number of the input, from 0."""
+    number: NonNegativeInt
+    """The number of the block in its input, from 0."""
+    texts: tuple[str, ...]
+    notes: tuple[tuple[NonNegativeInt, str], ...] = ()
+    """A line's place in the block, and what is wrong with it."""
+
+
+class SourceLine(NamedTuple):
+    """A line, and what is wrong with it."""
+
+    text: str
+    note: str = ""
+
+
+def scan_input(file: InputFile) -> InputFile:
+    """The file with the number and the digest of its lines: reads all of it, and holds a block."""
+    lines, digest = 0, hashlib.sha256()
+    for block in chunked(_read_source_lines(file), CHUNK):
+        lines += len(block)
+        digest.update(_block_bytes(block))
+    return file.model_copy(update={"lines": lines, "sha256": digest.hexdigest()})
+
+
+def read_blocks(file: InputFile, index: int, finished: Collection[int]) -> Iterator[SourceBlock]:
+    """The blocks of the input number `index`, in order, without those that are finished; an error
+    in the place of the last one if the file is not what was scanned.
+    """
+    digest = hashlib.sha256()
+    for number, block in enumerate(chunked(_read_source_lines(file), CHUNK), 1):
+        digest.update(_block_bytes(block))
+        if number >= file.num_blocks:
+            _check_digest(file, digest.hexdigest())
+        if number - 1 not in finished:
+            texts, notes = zip(*block, strict=True)
+            noted = tuple((place, note) for place, note in enumerate(notes) if note)
+            yield SourceBlock(input=index, number=number - 1, texts=texts, notes=noted)
+    _check_digest(file, digest.hexdigest())
+
+
+def _check_digest(file: InputFile, digest: str) -> None:
+    if digest != file.sha256:
+        raise CorpusError(
+            f"{file.path}: has changed while it was translated; restore it, or begin anew with "
+            "another --out"
+        )
+
+
+def _block_bytes(block: list[SourceLine]) -> bytes:
+    return "".join(f"{line.text}\n" for line in block).encode()
+
+
+def _read_source_lines(file: InputFile) -> Iterator[SourceLine]:
+    """The lines, or the cells of a column, of a file."""
+    if file.path == STDIN:
+        raise SettingsError("bulk goes on where it was stopped, so it reads files: save it in one")
+    if PurePosixPath(file.path).name.endswith(PARQUET):
+        return _read_parquet(file)
+    raw_lines = read_raw_lines(file.path, _open_uri if file.is_remote else None)
+    if file.column is None:
+        return map(_decode, raw_lines)
+    return _read_column(file.path, raw_lines, file.column)
+
+
+def _decode(raw: bytes) -> SourceLine:
+    try:
+        return SourceLine(raw.decode())
+    except UnicodeDecodeError as error:
+        return SourceLine(raw.decode(errors="replace"), not_utf8(error).split(";")[0])
+
+
+def _read_column(path: str, raw_lines: Iterator[bytes], column: int | str) -> Iterator[SourceLine]:
+    """The cells of a column of TSV; one that is missing is an empty line with a note."""
+    if isinstance(column, str):  # the first line is a header
+        names = _decode(next(raw_lines, b"")).text.split("\t")
+        [column] = find_columns([column], names, path)
+    for raw in raw_lines:
+        cells = raw.split(b"\t")
+        if column < len(cells):
+            yield _decode(cells[column])
+        else:
+            wanted = f"column {column} was asked for, counted from 0, and {len(cells)} found"
+            yield SourceLine("", wanted)
+
+
+def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
+    """The cells of a column of text; a missing one is an empty line with a note, and line breaks
+    become spaces.
+    """
+    opener: OpenFile = partial(_open_uri, seekable=True) if file.is_remote else open_local
+    with opener(file.path) as stream:
+        try:
+            table = parquet.ParquetFile(stream)
+            name = _parquet_column(file, table.schema_arrow)
+            batches = table.iter_batches(batch_size=CHUNK, columns=[name])
+            cells = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+            for cell in cells:
+                text = SourceLine("", "the cell holds nothing")
+                yield text if cell is None else SourceLine(cell.translate(LINE_BREAKS))
+        except (pa.ArrowException, OSError) as error:
+            raise CorpusError(f"{file.path}: cannot be read as Parquet: {error}") from None
+
+
+def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
+    """The name of the column to translate: the one asked for, or the only one with text."""
+    texts = [
+        field.name
+        for field in schema
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    ]
+    wanted = file.column
+    if isinstance(wanted, int) and wanted < len(schema):
+        wanted = schema.names[wanted]
+    if wanted in texts or (wanted is None and len(texts) == 1):
+        return texts[0] if wanted is None else str(wanted)
+    asked = "no --column was given" if wanted is None else f"--column {wanted} was asked for"
+    raise CorpusError(f"{file.path}: {asked}; its columns of text are {', '.join(texts) or 'none'}")
+
+
+def _open_uri(path: str | Path, *, seekable: bool = False) -> BinaryIO:
+    """The bytes of a file that a URI names, as Ray reads it: by pyarrow's file systems."""
+    try:
+        filesystem, place = fs.FileSystem.from_uri(str(path))
+        if seekable:
+            return cast(BinaryIO, filesystem.open_input_file(place))
+        return cast(BinaryIO, filesystem.open_input_stream(place, compression=None))
+    except (OSError, pa.ArrowException) as error:
+        raise CorpusError(f"{path}: cannot be opened: {error}") from None

@@ -1,0 +1,122 @@
+"""What an actor of a bulk translation does: load the model once, then translate block by block."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import NonNegativeInt
+
+from regard.cluster.bulk_inputs import SourceBlock
+from regard.decoding.settings import DecodingSettings
+from regard.engines.ctranslate2.export_artifact import MODEL_FILE, ExportPrecision, is_export
+from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, load_tuned_engine
+from regard.manifest import sha256_of_file
+from regard.pipelines.translator import EngineChoice, Translator, load
+from regard.recipes.paths import weights_file
+from regard.recipes.transfer.adapters import find_adapter
+from regard.settings import Settings
+
+
+class TranslatedBlock(Settings):
+    """The translations of a block, and what is odd about its lines."""
+
+    input: NonNegativeInt
+    number: NonNegativeInt
+    texts: tuple[str, ...]
+    notes: tuple[tuple[NonNegativeInt, str], ...] = ()
+    """A line's place in the block, and a note; a line may have several."""
+    blank: NonNegativeInt = 0
+    """Lines of the input with nothing to translate."""
+
+
+class ModelIdentity(Settings):
+    """Everything about a model that decides what it answers."""
+
+    weights: dict[str, str]
+    """The SHA-256 of each file of weights, by its path."""
+    vocabularies: tuple[str, ...]
+    """Fingerprints of the tokenizers."""
+    engine: str
+    precision: str
+
+
+class ModelOptions(NamedTuple):
+    """Which model is loaded, and how: see `regard.pipelines.translator.load`."""
+
+    models: Sequence[str]
+    weights: str = "model"
+    adapter: str | None = None
+    device: str = "auto"
+    engine: EngineChoice = "auto"
+    precision: ExportPrecision = "auto"
+
+    def load(
+        self, *, cores: int | None = None, tell: Callable[[str], None] = lambda message: None
+    ) -> Translator:
+        """The translator, on so many cores if they are given."""
+        options = {name: value for name, value in self._asdict().items() if name != "models"}
+        return load(*self.models, **options, choice=self._engine_config(cores), tell=tell)
+
+    def identity(self, translator: Translator, settings: DecodingSettings) -> ModelIdentity:
+        """What decides the answers of the translator that was loaded so."""
+        folders = [Path(model) for model in self.models]
+        files = [
+            folder / MODEL_FILE if is_export(folder) else weights_file(folder, self.weights)
+            for folder in folders
+        ]
+        files += [find_adapter(folders[0], self.adapter)] if self.adapter else []
+        engine = translator.engine_for(settings)
+        exported = translator.export_precision if engine == "ctranslate2" else None
+        tokenizers = (*translator.sources, translator.target)
+        return ModelIdentity(
+            weights={str(file): sha256_of_file(file) for file in files},
+            vocabularies=tuple(one.fingerprint() for one in tokenizers),
+            engine=engine,
+            precision=exported or self.precision,
+        )
+
+    def _engine_config(self, cores: int | None) -> EngineConfig | None:
+        """The settings that `load` would take, with as many workers as there are cores."""
+        if cores is None:
+            return None
+        single = Path(self.models[0]) if len(self.models) == 1 else None
+        tuned = None if single is None else load_tuned_engine(single)
+        plain = EngineConfig(
+            engine="ctranslate2", precision=self.precision, workers=cores, budget=CT2_BUDGET
+        )
+        return (tuned or plain).model_copy(update={"workers": cores})
+
+
+@dataclass(frozen=True)
+class BulkJob:
+    """A model and how it translates: all that an actor has to know."""
+
+    model: ModelOptions
+    settings: DecodingSettings
+    split: bool | None = None
+    forbidden: tuple[str, ...] = ()
+    cores: int = 1
+
+
+class BlockTranslator:
+    """The translations of blocks by the model of a job."""
+
+    def __init__(self, job: BulkJob) -> None:
+        self._job, self._translator = job, job.model.load(cores=job.cores)
+
+    def __call__(self, block: SourceBlock) -> TranslatedBlock:
+        """One line for each line, exactly as `regard translate` has it."""
+        job = self._job
+        answers = self._translator.translate(
+            block.texts, job.settings, forbidden=job.forbidden, split=job.split
+        )
+        notes = list(block.notes)
+        notes += [(place, note) for place, one in enumerate(answers) for note in one.notes]
+        return TranslatedBlock(
+            input=block.input,
+            number=block.number,
+            texts=tuple(answer.text for answer in answers),
+            notes=tuple(sorted(notes)),
+            blank=sum(not text.strip() for text in block.texts),
+        )

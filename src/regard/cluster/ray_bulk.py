@@ -1,0 +1,183 @@
+"""Ray Data as the carrier of a bulk translation: blocks are read, and translated by actors."""
+
+import logging
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import ray
+import ray.data
+from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
+from ray.data.block import BlockMetadata
+from ray.exceptions import RayError, RayTaskError
+
+from regard.cluster.bulk import PendingInput
+from regard.cluster.bulk_inputs import SourceBlock, read_blocks
+from regard.cluster.bulk_job import BlockTranslator, BulkJob, TranslatedBlock
+from regard.engines.engine_tuning import count_cores
+from regard.errors import RegardError, RunError, SettingsError
+
+COLUMN = "block"  # the one column of our datasets: a block in JSON
+TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
+OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is under way
+LOOPBACK = "127.0.0.1"
+QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
+
+
+class RayOptions(NamedTuple):
+    """Where the actors run."""
+
+    address: str | None = None  # None: a cluster of this machine, for this translation alone
+    actors: int | None = None  # None: as many as there is room for
+    cores: int = 1  # of an actor
+    on_gpu: bool = False  # whether each has a GPU of its own
+    dashboard: bool = False
+
+
+@contextmanager
+def ray_cluster(options: RayOptions) -> Iterator[int]:
+    """Ray, connected; yields the number of actors. Reports to Ray's makers are off.
+
+    A cluster that is started here listens at the loopback address alone.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    local: dict[str, Any] = {}
+    if options.address is None:
+        cores = count_cores() if options.actors is None else options.actors * options.cores
+        local = {
+            "num_cpus": max(cores, options.cores),
+            "include_dashboard": options.dashboard,
+            "dashboard_host": LOOPBACK,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_node_ip_address": LOOPBACK,
+        }
+    try:
+        ray.init(
+            address=options.address or "local",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **local,
+        )
+    except (ConnectionError, RuntimeError, RayError, ValueError) as error:
+        raise SettingsError(f"Ray cannot be started or reached: {_first_line(error)}") from None
+    try:
+        yield options.actors or _room_for_actors(options)
+    finally:
+        ray.shutdown()
+
+
+def translate_on_ray(
+    inputs: Sequence[PendingInput], job: BulkJob, options: RayOptions
+) -> Generator[TranslatedBlock, None, None]:
+    """The translations of the blocks that are not finished, in the order in which they end.
+
+    At most a few blocks for each actor are under way. An actor that dies is replaced, and its
+    blocks are translated again.
+    """
+    with ray_cluster(options) as actors:
+        _configure()
+        blocks = ray.data.read_datasource(
+            BlockSource(inputs), override_num_blocks=len(inputs), num_cpus=0
+        )
+        translated = blocks.map_batches(
+            _TranslationActor,
+            fn_constructor_args=(job,),
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=ActorPoolStrategy(size=actors, max_tasks_in_flight_per_actor=TASKS_PER_ACTOR),
+            num_cpus=options.cores,
+            num_gpus=1 if options.on_gpu else None,
+        )
+        try:
+            for table in translated.iter_batches(batch_size=None, batch_format="pyarrow"):
+                for block in table.column(COLUMN).to_pylist():
+                    yield TranslatedBlock.model_validate_json(block)
+        except RayError as error:
+            raise _as_our_error(error) from None
+
+
+class BlockSource(Datasource):  # type: ignore[misc]  # Ray is not typed
+    """Our blocks as a source of Ray Data: a reader for each input, that waits while actors are
+    busy. Files of this machine are read on it; a URI, on any.
+    """
+
+    def __init__(self, inputs: Sequence[PendingInput]) -> None:
+        super().__init__()
+        self._inputs = tuple((one.file, one.index, one.finished) for one in inputs)
+
+    @property
+    def supports_distributed_reads(self) -> bool:
+        return all(file.is_remote for file, _, _ in self._inputs)
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        return None
+
+    def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
+        metadata = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
+        return [ReadTask(partial(_read_tables, *one), metadata) for one in self._inputs]
+
+
+def _read_tables(*one: Any) -> Iterator[pa.Table]:
+    """A table of one row for each block of an input that is not finished."""
+    for block in read_blocks(*one):
+        yield _as_table(block)
+
+
+class _TranslationActor:
+    """A block translator as an actor of Ray Data."""
+
+    def __init__(self, job: BulkJob) -> None:
+        self._translate = BlockTranslator(job)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        [block] = table.column(COLUMN).to_pylist()
+        return _as_table(self._translate(SourceBlock.model_validate_json(block)))
+
+
+def _as_table(block: SourceBlock | TranslatedBlock) -> pa.Table:
+    return pa.table({COLUMN: [block.model_dump_json()]})
+
+
+def _configure() -> None:
+    """One block of ours is one of Ray Data's, and nothing is printed but our own progress."""
+    context = DataContext.get_current()
+    context.target_max_block_size = 1  # byte: no row is put together with another
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.enable_auto_log_stats = context.log_internal_stack_trace = False
+    context.raise_original_map_exception = True
+
+
+def _room_for_actors(options: RayOptions) -> int:
+    """How many actors the cluster has cores, or GPUs, for."""
+    resources = ray.cluster_resources()
+    room = resources.get("GPU", 0) if options.on_gpu else resources.get("CPU", 0) // options.cores
+    if room < 1:
+        wanted = "a GPU" if options.on_gpu else f"{options.cores} cores"
+        raise SettingsError(
+            f"no machine of the cluster has {wanted} for an actor; it has "
+            f"{resources.get('CPU', 0):g} cores and {resources.get('GPU', 0):g} GPUs"
+        )
+    return int(room)
+
+
+def _as_our_error(error: RayError) -> RegardError:
+    """What went wrong in an actor or a reader, in one line."""
+    cause: BaseException = error
+    if isinstance(error, RayTaskError) and isinstance(error.cause, Exception):
+        cause = error.cause
+    if isinstance(cause, RegardError):
+        return cause
+    return RunError(
+        f"an actor failed: {_first_line(cause)}; what was finished is kept, and the same command "
+        "goes on from there"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,190 @@
+import errno
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from regard.cluster.bulk import run_bulk
+from regard.cluster.bulk_folder import BulkPlan
+from regard.cluster.bulk_inputs import InputFile, read_blocks, scan_input
+from regard.cluster.bulk_job import (
+    BlockTranslator,
+    BulkJob,
+    ModelIdentity,
+    ModelOptions,
+    TranslatedBlock,
+)
+from regard.decoding.settings import DecodingSettings
+from regard.errors import CorpusError, RunError, SettingsError, StorageError
+
+LINES = 5000  # three blocks
+MODEL = ModelIdentity(weights={"a": "0"}, vocabularies=("v",), engine="native", precision="float32")
+
+
+class Counts:
+    """Counts lines as they are committed."""
+
+    finished = lines = 0
+
+    def start(self, finished, total):
+        self.finished = finished
+
+    def advance(self, lines):
+        self.lines += lines
+
+
+class Carrier:
+    """Carries blocks to a function, the last one first, and ends with an error after some."""
+
+    def __init__(self, stop_after=None):
+        self.carried, self.stop_after = [], stop_after
+
+    def __call__(self, inputs):
+        blocks = [
+            block for one in inputs for block in read_blocks(one.file, one.index, one.finished)
+        ]
+        for block in reversed(blocks):
+            if len(self.carried) == self.stop_after:
+                raise KeyboardInterrupt
+            self.carried.append((block.input, block.number))
+            texts = tuple(text.upper() for text in block.texts)
+            kept = block.model_dump(include={"input", "number", "notes"})
+            yield TranslatedBlock(texts=texts, blank=texts.count(""), **kept)
+
+
+def plan_of(*files, model=MODEL, column=None):
+    inputs = tuple(scan_input(InputFile(path=str(file), column=column)) for file in files)
+    return BulkPlan(model=model, decoding=DecodingSettings(), inputs=inputs)
+
+
+@pytest.fixture
+def text(tmp_path):
+    file = tmp_path / "in.txt"
+    file.write_text("".join(f"line {n}\n" for n in range(LINES)))
+    return file
+
+
+def test_one_line_in_one_line_out_exactly_once_however_often_it_is_killed(text, tmp_path):
+    zipped, out = tmp_path / "zipped.txt.gz", tmp_path / "out"
+    zipped.write_bytes(gzip.compress(b"a\n\n\xff bad\nlast"))
+    carried = []
+    for stop_after in (2, 1, None):
+        carrier, counts = Carrier(stop_after), Counts()
+        plan = plan_of(text, zipped)
+        try:
+            summary = run_bulk(plan, out, carrier, counts)
+        except KeyboardInterrupt:
+            assert not (out / "in.txt").exists()
+        carried += carrier.carried
+        assert counts.finished + counts.lines <= plan.lines
+    assert sorted(carried) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    assert (out / "in.txt").read_text() == text.read_text().upper()
+    assert (out / "zipped.txt").read_text() == "A\n\n� BAD\nLAST\n"
+    assert (out / "zipped.txt.notes.tsv").read_text().startswith("3\tnot UTF-8: byte 1")
+    assert (summary.lines, summary.blank, summary.noted) == (LINES + 4, 1, 1)
+    again = Carrier()
+    assert run_bulk(plan, out, again, Counts()) == summary
+    assert not again.carried
+    (out / "zipped.txt").unlink()
+    assert run_bulk(plan, out, again, Counts()) == summary
+    assert again.carried == [(1, 0)]
+
+
+def test_another_model_another_input_and_what_would_be_overwritten_are_refused(text, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run_bulk(plan_of(text), out, Carrier(1), Counts())
+    other = MODEL.model_copy(update={"weights": {"a": "1"}, "precision": "int8"})
+    with pytest.raises(RunError, match="begun with other weights and precision; go on with"):
+        run_bulk(plan_of(text, model=other), out, Carrier(), Counts())
+    with text.open("a") as file:
+        file.write("one more\n")
+    with pytest.raises(RunError, match="has changed: it had 5,000 lines, and now has 5,001"):
+        run_bulk(plan_of(text), out, Carrier(), Counts())
+    with pytest.raises(SettingsError, match="would be replaced; give another folder"):
+        run_bulk(plan_of(text), tmp_path, Carrier(), Counts())
+    twin = tmp_path / "twin" / "in.txt"
+    twin.parent.mkdir()
+    twin.write_text("x\n")
+    with pytest.raises(SettingsError, match="would both be written as"):
+        run_bulk(plan_of(text, twin), tmp_path / "two", Carrier(), Counts())
+    with pytest.raises(RunError, match="is there already"):
+        run_bulk(plan_of(text), twin.parent, Carrier(), Counts())
+
+
+def test_an_input_that_changes_meanwhile_never_yields_its_last_block(text):
+    file = scan_input(InputFile(path=str(text)))
+    text.write_text(text.read_text().replace("line 7\n", "line 8\n"))
+    blocks = read_blocks(file, 0, frozenset())
+    assert [next(blocks).number, next(blocks).number] == [0, 1]
+    with pytest.raises(CorpusError, match="has changed while it was translated"):
+        next(blocks)
+
+
+def test_a_damaged_block_is_translated_again(text, tmp_path):
+    out, plan = tmp_path / "out", plan_of(text)
+    with pytest.raises(KeyboardInterrupt):
+        run_bulk(plan, out, Carrier(2), Counts())
+    (out / ".blocks" / "0" / "2.json").write_text("{")
+    with pytest.raises(RunError, match="it is removed, and the same command"):
+        run_bulk(plan, out, Carrier(), Counts())
+    carrier = Carrier()
+    run_bulk(plan, out, carrier, Counts())
+    assert carrier.carried == [(0, 2)]
+
+
+def test_a_full_disk_ends_it_and_it_goes_on_when_there_is_room(text, tmp_path, monkeypatch):
+    out, plan, carrier, sync = tmp_path / "out", plan_of(text), Carrier(), os.fsync
+
+    def full_after_a_block(handle):
+        if len(carrier.carried) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full_after_a_block)
+    with pytest.raises(StorageError, match="the disk is full"):
+        run_bulk(plan, out, carrier, Counts())
+    monkeypatch.undo()
+    assert run_bulk(plan, out, carrier, Counts()).lines == LINES
+    assert (out / "in.txt").read_text() == text.read_text().upper()
+
+
+def test_columns_of_tables_and_uris(tmp_path):
+    tsv, table = tmp_path / "a.tsv", tmp_path / "b.parquet"
+    tsv.write_bytes(b"id\ttext\n1\tun\n2\n3\ttrois\n")
+    parquet.write_table(pa.table({"text": ["un", None, "trois\nlignes"], "n": [1, 2, 3]}), table)
+
+    def cells(path, column):
+        file = scan_input(InputFile(path=str(path), column=column))
+        [block] = read_blocks(file, 0, frozenset())
+        return list(block.texts), [place for place, _ in block.notes]
+
+    assert cells(tsv, "text") == (["un", "", "trois"], [1])
+    assert cells(tsv.as_uri(), 1) == (["text", "un", "", "trois"], [2])
+    for path in (table, table.as_uri()):
+        assert cells(path, "text") == cells(path, None) == (["un", "", "trois lignes"], [1])
+    with pytest.raises(CorpusError, match="--column n was asked for; its columns of text are text"):
+        cells(table, "n")
+    with pytest.raises(CorpusError, match="cannot be opened"):
+        cells(tsv.as_uri() + "x", 0)
+    with pytest.raises(SettingsError, match="it reads files"):
+        cells("-", None)
+
+
+def test_an_actor_translates_as_the_translator_does(tiny_run, translator, tmp_path):
+    options = ModelOptions((str(tiny_run),), device="cpu", engine="native")
+    settings = translator.search_settings(beam=1)
+    lines = ["Jane visite l'Afrique en septembre.", "", "Paul aime\tla mer."]
+    file = tmp_path / "in.txt"
+    file.write_text("\n".join(lines))
+    [block] = read_blocks(scan_input(InputFile(path=str(file))), 0, frozenset())
+    translated = BlockTranslator(BulkJob(options, settings))(block)
+    expected = translator.translate(lines, settings)
+    assert list(translated.texts) == [answer.text for answer in expected]
+    assert translated.blank == 1
+    identity = options.identity(translator, settings)
+    assert (identity.engine, identity.precision) == ("native", "auto")
+    assert [Path(name).name for name in identity.weights] == ["model.safetensors"]
