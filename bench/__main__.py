@@ -23,6 +23,8 @@ COMMANDS = {
     "doctor": "what regard doctor finds in corpora that are damaged on purpose",
     "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
     "files_entered": "how many files a training step, a translation and a request go through",
+    "bulk": "whether regard bulk loses a line while it is killed, and what Ray costs",
+    "ray_serve": "whether Ray Serve loses an answer while replicas are killed and updated",
     "serve": "how many requests a server answers in a second, and whether rightly",
     "tags": "how many tags of a document come to stand at the words they belong to",
     "windows": "what attention through a window costs, in time and memory",

@@ -44,6 +44,9 @@ def ray_cluster(options: RayOptions) -> Iterator[int]:
     A cluster that is started here listens at the loopback address alone.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault(
+        "RAY_BACKEND_LOG_LEVEL", "fatal"
+    )  # what it warns of, actors that die, is our job
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     local: dict[str, Any] = {}

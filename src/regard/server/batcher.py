@@ -1,7 +1,8 @@
 """Dynamic batching: concurrent requests -> batches for one model.
 
-All state belongs to the event loop; only whole batches go to the model's one thread. Requests that
-arrive while a batch is translated make up the next one; a first request waits for a short window.
+All state belongs to the event loop; only whole batches go to the model's threads, of which there is
+one unless there are more workers. Requests that arrive while all are busy make up the next batch; a
+first request waits for a short window.
 Clients answered together tend to ask again nearly together, so after a batch of n requests the
 window is n times as long, and ends early when n are queued.
 """
@@ -83,7 +84,7 @@ class BatchSlot(NamedTuple):
 
 
 class Batcher:
-    """The queue of one model and the thread that runs its batches."""
+    """The queue of one model and the threads that run its batches."""
 
     def __init__(
         self,
@@ -97,7 +98,8 @@ class Batcher:
         self._queue: deque[PendingRequest] = deque()
         metrics.queued.labels(name).set_function(lambda: len(self._queue))
         self._arrival = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"regard-{name}")
+        self._threads = ThreadPoolExecutor(settings.workers, thread_name_prefix=f"regard-{name}")
+        self.stopped = False  # whether no batch is run any more
         self._last_batch_requests = 1
         self._seconds_per_request = 0.0
 
@@ -125,15 +127,23 @@ class Batcher:
         return pending
 
     async def run(self) -> None:
-        """Run batch after batch until cancelled."""
+        """Run batch after batch until cancelled, as many at a time as there are workers."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._settings.workers):
+                    group.create_task(self._run_batches())
+        finally:
+            self.stopped = True
+
+    async def _run_batches(self) -> None:
         while True:
             await self._wait_for_requests()
             if batch := self._next_batch():
                 await self._run_batch(batch)
 
     def close(self) -> None:
-        """Let the thread end after its current batch."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        """Let the threads end after their current batches."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _remove(self, pending: PendingRequest) -> None:
         if pending in self._queue:
@@ -183,11 +193,11 @@ class Batcher:
         return batch
 
     async def _run_batch(self, batch: list[BatchSlot]) -> None:
-        """Run a batch in the thread and hand out its answers."""
+        """Run a batch in a thread and hand out its answers."""
         started = self._clock()
         self._metrics.batches.labels(self.name).observe(len(batch))
         loop = asyncio.get_running_loop()
-        answers = await loop.run_in_executor(self._thread, answer_batch, batch)
+        answers = await loop.run_in_executor(self._threads, answer_batch, batch)
         elapsed = self._clock() - started
         self._metrics.batch_seconds.labels(self.name).observe(elapsed)
         num_tokens = sum(pending.costs[index] for pending, index in batch)

@@ -40,6 +40,8 @@ class ServerSettings(Settings):
     """Seconds that a request waits for others to be translated with."""
     batch_tokens: PositiveInt = 2048
     """Source tokens translated together."""
+    workers: PositiveInt = 1
+    """Batches of a model translated at a time, each by a thread: its weights are loaded once."""
     queue: PositiveInt = 1024
     """Requests that may wait for a model; the next are answered 503."""
     timeout: PositiveFloat = 60.0

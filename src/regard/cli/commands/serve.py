@@ -52,6 +52,7 @@ def command(
     hosts: list[str] | None = setting_option("hosts", "--allow-host"),
     window: float | None = setting_option("window"),
     batch_tokens: int | None = setting_option("batch_tokens"),
+    workers: int | None = setting_option("workers"),
     queue: int | None = setting_option("queue"),
     rate_limit: int | None = setting_option("rate_limit"),
     timeout: float | None = setting_option("timeout"),

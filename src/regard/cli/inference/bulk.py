@@ -131,28 +131,31 @@ class _Progress:
     def __init__(self, bar: LiveProgress) -> None:
         self._bar, self._last_note = bar, time.monotonic()
         self._began = self._last_note
-        self.done = self._total = self.translated = 0
+        self._done = self._total = self.translated = 0
+        self._first: tuple[float, int] | None = None  # when the first lines came, and how many
 
     def start(self, finished: int, total: int) -> None:
         self._task = self._bar.add_task("translating", total=total, completed=finished)
-        self.done, self._total = finished, total
-        if finished:
+        self._done, self._total = finished, total
+        if 0 < finished < total:
             note(f"{finished:,} of {total:,} lines are finished; going on with the others")
 
     def advance(self, lines: int) -> None:
         self._bar.advance(self._task, lines)
-        self.done += lines
+        now, self._done = time.monotonic(), self._done + lines
         self.translated += lines
-        if err.is_terminal or time.monotonic() < self._last_note + REPORT_SECONDS:
+        self._first = self._first or (now, lines)
+        if err.is_terminal or now < self._last_note + REPORT_SECONDS or now == self._first[0]:
             return
-        self._last_note = time.monotonic()
-        minutes = (self._total - self.done) / self.rate / 60
-        note(f"{self.done:,} of {self._total:,} lines, {self.rate:,.0f}/s, {minutes:.0f} min left")
+        self._last_note = now
+        rate = (self.translated - self._first[1]) / (now - self._first[0])
+        left = f", {(self._total - self._done) / rate / 60:,.0f} min left" if rate else ""
+        note(f"{self._done:,} of {self._total:,} lines, {rate:,.0f}/s{left}")
 
     @property
-    def rate(self) -> float:
-        """Lines a second, with what it took to start."""
-        return self.translated / (time.monotonic() - self._began)
+    def seconds(self) -> float:
+        """Since the start, with what it took to load models."""
+        return time.monotonic() - self._began
 
 
 def _show(summary: BulkSummary, folder: Path, progress: _Progress) -> None:
@@ -166,4 +169,5 @@ def _show(summary: BulkSummary, folder: Path, progress: _Progress) -> None:
         rows.append(("all", *(f"{getattr(summary, name):,}" for name in counts)))
     out.print(plain_table("translations", *counts, right=counts, rows=rows))
     if progress.translated:
-        note(f"{progress.translated:,} lines were translated now, {progress.rate:,.0f} a second")
+        rate = progress.translated / progress.seconds
+        note(f"{progress.translated:,} lines in {progress.seconds:,.0f} s, {rate:,.0f} a second")

@@ -1,0 +1,95 @@
+"""The application of `regard serve` on Ray Serve, which runs replicas of it on many machines.
+
+    serve run regard.cluster.ray_serve:app models=runs/travel replicas=2
+
+A replica has the routes, the page, the batching and the limits of one `regard serve`; Ray Serve
+spreads requests over replicas, replaces those that die, and drains those that it replaces.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PositiveInt
+from ray import serve
+from starlette.types import ASGIApp
+
+from regard.engines.ctranslate2.export_artifact import ExportPrecision
+from regard.errors import RunError
+from regard.pipelines.translator import EngineChoice
+from regard.server.access import read_keys
+from regard.server.app import build_app
+from regard.server.served_models import LoadOptions, parse_model_spec
+from regard.server.service import Service
+from regard.server.settings import ServerSettings
+from regard.server.telemetry import configure_logging
+
+HEALTH_SECONDS = 5.0  # between two questions whether a replica is well
+Words = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
+]
+
+
+class ServeArguments(ServerSettings):
+    """What `serve run` is given as NAME=VALUE: the settings of a server, and the following."""
+
+    models: Words
+    """Runs' folders, separated by commas, which every machine sees under the same path."""
+    replicas: PositiveInt = 1
+    """Servers that share the requests."""
+    cores: PositiveInt = 1
+    """Cores of each."""
+    gpus: float = 0.0
+    """GPUs of each; a part of one, such as 0.5, is shared."""
+    keys: Path | None = None
+    """API keys, one on each line."""
+    device: str = "auto"
+    engine: EngineChoice = "auto"
+    precision: ExportPrecision = "float32"
+    origins: Words = ()
+    hosts: Words = ()
+
+
+@serve.ingress()
+class TranslationReplica:
+    """One server of the application."""
+
+    def __init__(self, arguments: ServeArguments) -> None:
+        configure_logging()
+        names = ServerSettings.model_fields
+        settings = ServerSettings(**arguments.model_dump(include=set(names)))
+        options = LoadOptions(arguments.device, arguments.engine, arguments.precision)
+        specs = [parse_model_spec(model) for model in arguments.models]
+        self._app = build_app(Service(specs, settings, read_keys(arguments.keys), options))
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        lifecycle: ASGIApp = self._app.state.lifecycle
+        return lifecycle
+
+    def check_health(self) -> None:
+        """Raise an error, upon which the replica is replaced, if a model translates no more."""
+        service: Service = self._app.state.service
+        stopped = [str(one.languages) for one in service.models.served if one.batcher.stopped]
+        if stopped:
+            raise RunError(f"{', '.join(stopped)}: its batches have stopped")
+
+
+def app(arguments: ServeArguments) -> Any:
+    """The application; paths are as seen from where `serve run` is called."""
+    models = tuple(_absolute(model) for model in arguments.models)
+    deployment = serve.deployment(
+        TranslationReplica,
+        name="regard",
+        num_replicas=arguments.replicas,
+        max_ongoing_requests=arguments.queue,  # they are gathered into batches in the replica
+        graceful_shutdown_timeout_s=arguments.grace,
+        health_check_period_s=HEALTH_SECONDS,
+        ray_actor_options={"num_cpus": arguments.cores, "num_gpus": arguments.gpus},
+    )
+    return deployment.bind(arguments.model_copy(update={"models": models}))
+
+
+def _absolute(model: str) -> str:
+    """A model, as `parse_model_spec` reads it, by its absolute path."""
+    languages, equals, folder = model.rpartition("=")
+    return f"{languages}{equals}{Path(folder).resolve()}"
