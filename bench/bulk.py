@@ -102,7 +102,7 @@ def measure(command: list[str], output: Path) -> Measured:
     began = time.perf_counter()
     with (
         output.open("wb") as file,
-        subprocess.Popen(command, stdout=file) as process,
+        subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL) as process,
         TreeUse.watch(process.pid) as use,
     ):
         code = process.wait()
