@@ -279,3 +279,18 @@ def test_requests_tokenized_by_an_old_model_are_not_mixed_with_those_of_a_new_on
 
     assert run_scenario(scenario) == [["X0"], ["X1"], ["X2"]]
     assert (old.batches, new.batches) == ([["x0", "x2"]], [["x1"]])
+
+
+def test_workers_translate_batches_at_the_same_time():
+    meeting = threading.Barrier(2, timeout=10)
+
+    @dataclass(frozen=True)
+    class Meet(Shout):
+        def __call__(self, items, slots):
+            meeting.wait()
+            return list(items)
+
+    async def scenario(batcher):
+        return await asyncio.gather(*(submit(batcher, Meet(name), name) for name in "ab"))
+
+    assert run_scenario(scenario, workers=2) == [["a"], ["b"]]

@@ -39,14 +39,25 @@ class RayOptions(NamedTuple):
 
 @contextmanager
 def ray_cluster(options: RayOptions) -> Iterator[int]:
-    """Ray, connected; yields the number of actors. Reports to Ray's makers are off.
+    """Ray, connected, unless this process is so already; yields the number of actors.
 
-    A cluster that is started here listens at the loopback address alone.
+    Reports to Ray's makers are off, and a cluster that is started here listens at the loopback
+    address alone: corpora are private.
     """
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _connect(options)
+    try:
+        yield options.actors or _room_for_actors(options)
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _connect(options: RayOptions) -> None:
+    """Start Ray on this machine, or connect to a cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault(
-        "RAY_BACKEND_LOG_LEVEL", "fatal"
-    )  # what it warns of, actors that die, is our job
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # that actors may die is expected
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     local: dict[str, Any] = {}
@@ -67,11 +78,7 @@ def ray_cluster(options: RayOptions) -> Iterator[int]:
             **local,
         )
     except (ConnectionError, RuntimeError, RayError, ValueError) as error:
-        raise SettingsError(f"Ray cannot be started or reached: {_first_line(error)}") from None
-    try:
-        yield options.actors or _room_for_actors(options)
-    finally:
-        ray.shutdown()
+        raise SettingsError(f"Ray cannot be started or reached: {_last_line(error)}") from None
 
 
 def translate_on_ray(
@@ -176,11 +183,11 @@ def _as_our_error(error: RayError) -> RegardError:
     if isinstance(cause, RegardError):
         return cause
     return RunError(
-        f"an actor failed: {_first_line(cause)}; what was finished is kept, and the same command "
+        f"an actor failed: {_last_line(cause)}; what was finished is kept, and the same command "
         "goes on from there"
     )
 
 
-def _first_line(error: BaseException) -> str:
+def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -7,6 +7,7 @@ spreads requests over replicas, replaces those that die, and drains those that i
 """
 
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PositiveInt
@@ -75,7 +76,11 @@ class TranslationReplica:
 
 
 def app(arguments: ServeArguments) -> Any:
-    """The application; paths are as seen from where `serve run` is called."""
+    """The application; paths are as seen from where `serve run` is called.
+
+    Translated files are shared by the replicas of one machine, or of all where `files` is a folder
+    that all see.
+    """
     models = tuple(_absolute(model) for model in arguments.models)
     deployment = serve.deployment(
         TranslationReplica,
@@ -86,7 +91,9 @@ def app(arguments: ServeArguments) -> Any:
         health_check_period_s=HEALTH_SECONDS,
         ray_actor_options={"num_cpus": arguments.cores, "num_gpus": arguments.gpus},
     )
-    return deployment.bind(arguments.model_copy(update={"models": models}))
+    files = arguments.files or Path(mkdtemp(prefix="regard-files-"))
+    changed = {"models": models, "files": files.resolve()}
+    return deployment.bind(arguments.model_copy(update=changed))
 
 
 def _absolute(model: str) -> str:

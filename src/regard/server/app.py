@@ -48,7 +48,8 @@ def build_app(service: Service) -> FastAPI:
             allow_headers=["Authorization", "Content-Type"],
         )
     app.state.service = service
-    app.state.files = files.FileStore(files.MAX_STORED_FILES * service.settings.max_bytes)
+    max_stored = files.MAX_STORED_FILES * service.settings.max_bytes
+    app.state.files = files.build_store(service.settings.files, max_stored)
     app.state.lifecycle = RequestLifecycle(app, service.settings, service.metrics)
     for module in (translation, files, info, attention):
         app.include_router(module.router)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -73,6 +74,9 @@ class ServerSettings(Settings):
     """Origins whose pages may call the server (CORS); none by default, * is any."""
     hosts: tuple[str, ...] = ()
     """Names the server goes by; where it listens at a loopback address, those of it besides."""
+    files: Path | None = None
+    """Folder for translated files, ten minutes each, that several servers share; otherwise they are
+    held in memory, and fetched from the server that has made them."""
     watch: bool = False
     """Load a model again when its weights change."""
     watch_every: PositiveFloat = 2.0

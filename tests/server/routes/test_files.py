@@ -1,4 +1,6 @@
+import os
 import threading
+import time
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -140,7 +142,7 @@ def test_html_in_a_text_keeps_its_markup(server, translator):
 
 
 def test_a_file_is_fetched_by_its_token():
-    store = files.FileStore(100)
+    store = files.MemoryStore(100)
     first, second = store.put("a.txt", b"a"), store.put("a.txt", b"b")
     assert first != second
     assert store.get(first)[:2] == ("a.txt", b"a")
@@ -148,22 +150,37 @@ def test_a_file_is_fetched_by_its_token():
 
 
 def test_the_oldest_files_are_evicted():
-    store = files.FileStore(10)
+    store = files.MemoryStore(10)
     tokens = [store.put("x", b"1234") for _ in range(4)]
     assert [store.get(token) is not None for token in tokens] == [False, False, True, True]
 
 
 def test_the_newest_file_is_stored_whatever_its_size():
-    store = files.FileStore(2)
+    store = files.MemoryStore(2)
     assert store.get(store.put("x", b"1234")) is not None
 
 
 def test_a_file_expires(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(files.time, "monotonic", lambda: now[0])
-    store = files.FileStore(100)
+    store = files.MemoryStore(100)
     token = store.put("x", b"1")
     now[0] = files.KEEP_SECONDS - 1
     assert store.get(token) is not None
     now[0] = files.KEEP_SECONDS + 1
     assert store.get(token) is None
+
+
+def test_servers_that_share_a_folder_have_each_others_files(tmp_path):
+    one, other = (files.build_store(tmp_path / "files", 10) for _ in range(2))
+    first = one.put("é" * 300 + "/../a.txt", b"a\nb")  # its name counts, too
+    assert other.get(first)[:2] == ("é" * 300 + "/../a.txt", b"a\nb")
+    assert other.get("../" + "x" * 29) is other.get("x" * 32) is None
+    second = other.put("a", b"1234")
+    assert one.get(first) is None
+    assert one.get(second).content == b"1234"
+    past = time.time() - files.KEEP_SECONDS - 1
+    os.utime(tmp_path / "files" / second, (past, past))
+    assert one.get(second) is None
+    third = one.put("b", b"")
+    assert [path.name for path in (tmp_path / "files").iterdir()] == [third]

@@ -70,6 +70,7 @@ def command(
         "--sentences/--whole-lines",
         " /--lines",
     ),
+    files: Path | None = setting_option("files", metavar="DIR"),
     watch: bool | None = setting_option("watch"),
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",

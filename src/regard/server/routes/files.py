@@ -1,17 +1,20 @@
 """LibreTranslate's routes for files: sent as a form, fetched by a URL that cannot be guessed."""
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from pathlib import PurePath
-from typing import NamedTuple
-from urllib.parse import quote
+from pathlib import Path, PurePath
+from typing import NamedTuple, Protocol
+from urllib.parse import quote, unquote
 
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
+from regard.atomic_io import storage_error, write_atomic
 from regard.errors import CorpusError
 from regard.pipelines.documents.document_formats import (
     FORMAT_OF_SUFFIX,
@@ -35,6 +38,7 @@ FILE_DESCRIPTION = {
 }
 
 KEEP_SECONDS = 600.0  # how long a translated file can be fetched
+TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
 MAX_STORED_FILES = 16  # translated files of the maximum size that fit into the file store
 
 router = APIRouter(tags=["translate"])
@@ -48,15 +52,26 @@ class StoredFile(NamedTuple):
     expires_at: float
 
 
-class FileStore:
-    """Files in memory by unguessable tokens, until they expire or others need their room."""
+class FileStore(Protocol):
+    """Files by unguessable tokens, until they expire or others need their room."""
+
+    def put(self, name: str, content: bytes) -> str:
+        """Store a file and return its token; the newest file is stored whatever its size."""
+        ...
+
+    def get(self, token: str) -> StoredFile | None:
+        """The file, or None if it has expired or was evicted."""
+        ...
+
+
+class MemoryStore:
+    """Files in memory: who fetches one must ask the server that has made it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._files: dict[str, StoredFile] = {}
 
     def put(self, name: str, content: bytes) -> str:
-        """Store a file and return its token; the newest file is stored whatever its size."""
         token = secrets.token_urlsafe(24)
         self._files[token] = StoredFile(name, content, time.monotonic() + KEEP_SECONDS)
         size = sum(len(file.content) for file in self._files.values())
@@ -67,9 +82,55 @@ class FileStore:
         return token
 
     def get(self, token: str) -> StoredFile | None:
-        """The file, or None if it has expired or was evicted."""
         file = self._files.get(token)
         return file if file and file.expires_at > time.monotonic() else None
+
+
+class FolderStore:
+    """Files in a folder that several servers share: any of them has what another has made."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self._folder, self._max_bytes = folder, max_bytes
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(folder, error) from None
+
+    def put(self, name: str, content: bytes) -> str:
+        token = secrets.token_urlsafe(24)
+        # a name may be too long for a file, or none
+        write_atomic(self._folder / token, quote(name).encode() + b"\n" + content)
+        self._evict()
+        return token
+
+    def get(self, token: str) -> StoredFile | None:
+        if not TOKEN.fullmatch(token):
+            return None
+        try:
+            expires_at = (self._folder / token).stat().st_mtime + KEEP_SECONDS
+            name, _, content = (self._folder / token).read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        return StoredFile(unquote(name), content, expires_at) if expires_at > time.time() else None
+
+    def _evict(self) -> None:
+        """Remove what has expired, and the oldest files until the others fit; but the newest."""
+        found = []
+        for path in self._folder.iterdir():
+            with suppress(FileNotFoundError):  # another server has removed it
+                if TOKEN.fullmatch(path.name):
+                    found.append((path.stat(), path))
+        found.sort(key=lambda one: one[0].st_mtime_ns)
+        size = sum(stat.st_size for stat, _ in found)
+        for stat, path in found[:-1]:
+            if size > self._max_bytes or stat.st_mtime + KEEP_SECONDS <= time.time():
+                size -= stat.st_size
+                path.unlink(missing_ok=True)
+
+
+def build_store(folder: Path | None, max_bytes: int) -> FileStore:
+    """The store of a server: in memory, or in a folder."""
+    return MemoryStore(max_bytes) if folder is None else FolderStore(folder, max_bytes)
 
 
 @router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
@@ -93,7 +154,8 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
             [text] = await translate_documents(service, request, served, parse, [text])
     translated_name = f"{path.stem}.{payload.target}{path.suffix}"
     store: FileStore = request.app.state.files
-    token = store.put(translated_name, text.encode(errors="replace"))
+    content = text.encode(errors="replace")
+    token = await asyncio.to_thread(store.put, translated_name, content)
     address = f"{request.base_url}download_file/{token}.{quote(translated_name)}"
     return TranslatedFile(translatedFileUrl=address)
 
@@ -147,7 +209,7 @@ async def translate_documents(
 async def download_file(filename: str, request: Request) -> Response:
     """Fetch a translated file."""
     store: FileStore = request.app.state.files
-    stored = store.get(filename.partition(".")[0])
+    stored = await asyncio.to_thread(store.get, filename.partition(".")[0])
     if stored is None:
         raise RequestError(404, "there is no such file, or no longer: translate it again")
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(stored.name)}"}

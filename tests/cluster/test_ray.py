@@ -1,0 +1,64 @@
+"""One start of Ray for all of it: bulk translation by the command, and the server's routes."""
+
+import socket
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regard[cluster]'")
+
+from ray import serve  # noqa: E402
+
+from regard.cli.main import command_app  # noqa: E402
+from regard.cluster.ray_bulk import LOOPBACK  # noqa: E402
+from regard.cluster.ray_serve import ServeArguments, app  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+LINES = ["Jane visite l'Afrique en septembre.", "", "Paul aime la mer."]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            object_store_memory=100 << 20,
+            _node_ip_address=LOOPBACK,
+        )
+        yield
+        ray.shutdown()
+
+
+def test_bulk_gives_what_the_translator_gives(cluster, tiny_run, translator, tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_text("".join(f"{line}\n" for line in LINES * 1000))  # two blocks
+    args = [str(tiny_run), str(source), "--out", str(out), "--beam", "1", "--actors", "1"]
+    args += ["--device", "cpu", "--engine", "native"]
+    shown = CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
+    assert shown.exit_code == 0
+    expected = [one.text for one in translator.translate(LINES, translator.search_settings(beam=1))]
+    assert (out / "in.txt").read_text().splitlines() == expected * 1000
+    assert "3,000  1,000" in shown.stdout  # lines, and blank ones
+
+
+def test_ray_serve_has_the_routes_and_the_page_of_the_server(cluster, tiny_run, translator):
+    with socket.create_server((LOOPBACK, 0)) as free:
+        port = free.getsockname()[1]
+    try:
+        serve.start(http_options={"host": LOOPBACK, "port": port})
+        serve.run(app(ServeArguments(models=str(tiny_run), device="cpu", engine="native")))
+        with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", timeout=60) as client:
+            assert client.get("/ready").json()["models"] == ["fr-en"]
+            assert "/static/page/" in client.get("/").text
+            asked = {"q": LINES[0], "source": "fr", "target": "en"}
+            answer = client.post("/translate", json=asked).json()["translatedText"]
+            sent = client.post("/translate_file", data=asked, files={"file": ("a.txt", LINES[0])})
+            assert client.get(sent.json()["translatedFileUrl"]).text == answer
+        assert answer == translator(LINES[0]).text
+    finally:
+        serve.shutdown()
