@@ -13,8 +13,7 @@ from regard.engines.ctranslate2.export_artifact import MODEL_FILE, ExportPrecisi
 from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, load_tuned_engine
 from regard.manifest import sha256_of_file
 from regard.pipelines.translator import EngineChoice, Translator, load
-from regard.recipes.paths import weights_file
-from regard.recipes.transfer.adapters import find_adapter
+from regard.recipes.paths import find_adapter, weights_file
 from regard.settings import Settings
 
 

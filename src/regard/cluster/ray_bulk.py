@@ -58,6 +58,7 @@ def _connect(options: RayOptions) -> None:
     """Start Ray on this machine, or connect to a cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # that actors may die is expected
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as the command itself, and not 15
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     local: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from regard.errors import RunError
 from regard.yaml_files import YamlError, read_yaml
 
 TRANSLATION = "translation"  # the task of a recipe that names none
@@ -11,6 +12,8 @@ TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 RECIPE_FILE = "recipe.yaml"
 EXCHANGE_REPORT = "exchange.json"  # of a run that was imported: from where, and what was checked
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
+ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
+ADAPTERS = "adapters"  # the folder of a run that holds those made for it
 NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model
 
 
@@ -21,6 +24,22 @@ def weights_file(run: Path, name: str) -> Path:
     if name in NAMED_WEIGHTS:
         return run / "weights" / f"{name}.safetensors"
     return Path(name)
+
+
+def find_adapter(run: Path, name: str) -> Path:
+    """The file of an adapter for a run: one that the run holds under that name, that of another
+    run, or a file; an error that says what there is.
+    """
+    own, other = run / ADAPTERS / f"{name}.safetensors", Path(name)
+    for file in (own, other / ADAPTER_FILE, other):
+        if file.is_file():
+            return file
+    there = sorted(file.stem for file in (run / ADAPTERS).glob("*.safetensors"))
+    found = f"there are {', '.join(there)}" if there else "it has none"
+    raise RunError(
+        f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
+        f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
+    )
 
 
 def run_task_name(folder: Path) -> str:

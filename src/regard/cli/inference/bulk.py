@@ -8,11 +8,11 @@ from typer import Argument
 
 from regard.cli.display.console import err, note, out
 from regard.cli.display.progress_bar import LiveProgress, progress_bar
-from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag, option
 from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
+from regard.inspection.plots.plain_table import plain_table
 
 try:
     from regard.cluster.bulk import run_bulk

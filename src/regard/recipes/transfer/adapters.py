@@ -15,10 +15,9 @@ from regard.errors import RunError
 from regard.json_files import dump_json, parse_json
 from regard.layers.low_rank import factorize
 from regard.manifest import check_file, sha256_of_file
+from regard.recipes.paths import find_adapter
 from regard.settings import Settings
 
-ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
-ADAPTERS = "adapters"  # the folder of a run that holds those made for it
 INFO = "adapter"  # the entry of a file's metadata with what it is
 UP, DOWN = ".up", ".down"  # how the names of factors end
 TOLERANCE = 1e-5  # of the largest weight of a matrix, by which its factors may miss it
@@ -100,22 +99,6 @@ class Adapter(NamedTuple):
             return cls(AdapterInfo.model_validate(parse_json(info.encode())), factors)
         except (SafetensorError, OSError, ValueError) as error:
             raise RunError(f"{path}: damaged, or no adapter: {error}") from None
-
-
-def find_adapter(run: Path, name: str) -> Path:
-    """The file of an adapter for a run: one that the run holds under that name, that of another
-    run, or a file; an error that says what there is.
-    """
-    own, other = run / ADAPTERS / f"{name}.safetensors", Path(name)
-    for file in (own, other / ADAPTER_FILE, other):
-        if file.is_file():
-            return file
-    there = sorted(file.stem for file in (run / ADAPTERS).glob("*.safetensors"))
-    found = f"there are {', '.join(there)}" if there else "it has none"
-    raise RunError(
-        f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
-        f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
-    )
 
 
 def merge_adapter(
