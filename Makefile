@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 # the tests start would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz coverage check lint setup browser clean
+.PHONY: demo test fuzz coverage cluster check lint setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
@@ -29,6 +29,11 @@ fuzz: $(READY) browser
 # What the tests reach; it takes a quarter longer.
 coverage: $(READY) browser
 	$(PYTEST) --cov --cov-report term
+
+# Ray is large and slow to start: what needs it is tested apart.
+cluster: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[cluster]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/cluster
 
 check: lint
 	$(BIN)/mypy

@@ -1,12 +1,14 @@
 import errno
 import gzip
 import os
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from regard.cli.main import command_app
 from regard.cluster.bulk import run_bulk
 from regard.cluster.bulk_folder import BulkPlan
 from regard.cluster.bulk_inputs import InputFile, read_blocks, scan_input
@@ -188,3 +190,11 @@ def test_an_actor_translates_as_the_translator_does(tiny_run, translator, tmp_pa
     identity = options.identity(translator, settings)
     assert (identity.engine, identity.precision) == ("native", "auto")
     assert [Path(name).name for name in identity.weights] == ["model.safetensors"]
+
+
+def test_without_ray_the_command_says_so_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for module in ("regard.cluster.ray_bulk", "regard.cli.inference.bulk"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'"):
+        command_app("bulk")

@@ -1,25 +1,23 @@
 """One start of Ray for all of it: bulk translation by the command, and the server's routes."""
 
 import socket
+from importlib import import_module
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regard[cluster]'")
-
-from ray import serve  # noqa: E402
-
-from regard.cli.main import command_app  # noqa: E402
-from regard.cluster.ray_bulk import LOOPBACK  # noqa: E402
-from regard.cluster.ray_serve import ServeArguments, app  # noqa: E402
+from regard.cli.main import command_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+LOOPBACK = "127.0.0.1"
 LINES = ["Jane visite l'Afrique en septembre.", "", "Paul aime la mer."]
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def ray():
+    """Ray on two cores; it is imported here, as that takes seconds, and warns."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regard[cluster]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         ray.init(
@@ -30,11 +28,11 @@ def cluster():
             object_store_memory=100 << 20,
             _node_ip_address=LOOPBACK,
         )
-        yield
+        yield ray
         ray.shutdown()
 
 
-def test_bulk_gives_what_the_translator_gives(cluster, tiny_run, translator, tmp_path):
+def test_bulk_gives_what_the_translator_gives(ray, tiny_run, translator, tmp_path):
     source, out = tmp_path / "in.txt", tmp_path / "out"
     source.write_text("".join(f"{line}\n" for line in LINES * 1000))  # two blocks
     args = [str(tiny_run), str(source), "--out", str(out), "--beam", "1", "--actors", "1"]
@@ -46,15 +44,17 @@ def test_bulk_gives_what_the_translator_gives(cluster, tiny_run, translator, tmp
     assert "3,000  1,000" in shown.stdout  # lines, and blank ones
 
 
-def test_ray_serve_has_the_routes_and_the_page_of_the_server(cluster, tiny_run, translator):
+def test_ray_serve_has_the_routes_and_the_page_of_the_server(ray, tiny_run, translator, tmp_path):
+    serve, ours = import_module("ray.serve"), import_module("regard.cluster.ray_serve")
     with socket.create_server((LOOPBACK, 0)) as free:
         port = free.getsockname()[1]
+    given = {"models": str(tiny_run), "device": "cpu", "engine": "native", "files": tmp_path}
     try:
         serve.start(http_options={"host": LOOPBACK, "port": port})
-        serve.run(app(ServeArguments(models=str(tiny_run), device="cpu", engine="native")))
+        serve.run(ours.app(ours.ServeArguments(**given)))
         with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", timeout=60) as client:
             assert client.get("/ready").json()["models"] == ["fr-en"]
-            assert "/static/page/" in client.get("/").text
+            assert "static/page/" in client.get("/").text
             asked = {"q": LINES[0], "source": "fr", "target": "en"}
             answer = client.post("/translate", json=asked).json()["translatedText"]
             sent = client.post("/translate_file", data=asked, files={"file": ("a.txt", LINES[0])})
