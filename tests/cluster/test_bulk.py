@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.cluster.bulk import run_bulk
@@ -192,9 +193,8 @@ def test_an_actor_translates_as_the_translator_does(tiny_run, translator, tmp_pa
     assert [Path(name).name for name in identity.weights] == ["model.safetensors"]
 
 
-def test_without_ray_the_command_says_so_in_one_line(monkeypatch):
+def test_without_ray_the_command_says_so_in_one_line(tiny_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    for module in ("regard.cluster.ray_bulk", "regard.cli.inference.bulk"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'"):
-        command_app("bulk")
+    args = [str(tiny_run), "in.txt", "--out", "out"]
+    with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
+        CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)

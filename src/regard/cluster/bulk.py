@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from regard.cluster.bulk_folder import BulkFolder, BulkPlan, BulkSummary, InputSummary
 from regard.cluster.bulk_inputs import InputFile
@@ -19,6 +19,16 @@ class BulkProgress(Protocol):
     def start(self, finished: int, total: int) -> None: ...
 
     def advance(self, lines: int) -> None: ...
+
+
+class RayOptions(NamedTuple):
+    """Where the actors run."""
+
+    address: str | None = None  # None: a cluster of this machine, for this translation alone
+    actors: int | None = None  # None: as many as there is room for
+    cores: int = 1  # of an actor
+    on_gpu: bool = False  # whether each has a GPU of its own
+    dashboard: bool = False
 
 
 class PendingInput:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import ray
@@ -14,7 +14,7 @@ from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
 from ray.data.block import BlockMetadata
 from ray.exceptions import RayError, RayTaskError
 
-from regard.cluster.bulk import PendingInput
+from regard.cluster.bulk import PendingInput, RayOptions
 from regard.cluster.bulk_inputs import SourceBlock, read_blocks
 from regard.cluster.bulk_job import BlockTranslator, BulkJob, TranslatedBlock
 from regard.engines.engine_tuning import count_cores
@@ -25,16 +25,6 @@ TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
 OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is under way
 LOOPBACK = "127.0.0.1"
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
-
-
-class RayOptions(NamedTuple):
-    """Where the actors run."""
-
-    address: str | None = None  # None: a cluster of this machine, for this translation alone
-    actors: int | None = None  # None: as many as there is room for
-    cores: int = 1  # of an actor
-    on_gpu: bool = False  # whether each has a GPU of its own
-    dashboard: bool = False
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """`regard bulk`: files of any size translated on Ray."""
 
 import time
+from collections.abc import Generator, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.markup import escape
@@ -10,20 +13,13 @@ from regard.cli.display.console import err, note, out
 from regard.cli.display.progress_bar import LiveProgress, progress_bar
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag, option
+from regard.cluster.bulk import PendingInput, RayOptions, run_bulk
+from regard.cluster.bulk_folder import BulkPlan, BulkSummary
+from regard.cluster.bulk_inputs import InputFile, scan_input
+from regard.cluster.bulk_job import BulkJob, ModelOptions, TranslatedBlock
 from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
 from regard.inspection.plots.plain_table import plain_table
-
-try:
-    from regard.cluster.bulk import run_bulk
-    from regard.cluster.bulk_folder import BulkPlan, BulkSummary
-    from regard.cluster.bulk_inputs import InputFile, scan_input
-    from regard.cluster.bulk_job import BulkJob, ModelOptions
-    from regard.cluster.ray_bulk import RayOptions, translate_on_ray
-except ModuleNotFoundError as missing:
-    raise SettingsError(
-        f"regard bulk needs {missing.name}, which is not installed: pip install 'regard[cluster]'"
-    ) from None
 
 REPORT_SECONDS = 60.0  # between two notes about progress, where no bar is shown
 
@@ -81,6 +77,10 @@ def command(
         regard bulk runs/travel part-*.parquet --column text --out english --actors 8
         regard bulk runs/travel s3://corpora/news.fr --out news.en --address auto
     """
+    if find_spec("ray") is None:
+        raise SettingsError(
+            "regard bulk needs ray, which is not installed: pip install 'regard[cluster]'"
+        )
     on_gpu = device.startswith("cuda")
     options = ModelOptions((model, *(ensemble or ())), weights, adapter, device, engine, precision)
     # the machine of this process may have no GPU, while those of the cluster do
@@ -102,11 +102,14 @@ def command(
     del translator  # actors have their own
     job = BulkJob(options, settings, split, tuple(forbid or ()), cores)
     ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
+
+    def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
+        on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
+        yield from on_ray.translate_on_ray(pending, job, ray_options)
+
     with progress_bar(rate=True) as bar:
         shown = _Progress(bar)
-        summary = run_bulk(
-            plan, folder, lambda pending: translate_on_ray(pending, job, ray_options), shown
-        )
+        summary = run_bulk(plan, folder, translate, shown)
     _show(summary, folder, shown)
 
 
