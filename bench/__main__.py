@@ -25,6 +25,7 @@ COMMANDS = {
     "files_entered": "how many files a training step, a translation and a request go through",
     "bulk": "whether regard bulk loses a line while it is killed, and what Ray costs",
     "ray_serve": "whether Ray Serve loses an answer while replicas are killed and updated",
+    "runtimes": "whether transformers, onnxruntime and CTranslate2 write what we do, and how fast",
     "serve": "how many requests a server answers in a second, and whether rightly",
     "tags": "how many tags of a document come to stand at the words they belong to",
     "windows": "what attention through a window costs, in time and memory",
