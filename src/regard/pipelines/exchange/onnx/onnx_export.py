@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -65,6 +66,11 @@ def export_onnx(
     """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
     require_onnx()
     run, file = load_exportable(path, weights), find_weights(RunFolder(path), weights)
+    if precision == "int8" and not run.has_logits:
+        raise SettingsError(
+            f"{path}: int8 is for models with logits, by which its loss is measured, and those of "
+            f"{run.task} have none; give --precision float32"
+        )
     require_free(out)
     browser = why_not_in_browsers(run)
     with temporary_folder(out) as place, seeded():
@@ -114,9 +120,10 @@ def write_info(
         "precision": precision,
         "max_length": run.model.max_length,
         "special_tokens": {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS},
-        "transformers.js": browser is None,
-        "why_not": browser,
+        **run.facts,
     }
+    if run.task == "translation":
+        info |= {"transformers.js": browser is None, "why_not": browser}
     write_atomic(folder / INFO, f"{dump_json(info, indent=2)}\n".encode())
     if browser is None:
         write_browser_files(run, folder, precision)
@@ -133,6 +140,7 @@ def quantize(files: list[Path], suffix: str = "") -> None:
     for file in files:
         whole = file.with_suffix(".float32")
         file.rename(whole)
+        _separate_weights(whole)
         quantization.quantize_dynamic(
             str(whole),
             str(file.with_stem(f"{file.stem}{suffix}")),
@@ -140,6 +148,22 @@ def quantize(files: list[Path], suffix: str = "") -> None:
         )
         whole.unlink()
     logging.disable(logging.NOTSET)
+
+
+def _separate_weights(file: Path) -> None:
+    """Give every `Gemm` a weight of its own: onnxruntime transposes it in place, also where it is
+    tied to embeddings.
+    """
+    onnx: Any = import_module("onnx")
+    model = onnx.load(str(file))
+    weights = {one.name: one for one in model.graph.initializer}
+    uses = Counter(name for node in model.graph.node for name in node.input)
+    for node in model.graph.node:
+        if node.op_type == "Gemm" and node.input[1] in weights and uses[node.input[1]] > 1:
+            own = model.graph.initializer.add()
+            own.CopyFrom(weights[node.input[1]])
+            own.name = node.input[1] = f"{node.name}.weight"
+    onnx.save(model, str(file))
 
 
 def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto") -> Run:
@@ -210,7 +234,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
         same_answers=same,
     )
     if quantized:
-        return report.model_copy(update=_int8_findings(ours, theirs, logits=run.has_logits))
+        return report.model_copy(update=_int8_findings(ours, theirs))
     found, allowed = _largest(ours - theirs), FLOAT32_TOLERANCE * max(1.0, _largest(ours))
     refused = None
     if not found <= allowed:
@@ -255,11 +279,8 @@ def _compare_searches(
             yield [best.tokens for best in one], [best.tokens for best in other]
 
 
-def _int8_findings(ours: Tensor, theirs: Tensor, *, logits: bool) -> dict[str, Any]:
+def _int8_findings(ours: Tensor, theirs: Tensor) -> dict[str, Any]:
     """The divergence of the answers (N, V) in int8, and why it is refused, if it is."""
-    if not logits:
-        reason = "int8 is for models with logits, by which its loss is measured; leave it out"
-        return {"refused": reason}
     before, after = ours.log_softmax(-1), theirs.log_softmax(-1)
     impossible = before == float("-inf")
     parts = (before.exp() * (before - after)).masked_fill(impossible, 0.0)

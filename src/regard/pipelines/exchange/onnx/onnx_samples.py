@@ -28,6 +28,8 @@ class ExportableRun(NamedTuple):
     make_inputs: MakeInputs
     tokenizers: Tokenizers | None  # None: there are no texts
     recipe: Any
+    facts: Mapping[str, Any]
+    """What a program that runs its graphs must know, beside its sizes and special tokens."""
 
     @property
     def has_logits(self) -> bool:
@@ -42,13 +44,14 @@ def load_exportable(path: Path, weights: str = "model") -> ExportableRun:
         run = load_run(path, device=CPU, weights=weights)
         make = _text_inputs(run.tokenizers.source.size, run.longest)
         family = run.recipe.model.family
-        return ExportableRun(run.model, task, family, make, run.tokenizers, run.recipe)
+        return ExportableRun(run.model, task, family, make, run.tokenizers, run.recipe, {})
     found = load_task_run(path, task, device=CPU, weights=weights)
     make = SAMPLES[task](found)
+    facts = FACTS.get(task, lambda run: {})(found)
     tokenizer = getattr(found.task, "tokenizer", None)
     tokenizers = None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
     family = found.recipe.model.family
-    return ExportableRun(found.model, task, family, make, tokenizers, found.recipe)
+    return ExportableRun(found.model, task, family, make, tokenizers, found.recipe, facts)
 
 
 def _lengths(rows: int, length: int) -> Tensor:
@@ -114,3 +117,45 @@ SAMPLES: Mapping[str, Callable[[Any], MakeInputs]] = {
     "forecast": _series,
 }
 """By task; translation and chat have vocabularies of their own."""
+
+
+def _masked_facts(run: Any) -> dict[str, Any]:
+    return {"mask_id": run.model.mask_id}
+
+
+def _label_facts(run: Any) -> dict[str, Any]:
+    return {"labels": run.task.labels, "temperature": run.task.temperature}
+
+
+def _text_label_facts(run: Any) -> dict[str, Any]:
+    return {**_label_facts(run), "text_start": run.recipe.model.text_start}
+
+
+def _picture_facts(run: Any) -> dict[str, Any]:
+    names = ("picture_size", "framing", "resampling")
+    return {**_label_facts(run), **{name: getattr(run.recipe.model, name) for name in names}}
+
+
+def _caption_facts(run: Any) -> dict[str, Any]:
+    encoder = run.recipe.model.encoder
+    return {"encoder": encoder.model_dump(mode="json"), "reads_regions": encoder.is_frozen}
+
+
+def _series_facts(run: Any) -> dict[str, Any]:
+    """`offset` and `factor` hold where the scale is that of the whole series (`minmax`)."""
+    offset, factor = (part.tolist() for part in run.task.windows.whole)
+    whole = {"offset": offset, "factor": factor}
+    corpus = run.recipe.corpus
+    facts = {"window": corpus.window, "scaling": corpus.scaling}
+    facts["columns"] = run.task.series.columns
+    return facts | (whole if corpus.scaling == "minmax" else {})
+
+
+FACTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "masked-language-model": _masked_facts,
+    "text-classification": _text_label_facts,
+    "picture-classification": _picture_facts,
+    "caption": _caption_facts,
+    "forecast": _series_facts,
+}
+"""By task, for those whose graphs need more than a tokenizer."""
