@@ -7,7 +7,9 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli.main import command_app
+from regard.engines.onnx.onnx_model import OnnxGraph
 from regard.errors import RunError, SettingsError
+from regard.exchange.onnx_graphs import Graph, write_graph
 from regard.pipelines.exchange.onnx import onnx_export
 from regard.pipelines.exchange.onnx.onnx_export import export_onnx
 from regard.pipelines.translator import load
@@ -34,13 +36,22 @@ def test_an_export_says_what_the_gate_found(tiny_run, tmp_path):
     assert graphs == {"encoder_model_quantized.onnx", "decoder_model_merged_quantized.onnx"}
 
 
-@pytest.mark.parametrize("name", ["other_run", "caption_run", "vit_run"])
+FACTS = {
+    "other_run": {"special_tokens", "why_not"},
+    "caption_run": {"encoder", "reads_regions"},
+    "vit_run": {"labels", "temperature", "picture_size", "framing", "resampling"},
+}
+
+
+@pytest.mark.parametrize("name", sorted(FACTS))
 def test_runs_of_other_tasks_are_exported_too(name, request, tmp_path):
     found = export_onnx(request.getfixturevalue(name), tmp_path / "out")
     if name == "other_run":
         assert found.remark.startswith("not for transformers.js: model.family: rnnsearch: ")
     assert found.report.gate.refused is None
     assert found.report.gate.float32 < 1e-4
+    said = json.loads((tmp_path / "out/onnx.json").read_text())
+    assert FACTS[name] <= said.keys()
 
 
 def test_graphs_that_compute_something_else_are_refused(tiny_run, tmp_path, monkeypatch):
@@ -85,3 +96,19 @@ def test_clear_errors(tiny_run, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'regard\[onnx\]'"):
         export_onnx(tiny_run, tmp_path / "out")
+
+
+def test_a_weight_that_a_layer_shares_is_not_transposed_in_int8(tmp_path):
+    table = torch.nn.Embedding(7, 4)
+    shared = torch.nn.Linear(4, 7)
+    shared.weight = table.weight
+
+    def answer(tensors):
+        return {"answers": shared(table(tensors["input_ids"])[:, 0])}
+
+    given = [{"input_ids": torch.arange(rows)[:, None]} for rows in (2, 3)]
+    model = torch.nn.ModuleList([table, shared]).requires_grad_(False)
+    file = write_graph(model, Graph("model.onnx", answer, *given), tmp_path)
+    onnx_export.quantize([file])
+    found = OnnxGraph(file)(given[1])["answers"]
+    torch.testing.assert_close(found, answer(given[1])["answers"], atol=0.1, rtol=0.1)
