@@ -4,7 +4,7 @@ import re
 from contextlib import contextmanager
 
 from browser import visit
-from regard.inspection.viewer.html_page import write_page
+from regard.inspection.viewer.html_page import render_page
 
 PHONE = {"width": 360, "height": 740}
 SHORT = "la mer est calme ce soir", "the sea is calm this evening"
@@ -14,7 +14,7 @@ SHORT = "la mer est calme ce soir", "the sea is calm this evening"
 def opened(chromium, folder, document, **options):
     """The page of a document, alone in the world, which must not complain of anything."""
     path = folder / "look.html"
-    write_page(path, document)
+    path.write_text(render_page(document), encoding="utf-8")
     with visit(chromium, allow=path.as_uri(), **options) as seen:
         seen.page.context.set_offline(True)
         seen.page.goto(path.as_uri())

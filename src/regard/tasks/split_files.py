@@ -34,7 +34,8 @@ class SplitFiles:
         path = self.path(split)
         check_file(path)
         try:
-            rows = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            with path.open(encoding="utf-8", newline="\n") as lines:  # a text may hold U+2028
+                rows = [parse_json(line) for line in lines]
             return [tuple(row[key] for key in keys) for row in rows]
         except (OSError, ValueError, KeyError, TypeError):
             raise RunError(

@@ -12,7 +12,7 @@ from browser import violations, visit
 from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
-from regard.inspection.viewer.html_page import bundle, render_page, write_page
+from regard.inspection.viewer.html_page import bundle, render_page
 from regard.pipelines.language.completer import load as load_completer
 from regard.pipelines.look import ablate_each_head
 from regard.pipelines.translator import load
@@ -30,7 +30,7 @@ IMAGES = Path(__file__).parents[3] / "docs" / "images"
 def test_a_file_of_twenty_words_and_all_heads_is_small(tmp_path):
     assert len(TWENTY.split()) == 20
     document = make_document(TWENTY, TWENTY, layers=6, heads=8, cut=4, without=True)
-    write_page(tmp_path / "look.html", document)
+    (tmp_path / "look.html").write_text(render_page(document), encoding="utf-8")
     assert (tmp_path / "look.html").stat().st_size < LIMIT
 
 
@@ -335,7 +335,8 @@ def test_on_a_phone_nothing_covers_the_words(chromium, tmp_path):
     ids=["light desk", "dark phone"],
 )
 def test_axe_finds_nothing(chromium, tmp_path, options):
-    write_page(tmp_path / "look.html", make_document(*SHORT, others=["a sea"], without=True))
+    document = make_document(*SHORT, others=["a sea"], without=True)
+    (tmp_path / "look.html").write_text(render_page(document), encoding="utf-8")
     with visit(chromium, allow="file:", bypass_csp=True, **options) as seen:
         seen.page.goto((tmp_path / "look.html").as_uri())
         head(seen.page, 0, 1).click(modifiers=["Shift"])
@@ -401,7 +402,7 @@ def test_words_cannot_become_a_page(chromium, tmp_path):
 
 def test_the_policy_lets_no_other_script_in(chromium, tmp_path):
     path = tmp_path / "look.html"
-    write_page(path, make_document(*SHORT))
+    path.write_text(render_page(make_document(*SHORT)), encoding="utf-8")
     with visit(chromium, allow=path.as_uri()) as seen:
         seen.page.goto(path.as_uri())
         seen.page.evaluate(

@@ -15,8 +15,6 @@ from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
-from regard.atomic_io import write_atomic
-
 ASSETS = Path(__file__).parent  # the viewer's modules and style sheets
 
 
@@ -38,11 +36,6 @@ EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 DOC_COMMENT = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
 UNSUPPORTED_STATEMENT = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
-
-
-def write_page(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the page of a viewer document to a file."""
-    write_atomic(path, render_page(document).encode())
 
 
 def render_picture_page(document: Mapping[str, Any]) -> str:

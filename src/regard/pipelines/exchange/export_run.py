@@ -60,12 +60,11 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             write_atomic(place / GENERATION_CONFIG, generation_config(search, target, opening))
         pipeline = load_for_look(path, device="cpu", weights=weights)
         peer = _load_peer(place, described)
-        written = described.tokenizers or tokenizers
         gate = compare(
             family,
             peer,
             pipeline.model,
-            written,
+            tokenizers,
             reference_name(),
             float64_tolerance=described.float64_tolerance,
         )
@@ -81,7 +80,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             shutil.rmtree(place)
             place.mkdir()
         else:
-            store_answers(place, family, peer.float(), pipeline.model, written)
+            store_answers(place, family, peer.float(), pipeline.model, tokenizers)
         write_report(place, report)
         move_into_place(place, out)
     if gate.refused is not None:

@@ -40,22 +40,22 @@ def greedy_soup(paths: Sequence[Path], *, device: torch.device) -> Soup:
     runs = [_load(path, device) for path in paths]
     for run in runs[1:]:
         _check_alike(runs[0], run)
-    taste = _Tasting(runs[0])
+    scorer = _ValidationScorer(runs[0])
     files = [find_weights(run.folder, "model") for run in runs]
-    alone = [taste.score(load_weights(file)) for file in files]
-    order = sorted(range(len(runs)), key=lambda n: taste.rank(alone[n]), reverse=True)
+    alone = [scorer.score(load_weights(file)) for file in files]
+    order = sorted(range(len(runs)), key=lambda n: scorer.rank(alone[n]), reverse=True)
     kept, best = [order[0]], alone[order[0]]
     tried = [Ingredient(paths[order[0]], best, best, kept=True)]
     for number in order[1:]:
-        mixed = taste.score(average_weights([files[n] for n in (*kept, number)]))
-        helps = taste.rank(mixed) >= taste.rank(best)
+        mixed = scorer.score(average_weights([files[n] for n in (*kept, number)]))
+        helps = scorer.rank(mixed) >= scorer.rank(best)
         tried.append(Ingredient(paths[number], alone[number], mixed, helps))
         if helps:
             kept, best = [*kept, number], mixed
-    return Soup(average_weights([files[n] for n in kept]), tuple(tried), taste.selection)
+    return Soup(average_weights([files[n] for n in kept]), tuple(tried), scorer.selection)
 
 
-class _Tasting:
+class _ValidationScorer:
     """Scores of weights on the validation data of a run."""
 
     def __init__(self, run: TaskRun) -> None:

@@ -13,7 +13,7 @@ from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_TASKS
+from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_TASKS, TRANSLATION
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
@@ -191,7 +191,12 @@ class RunStart:
             return
         check_no_linked_folders(found.folder.path)
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
-        note(f"use it with: regard translate {found.folder.path} --adapter {name}")
+        run = found.folder.path
+        if self.recipe.task == TRANSLATION:
+            note(f"use it with: regard translate {run} --adapter {name}")
+        else:
+            merged = f"regard average {run} --adapter {name} --output FILE"
+            note(f"use it by --weights FILE, once it is merged: {merged}")
 
     def card_lines(self) -> Iterator[str]:
         """Lines of a card: the run that this one began with, and what it took of it."""
