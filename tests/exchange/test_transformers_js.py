@@ -18,6 +18,9 @@ from regard.text.special_tokens import EOS
 from variants import V_SOURCE, V_TARGET
 from variants import tiny as tiny_translator
 
+KV = ("key", "value")
+OTHER_INPUTS = ("input_ids", "encoder_attention_mask", "encoder_hidden_states", "use_cache_branch")
+
 
 def names_and_shapes(values):
     return {one.name: one.shape for one in values}
@@ -48,10 +51,6 @@ def test_graphs_have_the_names_and_take_the_same_steps(name, tmp_path):
     assert answered.keys() == {"logits", *(f"present.{end}" for end in ends)}
     with torch.no_grad():
         check_steps(model, open_decoder(tmp_path, threads=1), make_inputs(4, 9), 4)
-
-
-KV = ("key", "value")
-OTHER_INPUTS = ("input_ids", "encoder_attention_mask", "encoder_hidden_states", "use_cache_branch")
 
 
 def small_bpe(**settings):

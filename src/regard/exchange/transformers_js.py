@@ -30,6 +30,8 @@ def require_browser_kind(family: str, task: str, tokenizers: Tokenizers | None) 
         raise RunError(f"task: {task}: files for transformers.js are written for translators alone")
     if family not in FAMILIES:
         raise RunError(f"model.family: {family}: transformers.js knows caches of keys and values")
+    if tokenizers.source.vocabulary_map is not None:
+        raise RunError("its vocabulary was imported: take the tokenizer of where it came from")
     if tokenizers.source is not tokenizers.target:
         raise RunError("text.joint: false: transformers.js has one tokenizer for both sides")
     settings = tokenizers.source.settings

@@ -19,8 +19,8 @@ from regard.pipelines.exchange.onnx.onnx_export import export_onnx, onnx_precisi
 def command(
     model: shared_options.Model,
     to: str | None = option(
-        "The format: ctranslate2; hf, a folder for transformers; onnx, graphs for onnxruntime. Or "
-        "a folder for CTranslate2's.",
+        "The format: ctranslate2; hf, a folder for transformers; onnx, graphs for onnxruntime, of "
+        "many translators also for transformers.js in a browser. Or a folder for CTranslate2's.",
         "--to",
         metavar="FORMAT|DIR",
     ),
@@ -30,7 +30,9 @@ def command(
         metavar="DIR",
     ),
     precision: ExportPrecision = option(
-        "Of the weights; auto: int8 where it is close enough, otherwise float32.", default="auto"
+        "Of the weights; auto: int8 where it is close enough, otherwise float32. For onnx, float32 "
+        "(auto) or int8.",
+        default="auto",
     ),
     weights: shared_options.Weights = "model",
     json: shared_options.Json = False,
