@@ -86,7 +86,10 @@ class Connection:
         answer = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = re.search(r"content-length: (\d+)", answer)
         assert length is not None, answer
-        return int(answer.split()[1]), json.loads(await reader.readexactly(int(length[1])))
+        found = json.loads(await reader.readexactly(int(length[1])))
+        if re.search(r"\r\nconnection: close\r\n", answer, re.IGNORECASE):
+            self.close()
+        return int(answer.split()[1]), found
 
     def close(self) -> None:
         if self._streams is not None:
