@@ -4,7 +4,8 @@
 
 Serves the model on Ray Serve on this machine, and loads it from this process as `bench serve` does.
 After a quarter of the time a replica is killed with SIGKILL; after half of it the application is
-deployed again with another setting, so that every replica is replaced. Each answer is compared with
+deployed again with another setting, so that every replica is replaced, and clients go on until they
+are. Each answer is compared with
 what the model says to that sentence alone. Ends with 1 if one was wrong or none.
 """
 
@@ -20,6 +21,7 @@ from bench.serve import ClientLoad, expect, measure
 
 RETRY = "conn-failure empty-response"  # a translation may be asked for twice
 REPLICA_TITLE = "ServeReplica:default:regard"
+EXTRA_SECONDS = 5.0  # that clients ask on at a time, until the update is through
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
@@ -55,6 +57,10 @@ async def load_and_disturb(asked: argparse.Namespace, port: int) -> ClientLoad:
 
     disturbing = asyncio.create_task(disturb())
     load = await measure(port, expected, languages, asked.clients, asked.seconds)
+    while not disturbing.done():  # the last replica is drained for half a minute
+        more = await measure(port, expected, languages, asked.clients, EXTRA_SECONDS)
+        both = load.seconds + more.seconds
+        load = ClientLoad(load.clients, both, load.took + more.took, load.wrong + more.wrong)
     await disturbing
     return load
 
