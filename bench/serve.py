@@ -1,6 +1,6 @@
 """How many requests a server answers a second: many clients at once against one at a time.
 
-    python -m bench serve MODEL [--clients N ...] [--seconds N] [--texts N]
+    python -m bench serve MODEL [--clients N ...] [--seconds N] [--texts N] [--workers N]
 
 Starts `regard serve MODEL` in a process of its own and loads it from this one with sentences of the
 run's test split: by one client that waits for each answer before it asks again, then by more of
@@ -133,9 +133,11 @@ def main() -> int:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64], help="in order")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--texts", type=int, default=500, help="unlike sentences")
+    parser.add_argument("--workers", type=int, default=1, help="of regard serve")
     asked = parser.parse_args()
     expected, languages = expect(asked.model, asked.texts)
     command = [sys.executable, "-m", "regard", "serve", asked.model, "--device", "cpu"]
+    command += ["--workers", str(asked.workers)]
     with subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         told = (re.search(r"http://\S+:(\d+)", line) for line in server.stderr)

@@ -42,6 +42,8 @@ class ServeArguments(ServerSettings):
     """Cores of each."""
     gpus: float = 0.0
     """GPUs of each; a part of one, such as 0.5, is shared."""
+    version: str = ""
+    """Any text: with another one all replicas are replaced, as after weights have changed."""
     keys: Path | None = None
     """API keys, one on each line."""
     device: str = "auto"

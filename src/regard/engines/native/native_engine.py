@@ -54,8 +54,9 @@ class NativeEngine:
         self._target = runs[0].tokenizers.target
         self.budget, workers = default_budget([run.model for run in runs]), count_cores()
         self.on_cpu = next(runs[0].model.parameters()).device.type == "cpu"
-        if engine_config is not None and engine_config.engine == "native" and self.on_cpu:
-            self.budget, workers = engine_config.budget, engine_config.workers  # measured on a CPU
+        if engine_config is not None and self.on_cpu:  # they are measured on a CPU
+            workers = engine_config.workers
+            self.budget = engine_config.budget if engine_config.engine == "native" else self.budget
         self._run_jobs = job_runner(runs, workers)
 
     @staticmethod
