@@ -160,6 +160,15 @@ class FeedForward(nn.Module):
         return y.relu_() if name == "relu" and not torch.is_grad_enabled() else activate(y, name)
 
 
+def draw_normal(model: nn.Module, std: float) -> None:
+    """Draw the matrices and embeddings of a model from a normal distribution; zero biases."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=std)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
 def activate(x: Tensor, activation: ActivationName) -> Tensor:
     """The activation function: (..., D) -> (..., D), or (..., D / 2) for SwiGLU."""
     if activation == "swiglu":

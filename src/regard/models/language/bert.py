@@ -21,7 +21,13 @@ from regard.attention.positions import build_positions, check_length
 from regard.attention.varlen import PackedLayout
 from regard.errors import SettingsError
 from regard.kernels.dropout import Dropout
-from regard.layers.transformer_parts import ActivationName, FeedForward, Residual, activate
+from regard.layers.transformer_parts import (
+    ActivationName,
+    FeedForward,
+    Residual,
+    activate,
+    draw_normal,
+)
 from regard.models.contracts import MaskedLanguageModel, OutputProjection
 from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Padded
@@ -175,11 +181,7 @@ class Bert(MaskedLanguageModel):
 
     def reset_parameters(self) -> None:
         """Normal matrices, zero biases."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=INITIAL_STD)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
+        draw_normal(self, INITIAL_STD)
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
         """Embeddings, then each layer; the last with the output layers."""

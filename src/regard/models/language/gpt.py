@@ -21,6 +21,7 @@ from regard.layers.transformer_parts import (
     NormName,
     Residual,
     absent_bias,
+    draw_normal,
 )
 from regard.models.contracts import CausalTextEncoder, Generator, OutputProjection
 from regard.settings import NumLayers, NumPositions, Settings, Width
@@ -212,11 +213,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
 
     def reset_parameters(self) -> None:
         """Normal; matrices that add to the residual stream less by √(2 layers) (GPT-2)."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=INITIAL_STD)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
+        draw_normal(self, INITIAL_STD)
         for layer in self.layers:
             for linear in (layer.own.out, layer.feed.outer):
                 nn.init.normal_(linear.weight, std=INITIAL_STD / math.sqrt(2 * len(self.layers)))
