@@ -30,7 +30,7 @@ from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.iterate import Track, untracked
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import Translator
-from regard.pipelines.viewer_document import HeadAblation, viewer_document
+from regard.pipelines.viewer_document import HeadAblation, ablated_answers, viewer_document
 from regard.text.preprocess import part_id
 
 
@@ -237,9 +237,9 @@ def ablate_each_head(
     track: Track = untracked,
 ) -> list[HeadAblation]:
     """The translations of `answer.source` without each of `list_answer_ablations(answer)`."""
-    found: list[HeadAblation] = []
-    for one in track(list_answer_ablations(answer)):
+
+    def text_without(one: Silenced) -> str:
         [ablated] = translator.translate([answer.source], settings, changes=[one], split=False)
-        part, layer, head = one.part, one.layer, one.head
-        found.append({"part": part, "layer": layer, "head": head, "text": ablated.text})
-    return found
+        return ablated.text
+
+    return ablated_answers(track(list_answer_ablations(answer)), text_without)

@@ -1,6 +1,6 @@
 """An answer with its attention as plain data: what the viewer draws, from a file or a server."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from regard.alignment.extraction import align
 from regard.decoding.tracing.search_tree import NodeState
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.attention_sinks import find_sinks
+from regard.inspection.interventions import Silenced
 from regard.inspection.recording.attention_map import Axis, Part
 from regard.inspection.viewer.layer_maps import ViewerLayer, ViewerMaps, encode_maps
 from regard.pipelines.answer import Answer
@@ -94,12 +95,22 @@ class ViewerUnchanged(TypedDict):
 
 
 class HeadAblation(TypedDict):
-    """The translation without a head, or without all heads of a layer."""
+    """The answer without a head, or without all heads of a layer."""
 
     part: Part
     layer: int
     head: int | None
     text: str
+
+
+def ablated_answers(
+    ablations: Iterable[Silenced], answer_without: Callable[[Silenced], str]
+) -> list[HeadAblation]:
+    """The text of the answer without each of some heads or layers."""
+    return [
+        {"part": one.part, "layer": one.layer, "head": one.head, "text": answer_without(one)}
+        for one in ablations
+    ]
 
 
 DocumentKind = Literal["translation", "text", "masked", "class"]

@@ -52,7 +52,12 @@ from regard.pipelines.pictures import (
     shown_pixels,
     try_to_read,
 )
-from regard.pipelines.viewer_document import HeadAblation, ViewerDocument, patch_document
+from regard.pipelines.viewer_document import (
+    HeadAblation,
+    ViewerDocument,
+    ablated_answers,
+    patch_document,
+)
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.picture_classification import PictureClassification
@@ -174,12 +179,10 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         rows, columns = self.model.grid
         if len(ablations) * rows * columns > MAX_ABLATED_PATCHES:
             return []
-        found: list[HeadAblation] = []
-        for one in ablations:
-            [labels] = self.likely_labels(self._logits([picture], one))
-            text = _answer_text(labels)
-            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
-        return found
+        return ablated_answers(
+            ablations,
+            lambda one: _answer_text(self.likely_labels(self._logits([picture], one))[0]),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

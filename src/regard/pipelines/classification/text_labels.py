@@ -39,7 +39,7 @@ from regard.pipelines.classification.label_pipeline import (
 )
 from regard.pipelines.language.masked_text import BETWEEN
 from regard.pipelines.language.text_look import TextLook
-from regard.pipelines.viewer_document import HeadAblation
+from regard.pipelines.viewer_document import HeadAblation, ablated_answers
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.settings import counted
@@ -188,12 +188,12 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         ablations = list_head_ablations({part: dict.fromkeys(range(heads[0]), heads[1])})
         if len(ablations) * len(encoded.ids) > MAX_ABLATED_TOKENS:
             return []
-        found: list[HeadAblation] = []
-        for one in ablations:
+
+        def answer_without(one: Silenced) -> str:
             [labels] = self.likely_labels(self._logits(encoded, one))
-            answer = answer_text(part, text, labels[0].label)
-            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": answer})
-        return found
+            return answer_text(part, text, labels[0].label)
+
+        return ablated_answers(ablations, answer_without)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -29,7 +29,7 @@ from regard.iterate import Track, untracked
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.language.completion import Completion, Continuation, with_next
 from regard.pipelines.language.text_look import LikelyToken
-from regard.pipelines.viewer_document import HeadAblation
+from regard.pipelines.viewer_document import HeadAblation, ablated_answers
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.settings import counted
@@ -199,14 +199,12 @@ class Completer:
         ablations = list_head_ablations({"decoder": dict.fromkeys(range(heads[0]), heads[1])})
         if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
             return []
-        found: list[HeadAblation] = []
-        for one in track(ablations):
+
+        def text_without(one: Silenced) -> str:
             [piece] = self.tokenizer.pieces([int(self._next_logits(ids, one).argmax())])
-            following = with_next(text, LikelyToken(piece, 0.0))
-            found.append(
-                {"part": one.part, "layer": one.layer, "head": one.head, "text": following}
-            )
-        return found
+            return with_next(text, LikelyToken(piece, 0.0))
+
+        return ablated_answers(track(ablations), text_without)
 
     def _next_logits(self, ids: Sequence[int], hook: AttentionHook | None) -> Tensor:
         """Of the token behind `ids`: (V,)."""

@@ -25,7 +25,7 @@ from regard.models.contracts import MaskedLanguageModel
 from regard.pipelines.language.filling import FilledMask, Filling
 from regard.pipelines.language.masked_text import MASK, MaskedText, read_masked_text, token_surface
 from regard.pipelines.language.text_look import LikelyToken
-from regard.pipelines.viewer_document import HeadAblation
+from regard.pipelines.viewer_document import HeadAblation, ablated_answers
 from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.masked_language import MaskedLanguageModelling
@@ -134,12 +134,9 @@ class Filler:
         ablations = list_head_ablations({"encoder": dict.fromkeys(range(heads[0]), heads[1])})
         if not read.places or len(ablations) * len(read.ids) > MAX_ABLATED_TOKENS:
             return []
-        found: list[HeadAblation] = []
-        for one in ablations:
-            [places] = self._run([read], one).places
-            text = self._filled(read, places)
-            found.append({"part": one.part, "layer": one.layer, "head": one.head, "text": text})
-        return found
+        return ablated_answers(
+            ablations, lambda one: self._filled(read, self._run([read], one).places[0])
+        )
 
     def _read(self, texts: Sequence[str]) -> MaskedText:
         limit, window = self.model.max_length, self.task.recipe.window

@@ -18,7 +18,7 @@ from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.inspection.viewer.layer_maps import encode_maps
 from regard.pipelines.answer import Answer
-from regard.pipelines.viewer_document import HeadAblation, viewer_document
+from regard.pipelines.viewer_document import DocumentKind, HeadAblation, viewer_document
 
 MAX_SHOWN_WORDS = 40  # of a map in the terminal
 SPACE, LINE_END = "▁", "<0x0A>"  # as `Tokenizer.pieces` has them
@@ -42,7 +42,7 @@ class LikelyToken(NamedTuple):
 class TextLook(ABC):
     """A text with its attention to itself, in the one part that the model has."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[DocumentKind]
     """What the viewer calls such a look."""
     part: Part
     attention: AttentionCapture | None
