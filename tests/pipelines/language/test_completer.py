@@ -126,7 +126,7 @@ def test_what_is_written_so_far_is_told_as_it_grows(task):
 
 def test_unknown_letters_and_wrong_limits_are_told_of(task):
     completer = make_completer(task)
-    assert "unknown to the model: 2 tokens of the prompt" in completer("ÄÖ cat", max_tokens=2).notes[0]
+    assert "model: 2 tokens of the prompt" in completer("ÄÖ cat", max_tokens=2).notes[0]
     with pytest.raises(SettingsError, match="max_tokens: must be at least 1, got 0"):
         completer("the", max_tokens=0)
     with pytest.raises(TypeError, match="prompts must be a list"):
