@@ -12,7 +12,8 @@ from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import train_task
 from regard.recipes.train_run import train
 from regard.training.checkpoints import load_weights
-from regard.training.distributed.ranks import ALONE, joined_ranks
+from regard.training.distributed.process_group import joined_ranks
+from regard.training.distributed.ranks import ALONE
 from tiny import Quiet
 
 PATIENCE = 300  # seconds until something that has not happened never will

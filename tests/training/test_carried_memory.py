@@ -145,7 +145,7 @@ def test_a_triggered_average_is_the_mean_since_its_start():
         weights[0].fill_(value)
         if step == 2:
             average.start = 1
-        average.update(weights, step)
+        average.update(step)
         if step == 1:
             assert average.shadow[0].tolist() == [2.0, 2.0]
     torch.testing.assert_close(average.shadow[0], torch.tensor([6.5, 6.5]))

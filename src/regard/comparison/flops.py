@@ -13,7 +13,7 @@ from regard.models.contracts import AnyModel
 from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import new_model
 from regard.recipes.train_run import build_loss
-from regard.training.step import LossFn
+from regard.training.loss import LossFn
 from regard.types import AnyBatch
 
 NUM_BATCHES, BATCH_TOKENS = 4, 256  # batches that are counted, and positions of each

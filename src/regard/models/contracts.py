@@ -98,6 +98,12 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         """
         return ()
 
+    def sharded_layers(self) -> Sequence[nn.Module]:
+        """Layers whose weights are used only while they are called: where each device holds a part
+        of the weights, those of one such layer are gathered at a time, and all others for a step.
+        """
+        return ()
+
     def named_rows(self) -> Mapping[str, str]:
         """Parameters with a row for each of some things, by name, and what these are: `tokens`,
         `labels` (`Task.row_names` names them; rows behind these stand for what the model adds),

@@ -53,10 +53,9 @@ from regard.training.loop import (
     fit,
     is_finished,
 )
-from regard.training.loss import batch_loss
+from regard.training.loss import LossFn, batch_loss
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
-from regard.training.step import LossFn
 from regard.training.weight_transfer import WeightTransfer
 from regard.types import Hypothesis, Memory
 

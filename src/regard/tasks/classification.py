@@ -41,8 +41,7 @@ from regard.models.contracts import AnyPredictor
 from regard.settings import Settings
 from regard.tasks.contracts import Evaluation, ExampleStatistics, SplitName, Task, TaskRecipe
 from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
-from regard.training.loss import batch_loss
-from regard.training.step import LossFn
+from regard.training.loss import LossFn, batch_loss
 from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Batch, Inputs
 

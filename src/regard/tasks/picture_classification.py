@@ -37,8 +37,7 @@ from regard.tasks.contracts import Notify, SplitName
 from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.picture_features import PixelFeatures, prepare_features
 from regard.tasks.split_files import SplitFiles
-from regard.training.loss import Loss, soft_label_loss
-from regard.training.step import LossFn
+from regard.training.loss import Loss, LossFn, soft_label_loss
 from regard.types import AnyBatch, Pixels
 
 NOTE_EVERY = 10_000  # pictures, while they are read

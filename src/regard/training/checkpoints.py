@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from regard.json_files import describe_error, dump_json, parse_json
 from regard.manifest import check_file, is_intact
 
 CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
+ROWS_NAME = re.compile(r"rows-(\d+)-([0-9a-f]{16})\.safetensors")
 START = StreamPosition(0, 0)
 RENAMED_PARAMETERS = {".onward.": ".forward_layer.", ".back.": ".backward_layer."}
 """Parts of old names -> new ones, under which weights and checkpoints of before are read."""
@@ -106,8 +107,10 @@ class Checkpoint(NamedTuple):
     and the states of the random generators: rng.cpu and, on a GPU, rng.cuda.
     """
 
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
     progress: Progress  # the metadata of the file
+    row_files: tuple[str, ...] = ()
+    """Files beside it with the rows of further tensors, which are sharded: those of rank 0 first"""
 
 
 class FoundCheckpoint(NamedTuple):
@@ -199,6 +202,8 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     Its name has a digest of its content, by which damage is recognised.
     """
     metadata = {"progress": dump_json(checkpoint.progress.write())}
+    if checkpoint.row_files:
+        metadata["row_files"] = dump_json(checkpoint.row_files)
     content = safetensors.torch.save(_to_cpu(checkpoint.tensors), metadata=metadata)
     path = folder / f"step-{step:09d}-{_digest(content)}.safetensors"
     write_atomic(path, content)
@@ -207,8 +212,35 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
     older = [old for old in others if old not in same_step]
     for old in (*same_step, *older[keep - 1 :]):
         remove_file(old)
+    needed = {name for one in list_checkpoints(folder) for name in _row_files(one)}
+    for rows in folder.glob("rows-*.safetensors"):
+        if rows.name not in needed:
+            remove_file(rows)
     remove_part_files(folder)
     return path
+
+
+def save_rows(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> str:
+    """Write the rows that a rank has of sharded tensors; the digest in the name of the file."""
+    content = safetensors.torch.save(_to_cpu(tensors))
+    digest = _digest(content)
+    write_atomic(folder / rows_name(step, digest), content)
+    return digest
+
+
+def rows_name(step: int, digest: str) -> str:
+    """The name of a file of rows. It belongs to the checkpoint that names it, and to none until
+    one does.
+    """
+    return f"rows-{step:09d}-{digest}.safetensors"
+
+
+def _row_files(checkpoint: Path) -> list[str]:
+    """The names of the files of rows that belong to a checkpoint."""
+    with suppress(SafetensorError, FileNotFoundError), safe_open(checkpoint, "pt") as file:
+        said = (file.metadata() or {}).get("row_files", "[]")
+        return [str(name) for name in parse_json(said) if ROWS_NAME.fullmatch(str(name))]
+    return []
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -261,17 +293,49 @@ def read_checkpoint(path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             progress = _parse_progress(path, file.metadata())
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        names = _row_files(path)
+        rows = [safe_open(path.parent / name, "pt") for name in names]
     except FileNotFoundError:
         raise RunError(
             f"{path}: not to be found here: the run's folder must be one that all devices share"
         ) from None
-    return Checkpoint(_rename_parameters(tensors), progress)
+    whole = _rename_parameters(tensors)
+    return Checkpoint(_JoinedRows(whole, rows) if rows else whole, progress, tuple(names))
+
+
+class _JoinedRows(Mapping[str, Tensor]):
+    """The tensors of a checkpoint of which some are sharded: read and joined when they are asked
+    for, as all of them may be more than a host can hold.
+    """
+
+    def __init__(self, whole: Mapping[str, Tensor], files: Sequence[Any]) -> None:
+        self._whole, self._files = whole, files
+        self._sharded = set(files[0].keys())
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._sharded:
+            return self._whole[name]
+        return torch.cat([file.get_tensor(name) for file in self._files])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._whole, *self._sharded))
+
+    def __len__(self) -> int:
+        return len(self._whole) + len(self._sharded)
 
 
 def digest_matches(checkpoint: Path) -> bool:
-    """Whether a checkpoint holds what its name says."""
+    """Whether a checkpoint holds what its name says, and its files of rows what theirs do."""
     match = CHECKPOINT_NAME.fullmatch(checkpoint.name)
-    return match is not None and _digest(checkpoint.read_bytes()) == match.group(2)
+    if match is None or _digest(checkpoint.read_bytes()) != match.group(2):
+        return False
+    rows = [checkpoint.parent / name for name in _row_files(checkpoint)]
+    return all(file.is_file() and _digest_in_name(file) for file in rows)
+
+
+def _digest_in_name(rows: Path) -> bool:
+    match = ROWS_NAME.fullmatch(rows.name)
+    return match is not None and _digest(rows.read_bytes()) == match.group(2)
 
 
 def _to_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
-from regard.layers.low_rank import add_low_rank_updates, merged_state_dict
+from regard.layers.low_rank import add_low_rank_updates
 from regard.models.contracts import AnyModel
 from regard.settings import Settings
 from regard.training.checkpoints import (
@@ -31,13 +31,16 @@ from regard.training.checkpoints import (
     intact_weights,
     load_weights,
     read_checkpoint,
+    rows_name,
+    save_rows,
     save_weights,
     validated_weights_name,
     validated_weights_path,
 )
-from regard.training.distributed.ranks import ALONE, Ranks
+from regard.training.distributed.ranks import ALONE, ModelWeights, Ranks
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
 from regard.training.layer_groups import FineTuningSettings, LayerGroups
+from regard.training.loss import LossFn
 from regard.training.metric_log import read_metrics
 from regard.training.optimizer import OptimizerSettings, ScheduleSettings, learning_rate
 from regard.training.records import FolderRecords, Records
@@ -45,7 +48,6 @@ from regard.training.state import CarriedTensors, TrainingState
 from regard.training.step import (
     EagerStep,
     ExpertLoad,
-    LossFn,
     PrecisionName,
     StepContext,
     TrainingStep,
@@ -86,6 +88,10 @@ class TrainingSettings(Settings):
     """Replay steps as CUDA graphs, which a GPU runs without waiting for the host; the results are
     the same. `auto`: on a GPU, unless the loss is compiled. A model that cannot be captured, as one
     with experts, is trained without, and says so."""
+    sharded: bool = False
+    """On several devices, divide weights, gradients, averages and the optimizer's state among them
+    (FSDP2), for models that do not fit on one; steps are not captured then. Otherwise each
+    device holds all of them."""
     optimizer: OptimizerSettings = OptimizerSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     fine_tuning: FineTuningSettings = FineTuningSettings()
@@ -112,6 +118,15 @@ class TrainingSettings(Settings):
         if self.capture is True and self.compile:
             raise ValueError(
                 "what is compiled is not captured as well; leave out one of compile and capture"
+            )
+        if self.sharded and self.fine_tuning != FineTuningSettings():
+            raise ValueError(
+                "fine_tuning, of groups of layers or by low-rank updates, goes with whole weights; "
+                "leave out one of sharded and fine_tuning"
+            )
+        if self.sharded and (self.compile or self.capture is True):
+            raise ValueError(
+                "what is sharded is neither compiled nor captured; leave out one of them"
             )
         if self.moving_average and self.nonmonotone_average:
             raise ValueError(
@@ -176,7 +191,7 @@ def fit(
     """
     training = _Training(model, task, settings, folder, width, reporter, ranks)
     training.resume()
-    stream = prefetch(task.batches(training.progress.position, ranks.shard), PREFETCH_DEPTH)
+    stream = prefetch(task.batches(training.progress.position, ranks.part), PREFETCH_DEPTH)
     with closing(stream), keep_freed_memory():
         if task.validate_first and training.progress.step == 0:
             training.validate()
@@ -224,8 +239,11 @@ class _Training:
         if settings.fine_tuning.lora is not None:
             _check_not_averaged(settings)
             add_low_rank_updates(model, settings.fine_tuning.lora)
+        ranks.broadcast_([parameter.detach() for parameter in model.parameters()])
+        loss = torch.compile(task.loss, dynamic=True) if settings.compile else task.loss
+        weights = ranks.shard(model, loss) if settings.sharded else ModelWeights(model, loss)
         self.layers = LayerGroups(model, settings.fine_tuning)
-        self.state = TrainingState(model, self.layers, settings.optimizer, task.carried, ranks)
+        self.state = TrainingState(weights, self.layers, settings.optimizer, task.carried, ranks)
         triggered = settings.nonmonotone_average is not None
         self.triggered = self.state.average(decay=settings.moving_average, triggered=triggered)
         self.device = self.state.device
@@ -245,12 +263,12 @@ class _Training:
         return replace(progress, threads=threads, precision=precision, ranks=ranks, batches=batches)
 
     def _build_step(self) -> TrainingStep:
-        loss, s, use_bf16 = self.task.loss, self.settings, self.precision == "bfloat16"
+        s, weights, use_bf16 = self.settings, self.state.weights, self.precision == "bfloat16"
         if use_bf16 and self.device.type == "cpu":
             limit_onednn_caches()
         context = StepContext(
             self.model,
-            torch.compile(loss, dynamic=True) if s.compile else loss,
+            weights.loss,
             self.state.optimizer,
             self.state.ema,
             self.totals,
@@ -259,13 +277,14 @@ class _Training:
             # Not a method: in a reference cycle the run would outlive its end, with open files.
             partial(torch.autocast, self.device.type, torch.bfloat16, enabled=use_bf16),
             self.ranks,
+            (ALONE if weights.sharded else self.ranks).sum_gradients,
             s.seed if s.accumulate * self.ranks.count > 1 else None,
         )
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
-        if capture and len(self.task.carried) > 1:
-            self.reporter.noted(
-                "steps are not captured as graphs: each batch of a step carries a memory of its own"
-            )
+        if capture and (len(self.task.carried) > 1 or weights.sharded):
+            memories = "each batch of a step carries a memory of its own"
+            why = "the weights are sharded" if weights.sharded else memories
+            self.reporter.noted(f"steps are not captured as graphs: {why}")
             capture = False
         if not capture:
             return EagerStep(context)
@@ -323,8 +342,17 @@ class _Training:
         """Write a checkpoint to resume from, and remove weights that no checkpoint names."""
         self._check_finite()
         self._add_time()
-        checkpoint = Checkpoint(self.state.tensors(), self.progress)
+        checkpoint = Checkpoint(self.state.tensors(), self.progress, self._save_rows())
         self.records.save_checkpoint(checkpoint, keep=self.settings.keep)
+
+    def _save_rows(self) -> tuple[str, ...]:
+        """Write the rows that each rank has of sharded tensors; the files of all ranks."""
+        rows, step = self.state.rows(), self.progress.step
+        if not rows:
+            return ()
+        digest = save_rows(self.folder / "checkpoints", step, rows)
+        digests = self.ranks.gather_numbers([int(digit, 16) for digit in digest])
+        return tuple(rows_name(step, "".join(f"{n:x}" for n in digits)) for digits in digests)
 
     # -- steps ------------------------------------------------------------------------------
 
@@ -401,15 +429,15 @@ class _Training:
         self._check_finite()
         self._add_time()
         step = self.progress.step
-        with self.state.averaged():
-            numbers = self.ranks.from_first(self._scores)
+        with self.state.averaged() as model:
+            numbers = self.ranks.from_first(lambda: self._scores(model))
             value = self._selection_score(numbers)
             new_best = not self.progress.best or value > self.progress.best[0][0]
             ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
             kept = tuple(ranked[: self.settings.average])
             names = [validated_weights_name(step)] if (value, step) in kept else []
             for name in [*names, "model.safetensors"] if new_best else names:
-                self.records.save_weights(name, merged_state_dict(self.model))
+                self.records.save_weights(name, model)
         stale = 0 if new_best else self.progress.stale + 1
         self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
         self._trigger_average(value)
@@ -430,10 +458,9 @@ class _Training:
         else:
             self.progress = replace(self.progress, history=(*history, value))
 
-    def _scores(self) -> Mapping[str, float]:
-        """The scores of the model; an error if its training has diverged."""
-        self.model.eval()
-        numbers = self.task.validate(self.model)
+    def _scores(self, model: AnyModel) -> Mapping[str, float]:
+        """The scores of a model; an error if its training has diverged."""
+        numbers = self.task.validate(model.eval())
         if not all(map(math.isfinite, numbers.values())):
             raise self._divergence_error("the loss on the validation data is not a number")
         if (loss := numbers.get("loss", 0.0)) > DIVERGED_LOSS:
@@ -457,8 +484,8 @@ class _Training:
                 f"stopped after {self.progress.step:,} of {self.settings.steps:,} steps: "
                 f"{self.progress.stale} validations brought no better {self.task.selection.name}"
             )
-        with self.state.averaged():
-            self.records.save_weights("weights/last.safetensors", merged_state_dict(self.model))
+        with self.state.averaged() as model:
+            self.records.save_weights("weights/last.safetensors", model)
         if self.ranks.leads:
             self._choose_weights()
 
@@ -478,8 +505,9 @@ class _Training:
 
     def _average_is_no_worse(self, average: Mapping[str, Tensor]) -> bool:
         """Whether averaged weights score no worse than the best: early ones may spoil them."""
-        with self.state.replaced_by([average[name] for name in self.state.parameters]):
-            numbers = self._scores()
+        values = [average[name] for name in self.state.parameters]
+        with self.state.weights.with_weights(values) as model:
+            numbers = self._scores(model)
         self.records.add_metrics("average", self.progress.step, numbers)
         value, best = self._selection_score(numbers), self.progress.best[0][0]
         by, helps = self.task.selection.name, value >= best

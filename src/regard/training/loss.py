@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.kernels import cross_entropy
 from regard.kernels.cross_entropy import IGNORE_INDEX
@@ -27,6 +27,9 @@ class Loss(NamedTuple):
     loss: Tensor  # ()
     nll: Tensor  # () negative log-likelihood in nats: its mean is the log of the perplexity
     routings: tuple[Routing, ...] = ()  # how the model's expert layers distributed the tokens
+
+
+LossFn = Callable[[AnyModel, AnyBatch], Loss]
 
 
 def batch_loss(
@@ -62,6 +65,17 @@ def batch_loss(
     if penalty is not None:
         loss = loss + batch.num_labels * penalty
     return Loss(loss, nll / copies, routings)
+
+
+class LossModule(nn.Module):
+    """A model and its loss, as one module."""
+
+    def __init__(self, loss: LossFn, model: AnyModel) -> None:
+        super().__init__()
+        self.loss, self.model = loss, model
+
+    def forward(self, batch: AnyBatch) -> Loss:
+        return self.loss(self.model, batch)
 
 
 def squared_error_loss(model: AnyModel, batch: AnyBatch) -> Loss:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from torch import Tensor
-
 from regard.atomic_io import remove_file
+from regard.layers.low_rank import merged_state_dict
+from regard.models.contracts import AnyModel
 from regard.training.checkpoints import Checkpoint, read_progress, save_checkpoint, save_weights
 from regard.training.metric_log import MetricLog
 
@@ -16,8 +16,8 @@ class Records:
     def add_metrics(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Log `numbers` of a `kind` at a step."""
 
-    def save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
-        """Write weights as a file of the folder."""
+    def save_weights(self, name: str, model: AnyModel) -> None:
+        """Write the weights of a model as a file of the folder."""
 
     def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
         """Write a checkpoint, and remove all but the newest `keep`, and weights that none names."""
@@ -32,8 +32,8 @@ class FolderRecords(Records):
     def add_metrics(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         self.metrics.add(kind, step, numbers)
 
-    def save_weights(self, name: str, weights: Mapping[str, Tensor]) -> None:
-        save_weights(self.folder / name, weights)
+    def save_weights(self, name: str, model: AnyModel) -> None:
+        save_weights(self.folder / name, merged_state_dict(model))
 
     def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
         folder = self.folder / "checkpoints"

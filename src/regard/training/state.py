@@ -1,13 +1,13 @@
 """The tensors of a training: weights and their average, the optimizer's, what the loss carries."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
-from regard.training.distributed.ranks import Ranks
+from regard.training.distributed.ranks import ModelWeights, Ranks
 from regard.training.layer_groups import LayerGroups
 from regard.training.optimizer import OPTIMIZER_STATES, OptimizerSettings, build_optimizer
 from regard.training.step import MovingAverage, TriggeredAverage
@@ -21,25 +21,24 @@ class TrainingState:
 
     def __init__(
         self,
-        model: AnyModel,
+        weights: ModelWeights,
         layers: LayerGroups,
         settings: OptimizerSettings,
         carried: CarriedTensors,
         ranks: Ranks,
     ) -> None:
-        self.parameters = dict(model.named_parameters())
+        self.weights, self.parameters = weights, dict(weights.model.named_parameters())
         self.device = next(iter(self.parameters.values())).device
-        self.optimizer = build_optimizer(model, settings, layers)
+        self.optimizer = build_optimizer(weights.model, settings, layers)
         self.ema: MovingAverage | None = None
         self._kinds = OPTIMIZER_STATES[settings.kind]
         self._carried, self._ranks = carried, ranks
-        ranks.broadcast_([parameter.detach() for parameter in self.parameters.values()])
 
     def average(self, *, decay: float, triggered: bool) -> TriggeredAverage | None:
         """Keep an average of the weights beside them: a moving one of some `decay`, or one that
         begins when it is `triggered`, which is returned; neither: none.
         """
-        averaged = list(self.parameters.values())
+        averaged = [self.weights.own_rows(p) for p in self.parameters.values()]
         late = TriggeredAverage(averaged) if triggered else None
         self.ema = MovingAverage(averaged, decay) if decay else late
         return late
@@ -47,14 +46,11 @@ class TrainingState:
     # -- checkpoints ------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of a checkpoint; complete on rank 0."""
-        tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
-        if self.ema:
-            pairs = zip(self.parameters, self.ema.shadow, strict=True)
-            tensors |= {f"moving.{name}": shadow for name, shadow in pairs}
+        """The tensors of a checkpoint that are not sharded; complete on rank 0."""
+        tensors = {} if self.weights.sharded else self._divided()
         for name, parameter in self.parameters.items():
-            for kind, tensor in self.optimizer.state[parameter].items():
-                tensors[f"{kind}.{name}"] = tensor
+            state = self.optimizer.state[parameter]
+            tensors |= {f"{kind}.{name}": x for kind, x in state.items() if not x.ndim}
         for number, carried in enumerate(self._carried):
             for name, tensor in carried.items():
                 for rank, found in enumerate(self._ranks.gather(tensor)):
@@ -64,18 +60,41 @@ class TrainingState:
             tensors["rng.cuda"] = torch.cuda.get_rng_state(self.device)
         return tensors
 
+    def rows(self) -> dict[str, Tensor]:
+        """The rows that this rank has of the tensors that are sharded; empty: none is."""
+        if not self.weights.sharded:
+            return {}
+        return {name: self.weights.own_rows(tensor) for name, tensor in self._divided().items()}
+
+    def _divided(self) -> dict[str, Tensor]:
+        """The tensors that are as large as parameters."""
+        tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
+        if self.ema:
+            pairs = zip(self.parameters, self.ema.shadow, strict=True)
+            tensors |= {f"moving.{name}": shadow for name, shadow in pairs}
+        for name, parameter in self.parameters.items():
+            state = self.optimizer.state[parameter]
+            tensors |= {f"{kind}.{name}": x for kind, x in state.items() if x.ndim}
+        return tensors
+
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore what `tensors` gave, but for what the loss carries; a KeyError or a RuntimeError
         if the model is another one.
         """
-        self.copy_weights([tensors[f"model.{name}"] for name in self.parameters])
-        if self.ema:
-            for shadow, name in zip(self.ema.shadow, self.parameters, strict=True):
-                shadow.copy_(tensors[f"moving.{name}"])
-        for name, parameter in self.parameters.items():
+        weights = self.weights
+        for number, (name, parameter) in enumerate(self.parameters.items()):
+            own = weights.own_rows(parameter.detach())
+            own.copy_(weights.rows_of(tensors[f"model.{name}"], parameter))
+            if self.ema:
+                average = tensors[f"moving.{name}"]
+                self.ema.shadow[number].copy_(weights.rows_of(average, parameter))
             # None yet for a parameter that never had a gradient.
             found = {kind: tensors.get(f"{kind}.{name}") for kind in self._kinds}
-            state = {kind: x.to(self.device) for kind, x in found.items() if x is not None}
+            state = {
+                kind: weights.divided_as(parameter, weights.rows_of(x, parameter).to(self.device))
+                for kind, x in found.items()
+                if x is not None
+            }
             if state:
                 self.optimizer.state[parameter] = state
         torch.set_rng_state(tensors["rng.cpu"])
@@ -104,34 +123,12 @@ class TrainingState:
             return f"carried.{name}"
         return f"carried.{number * self._ranks.count + rank}.{name}"
 
-    # -- other weights for a while ------------------------------------------------------------
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """Within it the model has the average of its weights, if one is kept."""
-        if self.ema is None:
-            yield
-            return
-        with self.replaced_by(self.ema.shadow):
-            yield
-
-    @contextmanager
-    def replaced_by(self, values: Sequence[Tensor]) -> Iterator[None]:
-        """Within it the model has other weights."""
-        own = [p.detach().clone() for p in self.parameters.values()]
-        self.copy_weights(values)
-        try:
-            yield
-        finally:
-            self.copy_weights(own)
-
-    def copy_weights(self, values: Sequence[Tensor]) -> None:
-        """Give the model other weights, in the order of `parameters`."""
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters.values(), values, strict=True):
-                parameter.copy_(value)
+    def averaged(self) -> AbstractContextManager[AnyModel]:
+        """Within it, the model with the average of its weights, if one is kept."""
+        return self.weights.with_rows(None if self.ema is None else self.ema.shadow)
 
     def has_finite_weights(self) -> Tensor:
         """Whether all weights are finite numbers: ()."""
-        sums = torch.stack([p.detach().sum() for p in self.parameters.values()])
+        own = (self.weights.own_rows(p.detach()) for p in self.parameters.values())
+        sums = torch.stack([rows.sum() for rows in own])
         return sums.isfinite().all()

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from regard.models.contracts import AnyModel
 from regard.training.distributed.ranks import ALONE, Ranks
-from regard.training.loss import Loss
+from regard.training.loss import LossFn
 from regard.types import AnyBatch, Routing, Site
 
-LossFn = Callable[[AnyModel, AnyBatch], Loss]
 TrainingPrecision = Literal["float32", "bfloat16"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 IDLE_SHARE = 0.1  # an expert that gets less than this part of a fair share counts as idle
@@ -37,21 +36,22 @@ class MovingAverage:
 
     def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
         self.decay = decay
-        self.shadow = [p.detach().clone() for p in parameters]
+        self.parameters = [p.detach() for p in parameters]
+        self.shadow = [p.clone() for p in self.parameters]
 
     def ema_weight(self, step: int) -> float:
         """How far to move at a step: faster in the first ones, so that the start is forgotten."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
-    def update(self, parameters: Sequence[Tensor], step: int) -> None:
-        """Move towards `parameters`."""
+    def update(self, step: int) -> None:
+        """Move towards the parameters."""
         with torch.no_grad():
-            torch._foreach_lerp_(self.shadow, list(parameters), self.ema_weight(step))
+            torch._foreach_lerp_(self.shadow, self.parameters, self.ema_weight(step))
 
-    def update_by_device_weight(self, parameters: Sequence[Tensor], ema_weight: Tensor) -> None:
+    def update_by_device_weight(self, ema_weight: Tensor) -> None:
         """`update` by an `ema_weight` () that lies on the device."""
         with torch.no_grad():
-            differences = torch._foreach_sub(list(parameters), self.shadow)
+            differences = torch._foreach_sub(self.parameters, self.shadow)
             torch._foreach_mul_(differences, ema_weight)
             torch._foreach_add_(self.shadow, differences)
 
@@ -110,7 +110,8 @@ class StepContext(NamedTuple):
     expert_load: ExpertLoad
     clip_norm: float  # gradients with a longer norm are cut to this; 0 never cuts
     autocast: Callable[[], AbstractContextManager[Any]]  # sets the precision of products
-    ranks: Ranks = ALONE  # over which gradients are summed
+    ranks: Ranks = ALONE  # of which this is one
+    sum_gradients: Callable[[Sequence[Tensor]], None] = ALONE.sum_gradients  # over the ranks
     seed: int | None = None  # of random numbers that belong to each batch; None: one stream of all
 
     def seed_batch(self, step: int, number: int) -> None:
@@ -162,7 +163,7 @@ class EagerStep:
             torch.autograd.backward(loss.loss / tokens)
             context.totals.add_(torch.stack([loss.loss.detach(), loss.nll]))
             context.expert_load.add(loss.routings)
-        context.ranks.sum_gradients(self.parameters)
+        context.sum_gradients(self.parameters)
         if context.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         for group in context.optimizer.param_groups:
@@ -170,7 +171,7 @@ class EagerStep:
         context.optimizer.step()
         context.optimizer.zero_grad(set_to_none=True)
         if context.ema:
-            context.ema.update(self.parameters, step)
+            context.ema.update(step)
 
     def forget_shapes(self) -> None:
         """Nothing is captured."""

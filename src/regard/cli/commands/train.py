@@ -28,8 +28,9 @@ from regard.recipes.transfer.start_run import resolve_start
 from regard.tasks.contracts import Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.distributed.launch import Launch, end_with_parent
+from regard.training.distributed.process_group import joined_ranks
 from regard.training.distributed.processes import start_processes
-from regard.training.distributed.ranks import Ranks, joined_ranks
+from regard.training.distributed.ranks import Ranks
 from regard.training.signals import StopRequests
 
 

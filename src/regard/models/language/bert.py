@@ -228,6 +228,9 @@ class Bert(MaskedLanguageModel):
     def logits(self, features: Tensor) -> Tensor:
         return nn.functional.linear(features, *self.output_layer())
 
+    def sharded_layers(self) -> Sequence[nn.Module]:
+        return self.layers
+
     def output_layer(self) -> OutputProjection:
         layer = self.embedding if self.untied_output is None else self.untied_output
         return OutputProjection(layer.weight, self.output_bias)

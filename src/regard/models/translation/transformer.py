@@ -288,6 +288,9 @@ class Transformer(TransformerBase[SelfAttention]):
         padded = settings.window is not None or settings.reach is not None
         self.supports_packing = settings.source_eos and not padded
 
+    def sharded_layers(self) -> Sequence[nn.Module]:
+        return [*self.encoder, *self.decoder]
+
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> Features:

@@ -1,32 +1,68 @@
-"""The processes of one training, each with a device of its own, and what they exchange.
-
-Every process runs the same program. Numbers that decide what is done go through a group of their
-own, by gloo on the hosts, so that no device is waited for; gradients go by NCCL between GPUs and by
-gloo between CPUs.
-"""
+"""The processes of one training, each with a device of its own: how the loop sees them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from regard.batching.sampler import Shard
-from regard.errors import TrainingError
-from regard.json_files import dump_json, parse_json
-from regard.training.distributed.launch import Launch
+from regard.models.contracts import AnyModel
+from regard.training.loss import LossFn
 
 T = TypeVar("T")
 JsonT = TypeVar("JsonT")
 
-EXCHANGE_TIMEOUT = timedelta(minutes=10)  # of gradients, which all ranks exchange at the same time
-DECISION_TIMEOUT = timedelta(days=7)
-"""Of decisions, for which all may wait while rank 0 cleans a corpus or validates. The end of a
-process on any rank is noticed at once, whatever the timeout."""
-BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float32
+
+class ModelWeights:
+    """The weights of a model and its loss. Every rank has all of them."""
+
+    sharded = False  # whether each rank has some rows of each weight
+
+    def __init__(self, model: AnyModel, loss: LossFn) -> None:
+        self.model, self.loss = model, loss
+
+    def own_rows(self, tensor: Tensor) -> Tensor:
+        """The rows that this rank has of a tensor of the model or the optimizer."""
+        return tensor
+
+    def rows_of(self, full: Tensor, like: Tensor) -> Tensor:
+        """The rows of a whole tensor that this rank has of one that is divided as `like`."""
+        return full
+
+    def divided_as(self, like: Tensor, own: Tensor) -> Tensor:
+        """A tensor that is divided as `like`, of which `own` are this rank's rows."""
+        return own
+
+    def with_rows(self, own: Sequence[Tensor] | None) -> AbstractContextManager[AnyModel]:
+        """Within it, the model with weights of which `own` are this rank's rows, in the order of
+        parameters; None: with its own weights. All ranks enter it, and rank 0 may use the model.
+        """
+        return _same(self.model) if own is None else self.with_weights(own)
+
+    @contextmanager
+    def with_weights(self, full: Sequence[Tensor]) -> Iterator[AnyModel]:
+        """Within it, the model with other weights; for rank 0 alone."""
+        parameters = list(self.model.parameters())
+        before = [parameter.detach().clone() for parameter in parameters]
+        copy_weights(parameters, full)
+        try:
+            yield self.model
+        finally:
+            copy_weights(parameters, before)
+
+
+@contextmanager
+def _same(model: AnyModel) -> Iterator[AnyModel]:
+    yield model
+
+
+def copy_weights(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Give parameters other values, in place."""
+    with torch.no_grad():
+        for parameter, value in zip(parameters, values, strict=True):
+            parameter.copy_(value)
 
 
 class Ranks:
@@ -41,7 +77,7 @@ class Ranks:
         return self.number == 0
 
     @property
-    def shard(self) -> Shard:
+    def part(self) -> Shard:
         """The part of the batches that this rank trains on."""
         return Shard(self.number, self.count)
 
@@ -76,135 +112,9 @@ class Ranks:
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
         """Sum the gradients of the parameters that learn over all ranks, in place."""
 
+    def shard(self, model: AnyModel, loss: LossFn) -> ModelWeights:
+        """Divide the weights of a model among the ranks."""
+        return ModelWeights(model, loss)
+
 
 ALONE = Ranks()
-
-
-class ProcessGroupRanks(Ranks):
-    """The processes of a training that `torchrun` has started."""
-
-    exchanges = True
-
-    def __init__(self, number: int, count: int) -> None:
-        self.number, self.count = number, count
-        self._decisions = dist.new_group(backend="gloo", timeout=DECISION_TIMEOUT)
-
-    def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
-        own = torch.tensor(numbers, dtype=torch.int64)
-        found = [torch.empty_like(own) for _ in range(self.count)]
-        with lost_rank_is_told():
-            dist.all_gather(found, own, group=self._decisions)
-        return [one.tolist() for one in found]
-
-    def from_first(self, make: Callable[[], JsonT]) -> JsonT:
-        text = dump_json(make()).encode() if self.leads else b""
-        size = max(sizes[0] for sizes in self.gather_numbers([len(text)]))
-        content = torch.zeros(size, dtype=torch.uint8)
-        if self.leads:
-            content.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-        with lost_rank_is_told():
-            dist.broadcast(content, 0, group=self._decisions)
-        value: JsonT = parse_json(content.numpy().tobytes())
-        return value
-
-    def made_by_first(self, make: Callable[[], T], read: Callable[[], T]) -> T:
-        if self.leads:
-            made = make()
-            self.any(False)  # the others go on
-            return made
-        self.any(False)
-        return read()
-
-    def sum_(self, tensors: Sequence[Tensor]) -> None:
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with lost_rank_is_told():
-                dist.all_reduce(flat)
-            _copy_back(flat, bucket)
-
-    def broadcast_(self, tensors: Sequence[Tensor]) -> None:
-        for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with lost_rank_is_told():
-                dist.broadcast(flat, 0)
-            _copy_back(flat, bucket)
-
-    def gather(self, tensor: Tensor) -> list[Tensor]:
-        found = [torch.empty_like(tensor) for _ in range(self.count)] if self.leads else None
-        with lost_rank_is_told():
-            dist.gather(tensor.contiguous(), found, 0)
-        return [tensor] if found is None else found
-
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """A parameter that had no gradient here gets what it had elsewhere, or zeros."""
-        grads = []
-        for parameter in parameters:
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                grads.append(parameter.grad)
-        self.sum_(grads)
-
-
-def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Tensors of one precision that are exchanged at once."""
-    bucket: list[Tensor] = []
-    for tensor in tensors:
-        size = sum(one.numel() for one in bucket)
-        if bucket and (size + tensor.numel() > BUCKET_NUMBERS or tensor.dtype != bucket[0].dtype):
-            yield bucket
-            bucket = []
-        bucket.append(tensor)
-    if bucket:
-        yield bucket
-
-
-def _copy_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
-    with torch.no_grad():
-        shaped = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
-        torch._foreach_copy_(list(tensors), shaped)
-
-
-@contextmanager
-def lost_rank_is_told() -> Iterator[None]:
-    """Within it, an error of an exchange says what has probably happened."""
-    try:
-        yield
-    except RuntimeError as error:
-        # gloo's: "[file:line] Connection closed by peer ADDRESS. This is typically caused by …"
-        reason = str(error).splitlines()[0].partition("] ")[2].partition(". This is")[0]
-        raise TrainingError(
-            "another process of this training has ended or cannot be reached, and this one ends "
-            f"with it; checkpoints are whole, go on with --resume ({reason or error})"
-        ) from None
-
-
-# -- joining the others -----------------------------------------------------------------------
-
-
-@contextmanager
-def joined_ranks(device: torch.device) -> Iterator[Ranks]:
-    """The ranks of this training, joined: those that `torchrun` has started, or this one alone."""
-    launch = Launch.of_environment()
-    if not launch.ranks:
-        yield ALONE
-        return
-    number, count = launch.number, launch.ranks
-    on_gpu = device.type == "cuda"
-    if on_gpu:
-        torch.cuda.set_device(device)
-    try:
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo",
-            timeout=EXCHANGE_TIMEOUT,
-            device_id=device if on_gpu else None,
-        )
-        ranks = ProcessGroupRanks(number, count)
-    except (RuntimeError, ValueError) as error:
-        raise TrainingError(
-            f"rank {number} of {count} cannot join the others at {launch.address}: "
-            f"{str(error).splitlines()[0]}"
-        ) from None
-    yield ranks
-    dist.destroy_process_group()  # not behind an error: it might wait for a rank that has ended

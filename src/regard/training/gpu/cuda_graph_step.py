@@ -20,8 +20,8 @@ from regard.batching.shape_buckets import Buckets
 from regard.errors import TrainingError
 from regard.kernels.cuda_graphs import CaptureError, CudaGraphs, Replay, copy_to_static
 from regard.models.contracts import AnyModel
-from regard.training.loss import Loss
-from regard.training.step import EagerStep, LossFn, StepContext, count_labels
+from regard.training.loss import Loss, LossFn, LossModule
+from regard.training.step import EagerStep, StepContext, count_labels
 from regard.types import AnyBatch
 
 MAX_SHAPES = 96  # shapes to capture; batches of others are run without a graph
@@ -114,7 +114,7 @@ class CudaGraphStep:
             for number, batch in enumerate(batches):
                 context.seed_batch(step, number)
                 self._train_on(batch, self._accumulate_grads)
-            context.ranks.sum_gradients(self.parameters)
+            context.sum_gradients(self.parameters)
             self._warm_up_or_replay(None, self._finish_accumulation)
 
     def _fall_back(self) -> EagerStep:
@@ -179,7 +179,7 @@ class CudaGraphStep:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         context.optimizer.step()
         if context.ema:
-            context.ema.update_by_device_weight(self.parameters, self.ema_weight)
+            context.ema.update_by_device_weight(self.ema_weight)
 
 
 def copy_batch(batch: AnyBatch, static: AnyBatch) -> None:
@@ -195,7 +195,7 @@ class Bf16Loss:
     """
 
     def __init__(self, loss: LossFn, model: AnyModel) -> None:
-        self.loss_module, last = _LossModule(loss, model), model.output_layer()
+        self.loss_module, last = LossModule(loss, model), model.output_layer()
         self.weights = {
             f"model.{name}.{kind}": weight
             for name, layer in model.named_modules()
@@ -215,17 +215,6 @@ class Bf16Loss:
         overrides = dict(zip((*learning, *frozen), (*half_weights, *copies), strict=True))
         loss: Loss = functional_call(self.loss_module, overrides, (batch,))
         return loss
-
-
-class _LossModule(nn.Module):
-    """A model and its loss, as one module."""
-
-    def __init__(self, loss: LossFn, model: AnyModel) -> None:
-        super().__init__()
-        self.loss, self.model = loss, model
-
-    def forward(self, batch: AnyBatch) -> Loss:
-        return self.loss(self.model, batch)
 
 
 class _CastWeights(torch.autograd.Function):
