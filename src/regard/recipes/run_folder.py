@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from regard import manifest
 from regard.atomic_io import (
@@ -25,7 +26,7 @@ from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import build_model, parameter_limit
-from regard.models.contracts import AnyGenerator, AnyModel
+from regard.models.contracts import AnyGenerator
 from regard.nested_values import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
@@ -306,7 +307,7 @@ def new_model(
         return build_model(recipe.model, source.size, target.size, joint=tokenizers.joint)
 
 
-def count_parameters(model: AnyModel) -> int:
+def count_parameters(model: nn.Module) -> int:
     """Elements of all parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())
 

@@ -1,4 +1,9 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,12 +15,20 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.pipelines.translator import load
 from regard.recipes.recipe_files import dump_recipe, load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.training.checkpoints import list_checkpoints
 from tiny import tiny_recipe
 
 app = command_app("train")
 
 FEW = ("--set", "training.steps=3", "--device", "cpu")
 MODEL = "{family: rnnsearch, width: 8, embedding: 8, alignment: 8, readout: 8}"
+TORCHRUN = {
+    "RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_RANK": "1",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "1",
+}
 SMALL = ("--set", f"model={MODEL}", "--set", "text.source.size=300")
 
 
@@ -184,3 +197,49 @@ def test_a_failed_run_may_be_begun_again(tmp_path):
     assert json.loads(shown.stdout)["step"] == 3
     plain = yaml.safe_load((tmp_path / "there" / "recipe.yaml").read_text())
     assert plain["training"]["max_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    ("given", "around", "said"),
+    [
+        (("--devices", "9", "--device", "cuda"), {}, "--devices 9: this machine has 0 GPUs"),
+        (("--devices", "2", "--device", "cuda:1"), {}, "a device of its own; give cuda or cpu"),
+        (("--max-restarts", "2"), {}, "--max-restarts goes with --devices"),
+        ((), {"RANK": "1"}, "has RANK but not WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
+        ((), TORCHRUN | {"RANK": "2"}, "RANK=2 in the environment must be less than WORLD_SIZE=2"),
+        ((), TORCHRUN | {"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment: not a number"),
+        (("--devices", "3"), TORCHRUN, "--devices 3: torchrun has started 2 processes"),
+        (("--device", "cuda"), TORCHRUN, "process 1 of this machine, counted from 0, has no GPU"),
+    ],
+)
+def test_several_devices_that_cannot_be(given, around, said, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    for name, value in around.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        run("mine.yaml", *given, *SMALL)
+    assert said in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_started_again(tmp_path):
+    """With --devices, as users start it; a second training in the folder is refused meanwhile."""
+    command = [sys.executable, "-m", "regard", "train", "mine.yaml", "--device", "cpu"]
+    settings = ("training.steps=40", "training.save_every=2", "training.validation.every=40")
+    given = [part for one in settings for part in ("--set", one)]
+    devices = ("--devices", "2", "--max-restarts", "1", "--out", "run")
+    checkpoints = tmp_path / "run" / "checkpoints"
+    with subprocess.Popen([*command, *given, *devices], stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 300
+        while not list_checkpoints(checkpoints):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with pytest.raises(RunError, match="in use by another process"):
+            run("mine.yaml", *FEW, "--out", "run")
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[1]), signal.SIGKILL)
+        said = process.communicate(timeout=300)[1].decode()
+    assert process.returncode == 0, said
+    assert "another process of this training has ended" in said
+    assert (tmp_path / "run" / "card.md").exists()

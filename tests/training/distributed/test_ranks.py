@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from classifiers import classifier_recipe
+from flips import flip
 from forecasts import forecast_recipe
 from languages import RECIPES, language_recipe
 from rank_runs import PATIENCE, in_ranks, losses, start_ranks, train_all, train_run, weights
-from regard.training.checkpoints import list_checkpoints, read_progress
+from regard.training.checkpoints import digest_matches, list_checkpoints, read_progress
 from tiny import tiny_recipe
 
 pytestmark = pytest.mark.slow
@@ -51,6 +52,9 @@ def cases(folder, accumulate):
         "transformer": tiny(accumulate, "model.dropout=0.2", "text.source.sampling=0.2"),
         "recurrent": tiny(accumulate, family="rnnsearch"),
         "experts": tiny(accumulate, "model.experts={count: 4, every: 1}"),
+        "sharded": tiny(
+            accumulate, "model.dropout=0.2", f"training.sharded={str(accumulate == 1).lower()}"
+        ),
         "refined": tiny(
             accumulate, "refinement={steps: 2, samples: 3, batch_tokens: 64, validate_every: 2}"
         ),
@@ -116,13 +120,21 @@ def test_ranks_that_are_killed_stop_together_and_go_on_as_if_they_had_not_been(t
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
-    run, recipe = tmp_path / "run", tiny(1, steps=8)
+    """Here with sharded weights, which are whole in the end."""
+    run, recipe = tmp_path / "run", tiny(1, "training.sharded=true", steps=8)
+    folder = run / "checkpoints"
     assert in_ranks(2, train_and_tell, recipe, run, 3) == [0, 0]
+    assert len(list(folder.glob("rows-000000003-*"))) == 2
     assert in_ranks(3, train_and_tell, recipe, run, 2) == [0, 0, 0]
-    assert (
-        "begun with 2 batches a step on 2 devices, resumed with 3 on 3 devices"
-        in (run / "notes").read_text()
-    )
+    changed = "begun with 2 batches a step on 2 devices, resumed with 3 on 3 devices"
+    assert changed in (run / "notes").read_text()
     told = train_run(tiny(3, steps=8), run)
     assert any("begun on 3 devices, resumed on 1 device, with as many" in one for one in told.notes)
-    assert read_progress(run / "checkpoints")[0].step == 8
+    newest, older = list_checkpoints(folder)
+    assert read_progress(folder)[0].step == 8
+    rows = list(folder.glob("rows-*"))
+    assert len(rows) == 3  # of the older one
+    assert digest_matches(older)
+    flip(rows[1])
+    assert not digest_matches(older)
+    assert digest_matches(newest)

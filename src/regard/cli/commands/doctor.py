@@ -13,6 +13,7 @@ from rich.table import Table
 from typer import Argument, Exit
 
 from regard.cli.display.console import err, out, print_json
+from regard.cli.display.device_table import print_device_plan
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
 from regard.cli.options.shared_options import option
@@ -30,9 +31,11 @@ from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
+from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, DevicePlan, plan_devices
 from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
 from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 
+MAX_DEVICES = 1 << 16  # to plan for
 LEVEL_MARKS: Mapping[Level, str] = {
     "ok": "[green]✓[/green]",
     "note": "[blue]·[/blue]",
@@ -61,6 +64,18 @@ def command(
     trial: bool = option(
         "Whether to try some steps of training.", "--trial/--no-trial", default=True
     ),
+    devices: int | None = option(
+        "Also say what a step would take on up to so many devices like this one.",
+        metavar="N",
+        min=2,
+        max=MAX_DEVICES,
+    ),
+    bandwidth: float = option(
+        "With --devices: GB/s that each of them exchanges with the others, in one direction.",
+        metavar="GB/S",
+        min=0.001,
+        default=DEFAULT_BANDWIDTH,
+    ),
     settings: shared_options.Settings = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
@@ -75,6 +90,7 @@ def command(
         regard doctor multi30k
         regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
         regard doctor memory.tmx --languages en-fr --no-trial
+        regard doctor wmt14 --devices 64 --bandwidth 50
     """
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:
@@ -116,20 +132,36 @@ def command(
             else:
                 findings += diagnose_dry_run(trial_result, trial_result.recipe)
                 choices += trial_result.choices
+    plan = _plan_devices(trial_result, devices, bandwidth)
     if json:
         keys = "place", "value", "reason"
         print_json(
             {
                 **found.to_json(),
                 "trial": trial_result.to_json() if trial_result else None,
+                **({"devices": plan.to_json()} if plan else {}),
                 "choices": [dict(zip(keys, choice, strict=True)) for choice in choices],
                 "findings": [finding._asdict() for finding in findings],
             }
         )
     else:
         _print(whole, found, trial_result, findings, choices)
+        if plan is not None:
+            _section("On several devices")
+            print_device_plan(plan)
     if any(finding.level == "problem" for finding in findings):
         raise Exit(1)
+
+
+def _plan_devices(
+    trial_result: DryRun | None, devices: int | None, bandwidth: float
+) -> DevicePlan | None:
+    """The plan for so many devices; None: it was not asked for, or there were no steps."""
+    if devices is None:
+        return None
+    if trial_result is None:
+        raise SettingsError("--devices plans by the steps of a trial, of which there were none")
+    return plan_devices(trial_result, devices, bandwidth)
 
 
 def _recipe_to_examine(

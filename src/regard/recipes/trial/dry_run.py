@@ -25,7 +25,7 @@ from regard.decoding.constraints.length_limits import TruncationReport
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
-from regard.models.contracts import AnyGenerator
+from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.auto_settings import SettingChoice
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
 from regard.recipes.prepared_data import Notify, TrainingInputs, prepare
@@ -86,6 +86,7 @@ class StepStats(NamedTuple):
     memory: int  # peak, in bytes
     checkpoint: int  # bytes of one
     validation_seconds: float = 0.0
+    gathered: int = 0  # parameters that a device has at once where they are sharded over several
 
 
 class RunSeconds(NamedTuple):
@@ -279,7 +280,16 @@ def _measure_steps(
         memory=peak_memory(device),
         checkpoint=list_checkpoints(folder.path / "checkpoints")[0].stat().st_size,
         validation_seconds=validation_seconds,
+        gathered=_count_gathered(timed.model),
     )
+
+
+def _count_gathered(model: AnyModel) -> int:
+    """Parameters that sharded training gathers at once: all but those of layers that are gathered
+    one by one, and of these two, the one that is computed and the next.
+    """
+    layers = [count_parameters(layer) for layer in model.sharded_layers()]
+    return count_parameters(model) - sum(layers) + 2 * max(layers, default=0)
 
 
 class TimedSteps(NamedTuple):

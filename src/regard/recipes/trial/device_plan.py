@@ -1,0 +1,91 @@
+"""A measured step on one device -> what it would take on N of them, if they exchanged at a given
+bandwidth.
+
+    gradients    2 (N - 1) / N · G / B + 2 ⌈log₂ N⌉ · L    (Patarasuk and Yuan 2009)
+    sharded      3 (N - 1) / N · G / B + 3 ⌈log₂ N⌉ · L    (two gathers and one reduction)
+
+G are the bytes of all gradients, B the bandwidth of a device in one direction, L the latency of a
+message. Nothing is assumed to overlap: a step takes as long as its batch, and then the exchange.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from regard.recipes.recipe import Recipe
+from regard.recipes.trial.dry_run import DryRun, StepStats
+
+BYTES_PER_NUMBER = 4
+COPIES = {"adam": 4, "sgd": 2}  # numbers of a parameter: weight, gradient, and two moments
+MESSAGE_SECONDS = 30e-6
+DEFAULT_BANDWIDTH = 12.5  # GB/s: Ethernet of 100 Gbit/s
+
+
+class DevicesRow(NamedTuple):
+    """A step on so many devices, each with a batch as large as that of one."""
+
+    devices: int
+    exchange_seconds: float
+    step_seconds: float
+    tokens_per_second: float
+    efficiency: float  # of the tokens a second of as many devices that exchange nothing
+    sharded_seconds: float  # a step with training.sharded
+    memory: int  # bytes of each device
+    sharded_memory: int
+
+
+@dataclass(frozen=True)
+class DevicePlan:
+    """What training would take on 1, 2, 4 … devices."""
+
+    device: str
+    bandwidth: float  # GB/s
+    gradient_bytes: int
+    rows: tuple[DevicesRow, ...]
+    most_devices: int
+    """To so many devices the tokens of one step can be divided before half the time is exchange."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "rows": [row._asdict() for row in self.rows]}
+
+
+def plan_devices(trial: DryRun, devices: int, bandwidth: float = DEFAULT_BANDWIDTH) -> DevicePlan:
+    """The plan for up to so many devices like that of a trial, which exchange `bandwidth` GB/s
+    each.
+    """
+    steps, recipe = trial.steps, trial.recipe
+    counts = [1 << n for n in range(devices.bit_length()) if 1 << n < devices]
+    gradients = BYTES_PER_NUMBER * steps.parameters
+    rows = tuple(_row(steps, recipe, count, bandwidth) for count in (*counts, devices))
+    most = 1
+    while steps.step_seconds / (2 * most) > exchange_seconds(gradients, 2 * most, bandwidth):
+        most *= 2
+        if most > 1 << 20:
+            break
+    return DevicePlan(trial.device, bandwidth, gradients, rows, most)
+
+
+def exchange_seconds(gradients: int, devices: int, bandwidth: float, *, passes: int = 2) -> float:
+    """The time to sum so many bytes of gradients over devices; 3 `passes` if they are sharded."""
+    moved = passes * (devices - 1) / devices * gradients / (bandwidth * 1e9)
+    return moved + passes * math.ceil(math.log2(devices)) * MESSAGE_SECONDS
+
+
+def _row(steps: StepStats, recipe: Recipe, devices: int, bandwidth: float) -> DevicesRow:
+    settings, gradients = recipe.training, BYTES_PER_NUMBER * steps.parameters
+    exchange = exchange_seconds(gradients, devices, bandwidth)
+    seconds = steps.step_seconds + exchange
+    averaged = bool(settings.moving_average or settings.nonmonotone_average)
+    state = gradients * (COPIES[settings.optimizer.kind] + averaged)
+    gathered = 2 * BYTES_PER_NUMBER * steps.gathered  # weights and their gradients
+    sharded = max(0, steps.memory - state) + state // devices + gathered
+    return DevicesRow(
+        devices,
+        exchange,
+        seconds,
+        devices * steps.tokens_per_second * steps.step_seconds / seconds,
+        steps.step_seconds / seconds,
+        steps.step_seconds + exchange_seconds(gradients, devices, bandwidth, passes=3),
+        steps.memory,
+        steps.memory if devices == 1 else sharded,
+    )
