@@ -185,3 +185,13 @@ def test_mistakes(args, message):
 def test_a_file_that_is_not_there():
     with pytest.raises(CorpusError, match=r"none\.tsv: no such file"):
         run("none.tsv")
+
+
+def test_several_devices_are_planned():
+    shown = run("tiny.yaml", "--devices", "3", "--device", "cpu", "--bandwidth", "2", "--json")
+    said = json.loads(shown.stdout)["devices"]
+    assert [row["devices"] for row in said["rows"]] == [1, 2, 3]
+    assert said["bandwidth"] == 2.0
+    assert "On several devices" in run("tiny.yaml", "--devices", "2", "--device", "cpu").stdout
+    with pytest.raises(SettingsError, match="--devices plans by the steps of a trial"):
+        run("tiny.yaml", "--devices", "2", "--no-trial")

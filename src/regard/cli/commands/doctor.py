@@ -90,7 +90,7 @@ def command(
         regard doctor multi30k
         regard doctor --source train.en --target train.de --test test.en,test.de --languages en-de
         regard doctor memory.tmx --languages en-fr --no-trial
-        regard doctor wmt14 --devices 64 --bandwidth 50
+        regard doctor multi30k --devices 64 --bandwidth 50
     """
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:

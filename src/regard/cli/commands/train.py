@@ -93,7 +93,7 @@ def command(
         regard train --data law.tsv --from runs/mine --adapter legal --out runs/legal
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
-        regard train wmt14 --devices 8 --max-restarts 3
+        regard train multi30k --devices 8 --max-restarts 3
     """
     corpus = corpus_options.corpus_from_options(
         data, source, target, valid, test, languages, skip_bad
