@@ -27,7 +27,7 @@ from regard.training.metric_log import read_metrics
 STEPS, LOG_EVERY, SKIPPED = 60, 10, 2  # log lines of the first steps are not counted
 PAYLOAD = 1 << 22  # numbers that are exchanged to measure a bandwidth
 EXCHANGES = 20
-KILLED_STEPS, SAVE_EVERY = 300, 5
+KILLED_STEPS, SAVE_EVERY = 120, 4
 BANDWIDTH = """
 import os, time, torch, torch.distributed as dist
 device = torch.device({device!r})

@@ -5,13 +5,17 @@ own, by gloo on the hosts, so that no device is waited for; gradients go by NCCL
 gloo between CPUs.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from threading import Timer
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
 from regard.errors import TrainingError
 from regard.json_files import dump_json, parse_json
@@ -25,6 +29,7 @@ EXCHANGE_TIMEOUT = timedelta(minutes=10)  # of gradients, which all ranks exchan
 DECISION_TIMEOUT = timedelta(days=7)
 """Of decisions, for which all may wait while rank 0 cleans a corpus or validates. The end of a
 process on any rank is noticed at once, whatever the timeout."""
+JOIN_SECONDS = 600.0  # until a rank that has not joined the others ends
 BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float32
 
 
@@ -134,6 +139,13 @@ def lost_rank_is_told() -> Iterator[None]:
 # -- joining the others -----------------------------------------------------------------------
 
 
+def _give_up(launch: Launch) -> None:
+    """End this process, which waits for the others inside gloo or NCCL and hears no signal."""
+    said = f"rank {launch.number} of {launch.ranks} has not joined the others at {launch.address}"
+    os.write(2, f"error: {said} in {JOIN_SECONDS:.0f} s\n".encode())
+    os._exit(1)
+
+
 @contextmanager
 def joined_ranks(device: torch.device) -> Iterator[Ranks]:
     """The ranks of this training, joined: those that `torchrun` has started, or this one alone."""
@@ -145,9 +157,17 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
+    patience = Timer(JOIN_SECONDS, _give_up, (launch,))
+    patience.daemon = True
+    patience.start()
     try:
+        store, _, _ = next(rendezvous("env://", timeout=EXCHANGE_TIMEOUT))
         dist.init_process_group(
             "nccl" if on_gpu else "gloo",
+            # torchrun keeps one store for all restarts, with addresses of processes that have ended
+            store=PrefixStore(f"restart-{launch.restarts}", store),
+            rank=number,
+            world_size=count,
             timeout=EXCHANGE_TIMEOUT,
             device_id=device if on_gpu else None,
         )
@@ -157,5 +177,7 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
             f"rank {number} of {count} cannot join the others at {launch.address}: "
             f"{str(error).splitlines()[0]}"
         ) from None
+    finally:
+        patience.cancel()
     yield ranks
     dist.destroy_process_group()  # not behind an error: it might wait for a rank that has ended
