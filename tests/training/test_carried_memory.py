@@ -16,8 +16,9 @@ from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.training.carried_memory import CarriedMemoryLoss
 from regard.training.checkpoints import START, load_weights, read_progress
 from regard.training.gpu.cuda_graph_step import CudaGraphStep
-from regard.training.loop import TrainingSettings, TrainingTask, fit
+from regard.training.loop import TrainingTask, fit
 from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.settings import TrainingSettings
 from regard.training.step import EagerStep, ExpertLoad, StepContext, TriggeredAverage
 
 ROWS, LENGTH, V = 4, 10, 13

@@ -13,9 +13,10 @@ from regard.models.language.gpt import Gpt, GptSettings
 from regard.training.checkpoints import START
 from regard.training.gpu.cuda_graph_step import CudaGraphStep
 from regard.training.layer_groups import FineTuningSettings, LayerGroups, group_parameters
-from regard.training.loop import TrainingSettings, TrainingTask, fit
+from regard.training.loop import TrainingTask, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.settings import TrainingSettings
 from regard.training.step import EagerStep, ExpertLoad, StepContext
 
 VOCABULARY, LAYERS = 20, 2

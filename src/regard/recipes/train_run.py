@@ -47,7 +47,6 @@ from regard.training.loop import (
     BatchesFrom,
     Reporter,
     StopRequested,
-    TrainingSettings,
     TrainingTask,
     Validate,
     fit,
@@ -56,6 +55,7 @@ from regard.training.loop import (
 from regard.training.loss import LossFn, batch_loss
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
+from regard.training.settings import TrainingSettings
 from regard.training.weight_transfer import WeightTransfer
 from regard.types import Hypothesis, Memory
 

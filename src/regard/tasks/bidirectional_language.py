@@ -15,8 +15,9 @@ from regard.models.language.elmo import Elmo, ElmoSettings
 from regard.settings import NumPositions
 from regard.tasks.contracts import Evaluation, SplitName
 from regard.tasks.running_text_task import RunningTextRecipe, RunningTextTask, counting_note
-from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.loop import TrainingTask
 from regard.training.loss import batch_loss
+from regard.training.settings import TrainingSettings
 from regard.types import Batch, Padded
 
 VALIDATION_POSITIONS = 1 << 13  # of a batch of validation

@@ -46,8 +46,9 @@ from regard.text.caption_words import caption_words
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import UNK
 from regard.text.tokenizer import Tokenizer
-from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
+from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import batch_loss
+from regard.training.settings import TrainingSettings, ValidationSettings
 
 CAPTION_METRICS = ("bleu-1", "bleu-2", "bleu-3", "bleu-4", "cider")
 VALIDATION_METRICS = ("bleu-1", "bleu-4", "cider")

@@ -40,8 +40,9 @@ from regard.manifest import sha256
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings
 from regard.tasks.contracts import Evaluation, ExampleStatistics, SplitName, Task, TaskRecipe
-from regard.training.loop import Selection, TrainingSettings, TrainingTask, ValidationSettings
+from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import LossFn, batch_loss
+from regard.training.settings import TrainingSettings, ValidationSettings
 from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Batch, Inputs
 

@@ -17,7 +17,8 @@ from regard.nested_values import set_values
 from regard.settings import Settings, expectation
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
-from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.loop import TrainingTask
+from regard.training.settings import TrainingSettings
 from regard.training.weight_transfer import RowNames
 
 SplitName = Literal["train", "valid", "test"]

@@ -30,8 +30,9 @@ from regard.models.contracts import Predictor
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
 from regard.tasks.contracts import Evaluation, Notify, SplitName, Task, TaskRecipe
 from regard.tasks.corpus_files import file_names
-from regard.training.loop import Selection, TrainingSettings, TrainingTask
+from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import squared_error_loss
+from regard.training.settings import TrainingSettings
 from regard.training.step import PrecisionName
 from regard.types import Batch, Series
 

@@ -27,8 +27,9 @@ from regard.tasks.running_text_task import (
     text_numbers,
 )
 from regard.training.carried_memory import CarriedMemoryLoss
-from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.loop import TrainingTask
 from regard.training.loss import batch_loss
+from regard.training.settings import TrainingSettings
 from regard.types import Batch, Padded
 
 VALIDATION_POSITIONS = 1 << 14  # of a batch of validation

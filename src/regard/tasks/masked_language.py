@@ -24,8 +24,9 @@ from regard.models.language.bert import Bert, BertSettings, RobertaSettings
 from regard.settings import NumPositions, Settings
 from regard.tasks.contracts import Evaluation, SplitName
 from regard.tasks.running_text_task import RunningTextRecipe, RunningTextTask, counting_note
-from regard.training.loop import TrainingSettings, TrainingTask
+from regard.training.loop import TrainingTask
 from regard.training.loss import batch_loss
+from regard.training.settings import TrainingSettings
 
 VALIDATION_POSITIONS = 1 << 15  # of a batch of validation
 MIN_WINDOW = 8  # tokens

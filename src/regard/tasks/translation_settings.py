@@ -4,7 +4,8 @@ from pydantic import Field, PositiveInt
 
 from regard.evaluation.metrics import METRICS, SelectionCriterion
 from regard.settings import NumPositions
-from regard.training.loop import Selection, TrainingSettings, ValidationSettings
+from regard.training.loop import Selection
+from regard.training.settings import TrainingSettings, ValidationSettings
 
 
 class TranslationValidationSettings(ValidationSettings):

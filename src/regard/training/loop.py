@@ -1,4 +1,4 @@
-"""The training loop: steps, metrics, validation, checkpoints; and its settings."""
+"""The training loop: steps, metrics, validation, checkpoints."""
 
 import math
 import time
@@ -7,10 +7,9 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import torch
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor
 
 from regard.batching.collate import PositionedBatch
@@ -22,7 +21,6 @@ from regard.errors import RunError, SettingsError, TrainingError
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.low_rank import add_low_rank_updates
 from regard.models.contracts import AnyModel
-from regard.settings import Settings
 from regard.training.checkpoints import (
     Checkpoint,
     Progress,
@@ -39,16 +37,16 @@ from regard.training.checkpoints import (
 )
 from regard.training.distributed.ranks import ALONE, ModelWeights, Ranks
 from regard.training.gpu.cuda_graph_step import CudaGraphStep, require_cuda_graphs
-from regard.training.layer_groups import FineTuningSettings, LayerGroups
+from regard.training.layer_groups import LayerGroups
 from regard.training.loss import LossFn
 from regard.training.metric_log import read_metrics
-from regard.training.optimizer import OptimizerSettings, ScheduleSettings, learning_rate
+from regard.training.optimizer import learning_rate
 from regard.training.records import FolderRecords, Records
+from regard.training.settings import TrainingSettings
 from regard.training.state import CarriedTensors, TrainingState
 from regard.training.step import (
     EagerStep,
     ExpertLoad,
-    PrecisionName,
     StepContext,
     TrainingStep,
     count_labels,
@@ -57,83 +55,6 @@ from regard.training.step import (
 
 DIVERGED_LOSS = 700.0  # nats a token; a uniform guess among a million tokens has 14
 PREFETCH_DEPTH = 16  # batches prepared before they are needed
-
-
-class ValidationSettings(Settings):
-    """When the model is tried on held-out data."""
-
-    every: PositiveInt = 500
-    """Steps between two validations."""
-    patience: PositiveInt | None = None
-    """Stop after so many validations in a row without a new best; null never stops early."""
-
-
-class TrainingSettings(Settings):
-    """How a model is trained."""
-
-    steps: PositiveInt = 10_000
-    """Updates of the weights."""
-    seed: NonNegativeInt = 1
-    """Decides the first weights, the order of the examples and what dropout drops."""
-    accumulate: PositiveInt = 1
-    """Batches whose gradients are summed into one step; on several devices, of each of them. What
-    dropout drops of such a batch depends on the seed, the step and its number in the step alone."""
-    precision: PrecisionName = "auto"
-    """What the products are computed in; the weights themselves stay float32. `auto`: bfloat16
-    where the device has instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or
-    float32."""
-    compile: bool = False
-    """Compile the loss with torch.compile: minutes of waiting first, then faster on a GPU."""
-    capture: Literal["auto"] | bool = "auto"
-    """Replay steps as CUDA graphs, which a GPU runs without waiting for the host; the results are
-    the same. `auto`: on a GPU, unless the loss is compiled. A model that cannot be captured, as one
-    with experts, is trained without, and says so."""
-    sharded: bool = False
-    """On several devices, divide weights, gradients, averages and the optimizer's state among them
-    (FSDP2), for models that do not fit on one; steps are not captured then. Otherwise each
-    device holds all of them."""
-    optimizer: OptimizerSettings = OptimizerSettings()
-    schedule: ScheduleSettings = ScheduleSettings()
-    fine_tuning: FineTuningSettings = FineTuningSettings()
-    validation: ValidationSettings = ValidationSettings()
-    moving_average: float = Field(default=0.0, ge=0, lt=1)
-    """Decay of an exponential moving average of the weights, which is then what is validated and
-    kept, such as 0.999; 0 keeps the weights as they are."""
-    nonmonotone_average: PositiveInt | None = None
-    """Once a validation is worse than the best of those more than so many before it, what is
-    validated and kept is the mean of the weights of all steps since then (Merity et al. 2018,
-    NT-ASGD with SGD; they use 5). null never averages so."""
-    average: PositiveInt = 1
-    """How many of the best validated weights are averaged; the average is used where it scores no
-    worse in validation than the best alone."""
-    log_every: PositiveInt = 50
-    """Steps between two lines of metrics."""
-    save_every: PositiveInt = 500
-    """Steps between two checkpoints to resume from."""
-    keep: int = Field(default=2, ge=2)
-    """Checkpoints kept: at least two, so that a damaged one has one before it."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.capture is True and self.compile:
-            raise ValueError(
-                "what is compiled is not captured as well; leave out one of compile and capture"
-            )
-        if self.sharded and self.fine_tuning != FineTuningSettings():
-            raise ValueError(
-                "fine_tuning, of groups of layers or by low-rank updates, goes with whole weights; "
-                "leave out one of sharded and fine_tuning"
-            )
-        if self.sharded and (self.compile or self.capture is True):
-            raise ValueError(
-                "what is sharded is neither compiled nor captured; leave out one of them"
-            )
-        if self.moving_average and self.nonmonotone_average:
-            raise ValueError(
-                "one average of the weights is kept: leave out moving_average or "
-                "nonmonotone_average"
-            )
-        return self
 
 
 class Reporter(Protocol):

@@ -28,9 +28,9 @@ from regard.training.gpu.cuda_graph_step import (
     copy_batch,
     require_cuda_graphs,
 )
-from regard.training.loop import TrainingSettings
 from regard.training.loss import batch_loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.settings import TrainingSettings
 from regard.training.step import EagerStep, ExpertLoad, MovingAverage, StepContext
 from regard.types import Batch
 from variants import V_TARGET, VARIANTS, is_routed, tiny
