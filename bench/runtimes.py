@@ -21,6 +21,7 @@ from bench.peers.regard import export as copy_run
 from bench.report import console
 from regard.decoding.settings import DecodingSettings
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
+from regard.engines.engine_tuning import CPU_BUDGET, EngineConfig
 from regard.errors import RegardError
 from regard.evaluation.scores import score
 from regard.pipelines.exchange.export_run import export_folder
@@ -37,13 +38,18 @@ class Outcome(NamedTuple):
 
     texts: list[str]
     seconds: float
+    processor: float
+    """Seconds of all its threads: what the wall would show of one, were nothing else to do."""
 
 
 def open_ours(run: Path, settings: DecodingSettings, engine: str, precision: str) -> Translate:
     """One of our engines, with whatever runtime it has."""
     chosen: EngineChoice = engine  # type: ignore[assignment]
     weights: ExportPrecision = precision  # type: ignore[assignment]
-    translator = load(run, device="cpu", engine=chosen, precision=weights)
+    choice = None
+    if engine == "native":  # in this process alone, so that its time is known
+        choice = EngineConfig(engine="native", precision="float32", workers=1, budget=CPU_BUDGET)
+    translator = load(run, device="cpu", engine=chosen, precision=weights, choice=choice)
     return lambda texts: [one.text for one in translator.translate(texts, settings, split=False)]
 
 
@@ -113,9 +119,9 @@ def measure(
         except (RegardError, ImportError) as error:
             failed[name] = str(error)
             continue
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         found = translate(texts)
-        outcomes[name] = Outcome(found, time.perf_counter() - started)
+        outcomes[name] = Outcome(found, time.perf_counter() - started, time.process_time() - busy)
     return outcomes, failed
 
 
@@ -142,8 +148,8 @@ def main() -> None:
         same = sum(one == other for one, other in zip(mine, found.texts, strict=True))
         [bleu] = score(found.texts, pairs.references, BLEU)
         console.print(
-            f"{name:<22} {same:>4} the same  BLEU {bleu.value:5.2f}  {found.seconds:6.1f} s  "
-            f"{len(mine) / found.seconds:6.1f} sentences/s"
+            f"{name:<22} {same:>4} the same  BLEU {bleu.value:5.2f}  {found.seconds:6.1f} s, "
+            f"{found.processor:5.1f} s of processors"
         )
     for name, why in failed.items():
         console.print(f"{name:<22} cannot: {why}")
