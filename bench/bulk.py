@@ -35,6 +35,7 @@ DISK_BYTES_PER_LINE = 600  # of the small disk: room for blocks and the merged f
 DISK_BYTES = 64 * MEBI  # of the small disk, besides
 ACTOR_TITLE = "MapWorker(MapBatches(_TranslationActor))"
 POLL_SECONDS = 0.2
+MAX_STARTS = 20
 EVENTS = (
     (0.05, "actor"),
     (0.15, "driver"),
@@ -155,6 +156,8 @@ class Disturbance:
             self.peak_mb = max(self.peak_mb, use.peak_mb)
             self.root_peak_mb = max(self.root_peak_mb, use.root_peak_mb)
             say(f"start {self.starts} ended with {process.returncode}")
+            if self.starts > MAX_STARTS:
+                raise SystemExit("it does not come to its end")
             if process.returncode == 0:
                 if events:
                     raise SystemExit(f"it ended before {events}: give it more lines")

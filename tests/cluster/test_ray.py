@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.main import command_app
+from regard.errors import SettingsError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 LOOPBACK = "127.0.0.1"
@@ -26,7 +27,6 @@ def ray():
             include_dashboard=False,
             log_to_driver=False,
             object_store_memory=100 << 20,
-            _node_ip_address=LOOPBACK,
         )
         yield ray
         ray.shutdown()
@@ -62,3 +62,13 @@ def test_ray_serve_has_the_routes_and_the_page_of_the_server(ray, tiny_run, tran
         assert answer == translator(LINES[0]).text
     finally:
         serve.shutdown()
+
+
+def test_an_address_where_no_cluster_is_ends_at_once():
+    module = pytest.importorskip("regard.cluster.ray_bulk", reason="Ray is not installed")
+    for address, message in {
+        "127.0.0.1:1": "no Ray cluster answers",
+        "ray://a:1": "HOST:PORT",
+    }.items():
+        with pytest.raises(SettingsError, match=message):
+            module._check_address(address)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ COLUMN = "block"  # the one column of our datasets: a block in JSON
 TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
 OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is under way
 LOOPBACK = "127.0.0.1"
+CONNECT_SECONDS = 5.0  # within which a cluster must answer
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 
 
@@ -31,8 +33,8 @@ QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 def ray_cluster(options: RayOptions) -> Iterator[int]:
     """Ray, connected, unless this process is so already; yields the number of actors.
 
-    Reports to Ray's makers are off, and a cluster that is started here listens at the loopback
-    address alone: corpora are private.
+    Reports to Ray's makers are off, the dashboard is for this machine alone, and a cluster that is
+    started here asks for a token, which is Ray's own: corpora are private.
     """
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -52,14 +54,16 @@ def _connect(options: RayOptions) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     local: dict[str, Any] = {}
-    if options.address is None:
+    if options.address is not None:
+        _check_address(options.address)
+    else:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # its ports are open to the network
         cores = count_cores() if options.actors is None else options.actors * options.cores
         local = {
             "num_cpus": max(cores, options.cores),
             "include_dashboard": options.dashboard,
             "dashboard_host": LOOPBACK,
             "object_store_memory": OBJECT_STORE_BYTES,
-            "_node_ip_address": LOOPBACK,
         }
     try:
         ray.init(
@@ -68,8 +72,27 @@ def _connect(options: RayOptions) -> None:
             logging_level=logging.ERROR,
             **local,
         )
-    except (ConnectionError, RuntimeError, RayError, ValueError) as error:
+    except Exception as error:  # on a busy machine Ray gives up after half a minute, with this type
+        ray.shutdown()
         raise SettingsError(f"Ray cannot be started or reached: {_last_line(error)}") from None
+
+
+def _check_address(address: str) -> None:
+    """An error if nothing answers there: Ray would try for a quarter of an hour."""
+    host, colon, port = address.rpartition(":")
+    if "://" in address or (colon and not port.isdecimal()):
+        raise SettingsError(
+            f"--address {address}: must be HOST:PORT, such as ray-head:6379, or auto"
+        )
+    if not colon:
+        return  # auto, of which Ray knows at once whether there is one
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise SettingsError(
+            f"--address {address}: no Ray cluster answers ({error}); start one with: ray start "
+            "--head, or leave --address out"
+        ) from None
 
 
 def translate_on_ray(
