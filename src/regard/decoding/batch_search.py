@@ -326,7 +326,9 @@ def one_thread() -> Iterator[None]:
 def _cap_max_length(
     settings: DecodingSettings, members: Sequence[SearchMember]
 ) -> DecodingSettings:
-    limits = [model.max_length for model, _ in members if model.max_length is not None]
+    """The settings with the length limit of the models."""
+    # BOS before a whole answer: an answer that was cut can still be scored, and looked into.
+    limits = [model.max_length - 1 for model, _ in members if model.max_length is not None]
     longest = min([settings.rules.max_length, *limits])
     rules = settings.rules.model_copy(update={"max_length": longest})
     return settings.model_copy(update={"rules": rules})

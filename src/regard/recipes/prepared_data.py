@@ -319,7 +319,12 @@ def load_data(folder: RunFolder) -> PreparedData:
     saved = folder.data / PREPARED_FILE
     other_task = run_task_name(folder.path) not in (TRANSLATION, CHAT)
     if other_task or not saved.exists():
-        folder.load_recipe()  # raises an error of its own if there is no run at all
+        recipe = folder.load_recipe()  # raises an error of its own if there is no run at all
+        if recipe.is_imported:
+            raise RunError(
+                f"{folder.path}: was imported, and has no data of its own; name files, as with "
+                "--source"
+            )
         raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
     data = load_json(saved, PreparedData, advice="train again in another folder")
     return data.model_copy(update={"folder": folder.data})

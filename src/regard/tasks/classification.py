@@ -1,7 +1,7 @@
 """What all tasks share that sort examples into classes: labels, batches, loss, numbers."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -137,6 +137,14 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def save_labels(self, labels: tuple[str, ...]) -> None:
         """Write the labels into the run's data folder."""
         write_atomic(self._labels_file, dump_json(labels, indent=1).encode())
+
+    def check_labels(self, found: Collection[str]) -> None:
+        """An error if other examples have a label that the run has not."""
+        if unknown := sorted({*found} - {*self.labels}):
+            known = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
+            raise SettingsError(
+                f"--data: the label {unknown[0]} is none of those of {self.folder}: {known}"
+            )
 
     def load(self) -> None:
         self.labels = load_labels(self.folder)

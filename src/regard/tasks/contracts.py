@@ -1,7 +1,7 @@
 """The interface of all tasks but translation, by which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
@@ -53,7 +53,8 @@ class TaskRecipe(Settings):
     """What the recipe is for, in a sentence or two."""
     start: StartSettings | None = None
     """What its weights begin as; null draws them at random."""
-    if TYPE_CHECKING:  # every recipe has both, behind its corpus
+    if TYPE_CHECKING:  # every recipe has these, in this order
+        corpus: Any
         model: Any
         training: TrainingSettings
 
@@ -81,6 +82,19 @@ class TaskRecipe(Settings):
         where a task has no use for them.
         """
         raise SettingsError("its task does not learn from files that options name; drop them")
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether its model is that of another toolkit, so that its run has no data."""
+        return bool(getattr(self.corpus, "imported", False))
+
+    def of_test_files(self, files: Sequence[str]) -> Self:
+        """The recipe with files of the command line as its corpus, every split of them the same."""
+        own: dict[str, Any] = self.corpus.model_dump(mode="json", exclude_none=True)
+        entries = [{"data": file} for file in files]
+        splits = ("train", "valid", "test")
+        corpus = self.corpus_of_files(own, dict.fromkeys(splits, entries))
+        return self.with_values({"corpus": corpus})
 
     def vocabulary_settings(self) -> TokenizerSettings | None:
         """How the vocabulary is made that a run shares with one that begins with its weights: the
@@ -187,6 +201,12 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def held_out(self) -> SplitName:
         """The split to evaluate on: test, or valid where there is no test."""
+
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        """Have `test` be the examples of some files, in the run's own vocabulary and labels, until
+        `folder`, which holds them, is removed; a `SettingsError` where a task cannot.
+        """
+        raise SettingsError(f"--data: runs of {self.recipe.task} are measured on their own data")
 
     @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:

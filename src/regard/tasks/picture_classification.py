@@ -1,7 +1,7 @@
 """The task of sorting pictures into classes."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -104,6 +104,14 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         self.load()
         for split in ("train", "valid"):
             self.pixels(split)
+
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        corpus = self.recipe.of_test_files(files).corpus
+        pictures = read_labelled_pictures(corpus, ReadReport())["test"]
+        self.check_labels([one.label for one in pictures])
+        self.splits, self._corpus, self._pixels = SplitFiles(folder), {"test": pictures}, {}
+        rows = ({"picture": one.name, "label": one.label} for one in pictures)
+        self.splits.write("test", rows)
 
     def has_split(self, split: SplitName) -> bool:
         return self.splits.exists(split)

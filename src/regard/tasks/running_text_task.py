@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -78,6 +78,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
     """The splits of a text as token streams, and their one tokenizer."""
 
     tokenizer: Tokenizer
+    _test_folder: Path | None = None  # that of other test data than the run's own
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         if resumed:
@@ -104,6 +105,14 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
                 parts = encode_stream(self.tokenizer, read())
                 write_token_stream(path, parts, own_mark, vocabulary=self.tokenizer.size)
 
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        read = read_splits(self.recipe.of_test_files(files).corpus)["test"]
+        self._test_folder = folder
+        parts = encode_stream(self.tokenizer, read())
+        write_token_stream(
+            self._stream_path("test"), parts, str(folder), vocabulary=self.tokenizer.size
+        )
+
     def load(self) -> None:
         self.tokenizer = load_tokenizers(self.folder).source
 
@@ -124,7 +133,8 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         return self.folder / "data"
 
     def _stream_path(self, split: SplitName) -> Path:
-        return self._data / f"{split}.tokens"
+        other = self._test_folder if split == "test" else None
+        return (other or self._data) / f"{split}.tokens"
 
     def stream(self, split: SplitName) -> TokenStream:
         """The tokens of a split."""

@@ -135,6 +135,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
                 longer = counted(cut, "text")
                 note(f"{split}: the end is left out of {longer} of more than {limit} tokens")
 
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        corpus = self.recipe.of_test_files(files).corpus
+        rows = read_labelled_texts(corpus, ReadReport())["test"]
+        self.check_labels([one.label for one in rows])
+        self.splits, self._examples = SplitFiles(folder), {}
+        self.splits.write("test", ({"label": one.label, "texts": one.texts} for one in rows))
+
     def load(self) -> None:
         super().load()
         self.tokenizer = load_tokenizer(self.folder, JOINT)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.markup import escape
@@ -47,10 +48,12 @@ from regard.pipelines.translator import Translator, load
 from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.task_run import TaskRun, load_task_run
 from regard.tasks.classification import CLASSIFICATION_TASKS
+from regard.tasks.contracts import SplitName
 
 TRANSLATOR_OPTIONS = "ensemble unknown lowercase by_length engine precision"
+TASK_OPTIONS = "data"  # that a translator and a chatbot have not
 TEXT_OPTIONS = "source reference beam tokenize"  # that a chatbot has, too
 
 
@@ -59,6 +62,11 @@ def command(
     model: shared_options.Model,
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
+    data: list[str] | None = option(
+        "What to measure a run of another task on, instead of its own test data: a text, a table "
+        "of labels and texts, a folder with a folder of pictures for each class; may be repeated.",
+        metavar="FILE",
+    ),
     against: str | None = option(
         "Another model: is the difference more than chance?", metavar="MODEL"
     ),
@@ -96,10 +104,12 @@ def command(
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
         regard evaluate runs/trec6 --output confusions.png
+        regard evaluate runs/gpt2 --data letters.txt
     """
     if (task := run_task_name(Path(model))) != TRANSLATION:
         _evaluate_task(context, task)
         return
+    refuse_options(context, TASK_OPTIONS, "a translator, which has --source and --reference")
     sources, references = read_eval_data(model, source, reference)
     settings = ScoreSettings(
         metrics=REPORTED_METRICS,
@@ -222,6 +232,7 @@ def _evaluate_task(context: Context, task: str) -> None:
     """Evaluate a run of another task on its own held-out data."""
     refuse_options(context, TRANSLATOR_OPTIONS, f"a run of the task {task}")
     if task == CHAT:
+        refuse_options(context, TASK_OPTIONS, "a chatbot, which has --source and --reference")
         _evaluate_chat(context)
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
@@ -234,11 +245,15 @@ def _evaluate_task(context: Context, task: str) -> None:
         )
     device = pick_device(given["device"])
     run = load_task_run(given["model"], task, device=device, weights=given["weights"])
-    split, against = run.task.held_out(), given["against"]
-    found, comparisons = run.task.evaluate(run.model, split), list[Comparison]()
-    if against is not None:
-        other = load_task_run(against, task, device=device)
-        comparisons = run.task.compare(run.model, other.task, other.model, split)
+    against = given["against"]
+    other = None if against is None else load_task_run(against, task, device=device)
+    with TemporaryDirectory(prefix="regard-evaluate-", ignore_cleanup_errors=True) as place:
+        split = _held_out(run, other, given["data"] or (), Path(place))
+        found, comparisons = run.task.evaluate(run.model, split), list[Comparison]()
+        if other is not None:
+            comparisons = run.task.compare(run.model, other.task, other.model, split)
+    if given["data"]:
+        found = found._replace(split=", ".join(given["data"]))
     if given["json"]:
         compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
         print_json({**found.to_json(), **compared})
@@ -247,6 +262,22 @@ def _evaluate_task(context: Context, task: str) -> None:
         _print_comparisons(comparisons, given["model"], against or "")
     if given["output"] is not None and found.confusion is not None:
         _save_confusion(found.confusion, given["output"])
+
+
+def _held_out(run: TaskRun, other: TaskRun | None, files: Sequence[str], place: Path) -> SplitName:
+    """The split to measure runs on: that of the first run, or `test`, which is then these files."""
+    if not files:
+        if run.recipe.is_imported:
+            raise SettingsError(
+                f"{run.folder.path}: was imported, and has no data of its own; say what to measure "
+                "it on, with --data FILE"
+            )
+        split: SplitName = run.task.held_out()
+        return split
+    for number, one in enumerate((run, other)):
+        if one is not None:
+            one.task.read_test(files, place / str(number))
+    return "test"
 
 
 def _save_confusion(confusion: Confusion, file: Path) -> None:

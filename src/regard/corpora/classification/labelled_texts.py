@@ -78,9 +78,16 @@ class LabelledTextSettings(Settings):
     skip_bad: bool = False
     """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
     rows with too few columns, without a label or without text."""
+    imported: bool = False
+    """There are no texts: the model is that of another toolkit, as `regard import` wrote it."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.imported:
+            kept = {"label": self.label, "text": self.text, "header": self.header}
+            if self != type(self).model_construct(imported=True, **kept):
+                raise ValueError("imported: true says that there are no texts; leave the rest out")
+            return self
         if (self.name is None) == (not self.train):
             raise ValueError(
                 "give either train, files of your own, or name, one of "
@@ -106,7 +113,7 @@ class LabelledTextSettings(Settings):
 
     def files_label(self, split: SplitName) -> str:
         """What messages call the files that a split is from."""
-        return self.name or ", ".join(getattr(self, split) or self.train)
+        return self.name or ", ".join(getattr(self, split) or self.train) or "no corpus"
 
     @property
     def shares(self) -> dict[SplitName, float]:

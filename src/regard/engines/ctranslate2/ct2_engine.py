@@ -217,7 +217,7 @@ class CTranslate2Engine:
         """The rules with the model's length limit, as in the native search."""
         if self.card.limit is None:
             return rules
-        longest = min(rules.max_length, self.card.limit)
+        longest = min(rules.max_length, self.card.limit - 1)  # BOS comes before
         return rules.model_copy(update={"max_length": longest})
 
 
