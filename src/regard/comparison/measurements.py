@@ -103,7 +103,9 @@ class RowAlignment(SavedRecord):
 
 
 class UntimedMeasurements(SavedRecord):
-    """Measurements that need no clock: other processes may run meanwhile."""
+    """Measurements that need no clock: other processes may run meanwhile. Those of training are 0
+    of an imported model.
+    """
 
     family: str
     attends: bool  # whether the model attends to the source
@@ -187,7 +189,7 @@ class _LoadedRow:
     """The trained run of a row, and the pairs it is tested on."""
 
     def __init__(self, row: RowContext) -> None:
-        self.data = load_data(row.run)
+        self.data = load_data(row.data)
         self.run = load_run(row.run.path, device=row.device)
         self.pairs = list(self.data.read(self.data.held_out()))
         self.sources = [pair.source for pair in self.pairs]
@@ -204,18 +206,20 @@ def measure_untimed(row: RowContext) -> UntimedMeasurements:
     loaded = _LoadedRow(row)
     run, recipe = loaded.run, loaded.run.recipe
     progress = last_progress(row.run.path)
-    assert progress is not None  # a trained run has a checkpoint
-    inputs = prepare(recipe, row.run, row.reporter.noted)
-    tokens = progress.step * inputs.fitting.tokens_per_step(recipe.training)
+    tokens = flops = 0.0
+    if progress is not None:  # None: it was imported
+        inputs = prepare(recipe, row.run, row.reporter.noted)
+        tokens = progress.step * inputs.fitting.tokens_per_step(recipe.training)
+        flops = tokens * flops_per_token(inputs)
     perplexity = translator_perplexity(Translator([run]), loaded.sources, loaded.references)
     found = UntimedMeasurements(
         family=recipe.model.family,
         attends=has_cross_attention(run),
         parameters=count_parameters(run.model),
-        steps=progress.step,
+        steps=0 if progress is None else progress.step,
         tokens=round(tokens),
-        flops=tokens * flops_per_token(inputs),
-        seconds=progress.seconds,
+        flops=flops,
+        seconds=0.0 if progress is None else progress.seconds,
         surprise=_reference_perplexity(perplexity, loaded.references),
         alignment=_alignment(loaded),
     )
@@ -235,14 +239,17 @@ def measure_row(row: RowContext) -> MeasuredRow:
     answers = translator.translate(loaded.sources, decoding, split=False)
     texts, seconds = [answer.text for answer in answers], time.perf_counter() - began
     row.reporter.noted("measuring")
-    timed = row.time_steps(prepare(recipe, row.run, row.reporter.noted))
+    speed = 0.0
+    if not row.entry.is_imported:
+        timed = row.time_steps(prepare(recipe, row.run, row.reporter.noted))
+        speed = timed.tokens_per_second
     settings = SCORE_SETTINGS.model_copy(update={"tokenize": row.plan.tokenize})
     scores = score(texts, loaded.references, settings)
     measured = MeasuredRow(
         **dict(untimed),
         label=row.entry.label,
         seed=row.entry.seed,
-        tokens_per_second=timed.tokens_per_second,
+        tokens_per_second=speed,
         scores=tuple(_row_score(score) for score in scores),
         sentences_per_second=len(loaded.pairs) / seconds,
         machine=this_machine(row.device),

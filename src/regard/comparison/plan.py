@@ -96,6 +96,11 @@ class PlanEntry(SavedRecord):
         return start.recipe if start is not None and start.run is None else None
 
     @property
+    def is_imported(self) -> bool:
+        """Whether it is a model of another toolkit: not trained here, and without data."""
+        return self.run is not None and self.recipe.is_imported
+
+    @property
     def seed(self) -> int:
         return self.recipe.training.seed
 
@@ -170,7 +175,7 @@ def check_finished(run: RunFolder) -> None:
     elif not run.finished():
         again = f"regard train --resume --out {run.path}"
         problem = f"its training has not reached its end; go on with: {again}"
-    elif last_progress(run.path) is None:
+    elif last_progress(run.path) is None and not run.load_any_recipe().is_imported:
         gone = "its checkpoints, which say how long it was trained, are gone"
         problem = f"{gone}; compare a run that has one"
     else:
@@ -344,6 +349,18 @@ class ComparisonFolder:
     def run(self, entry: PlanEntry) -> RunFolder:
         made = self.starts / entry.label if entry.is_start else self.path / "runs" / entry.name
         return RunFolder(entry.run or made)
+
+    def data(self, entry: PlanEntry, plan: ComparisonPlan) -> RunFolder:
+        """Where the data are that a row is measured on: an imported run has those of the others."""
+        if not entry.is_imported:
+            return self.run(entry)
+        own = next((one for one in plan.entries if not one.is_imported), None)
+        if own is None:
+            raise SettingsError(
+                "all of these runs were imported, and have no data to be compared on: compare them "
+                "with a run that has, or use `regard evaluate --against`"
+            )
+        return self.run(own) if own.run is not None else self.corpus(own.translator)
 
     def row(self, entry: PlanEntry) -> Path:
         """The measurements of a row, or its failure."""

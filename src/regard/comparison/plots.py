@@ -77,6 +77,13 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
             assert system.interval is not None
             assert system.costs is not None
             flops, interval = system.costs.flops, system.interval
+            if not flops:  # imported: nobody knows what it cost
+                points.append(
+                    axes.axhline(
+                        system.bleu.mean, label=system.label, linestyle="dashed", color=colour
+                    )
+                )
+                continue
             costs.append(flops)
             axes.vlines(flops, interval.low, interval.high, color=colour, linewidth=1, alpha=0.5)
             points += axes.plot(

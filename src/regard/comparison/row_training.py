@@ -44,6 +44,11 @@ class RowContext(NamedTuple):
     def run(self) -> RunFolder:
         return self.folder.run(self.entry)
 
+    @property
+    def data(self) -> RunFolder:
+        """Where the data are that it is measured on."""
+        return self.folder.data(self.entry, self.plan)
+
     def time_steps(self, inputs: prepared_data.TrainingInputs) -> TimedSteps:
         """The speed of training steps, in a temporary folder."""
         with TemporaryDirectory(prefix="regard-timing-") as temporary:
@@ -101,10 +106,10 @@ def prepare_shared_corpus(
 
     def data_of(entry: PlanEntry) -> prepared_data.PreparedData:
         if entry.run is not None:
-            return prepared_data.load_data(folder.run(entry))
+            return prepared_data.load_data(folder.data(entry, plan))
         return prepared_data.prepare_data(entry.translator, folder.corpus(entry.translator), note)
 
-    first, *others = plan.entries
+    first, *others = sorted(plan.entries, key=lambda entry: entry.is_imported)
     shared = data_of(first)
     for entry in others:
         digest = data_of(entry).digest

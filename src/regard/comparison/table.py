@@ -51,8 +51,8 @@ def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSecti
             f"Quality and cost ({test})",
             (
                 TableColumn("param.", lambda _, costs: format_si(costs.parameters)),
-                TableColumn("FLOPs", lambda _, costs: format_si(costs.flops)),
-                TableColumn("tok/s", lambda _, costs: format_si(costs.tokens_per_second)),
+                TableColumn("FLOPs", lambda _, costs: _of_training(costs.flops)),
+                TableColumn("tok/s", lambda _, costs: _of_training(costs.tokens_per_second)),
                 TableColumn("ppl", lambda one, _: _perplexity(one.perplexity)),
                 TableColumn("BLEU", lambda one, _: _mean(one.bleu, ".2f")),
                 TableColumn("95%", lambda one, _: _range(one.interval, ".1f")),
@@ -68,9 +68,9 @@ def table_sections(results: ComparisonResults) -> tuple[TableSection, TableSecti
                 *quarters,
                 TableColumn("seeds", lambda one, _: str(len(one.rows))),
                 TableColumn("lowest…highest", lambda one, _: _seed_range(one)),
-                TableColumn("steps", lambda _, costs: f"{costs.steps:,.0f}"),
-                TableColumn("tokens", lambda _, costs: format_si(costs.tokens)),
-                TableColumn("seconds", lambda _, costs: f"{costs.seconds:,.0f}"),
+                TableColumn("steps", lambda _, costs: _of_training(costs.steps, _whole)),
+                TableColumn("tokens", lambda _, costs: _of_training(costs.tokens)),
+                TableColumn("seconds", lambda _, costs: _of_training(costs.seconds, _whole)),
             ),
         ),
     )
@@ -141,6 +141,15 @@ def format_si(number: float) -> str:
             return f"{digits}{prefix}"
         number /= 1000
     raise AssertionError
+
+
+def _whole(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _of_training(number: float, form: Callable[[float], str] = format_si) -> str:
+    """A number of the training; empty for a model that was imported."""
+    return form(number) if number else EMPTY_CELL
 
 
 def _at_length(number: int) -> Callable[[SystemResult, SystemCosts], str]:

@@ -110,6 +110,8 @@ class TensorTable(NamedTuple):
     """Tensors of theirs that a file may hold beside the one that each is a copy of."""
     unused: Sequence[str] = ()
     """Patterns of names that a file may hold, and that say nothing: masks and other constants."""
+    left_out: Sequence[str] = ()
+    """Patterns of our names that have no place there: parts that this model does not use."""
 
     def to_ours(self, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Our tensors, in float32; a `RunError` that names what is missing, or has no place."""
@@ -140,8 +142,9 @@ class TensorTable(NamedTuple):
     def to_theirs(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Their tensors, for all of ours."""
         named = {entry.ours for entry in self.entries}
-        if named != ours.keys():
-            raise RunError(f"tensors without a place there: {_names(named ^ ours.keys())}")
+        kept = {name for name in ours if not _matches(name, self.left_out)}
+        if named != kept:
+            raise RunError(f"tensors without a place there: {_names(named ^ kept)}")
         found: dict[str, Tensor] = {}
         for entry in self.entries:
             found |= entry.to_theirs(ours[entry.ours])
@@ -152,7 +155,11 @@ class TensorTable(NamedTuple):
         return name in self.copies or self._is_unused(name)
 
     def _is_unused(self, name: str) -> bool:
-        return any(re.fullmatch(pattern, name) for pattern in self.unused)
+        return _matches(name, self.unused)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def _require_rows(tensor: Tensor, rows: int) -> None:

@@ -168,17 +168,23 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return [self._join([next(parts) for _ in some]) for some in texts]
 
     def _join(self, parts: Sequence[list[int]]) -> EncodedText:
-        room, lengths = self.recipe.model.max_length - 1 - len(parts), [len(part) for part in parts]
+        ends = [self.tokenizer.separators] * (len(parts) - 1) + [1]
+        room, lengths = self.recipe.model.max_length - 1 - sum(ends), [len(part) for part in parts]
         kept = fitting_lengths(lengths, room)
-        cut = [[*part[:count], EOS] for part, count in zip(parts, kept, strict=True)]
+        cut = [
+            [*part[:count], *[EOS] * end]
+            for part, count, end in zip(parts, kept, ends, strict=True)
+        ]
         ids = [token for part in cut for token in part]
         return EncodedText(ids, len(cut[0]), ids.count(UNK), sum(lengths) - sum(kept))
 
     @property
-    def texts_per_example(self) -> int:
-        """1, or 2 of pairs."""
+    def text_counts(self) -> tuple[int, ...]:
+        """How many texts an example may have: 1, or 2 of pairs; either, where nothing says it."""
         columns = self.recipe.corpus.text
-        return 1 if columns is None else len(columns)
+        if columns is None and self.recipe.is_imported:
+            return 1, 2
+        return (1,) if columns is None else (len(columns),)
 
     def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
         """What the model reads; in a batch of pairs, with the segment of each token."""

@@ -75,11 +75,14 @@ class HfFamily:
     model_families: tuple[str, ...]  # of our models that can become one of theirs
     read: Callable[[HfFolder], HfModel]
     """The model of a folder; a `RunError` that names what cannot be honoured."""
-    write: Callable[[Any, Any], HfModel]
-    """A model for our settings and tokenizers, or the labels of one that reads no text; a
+    write: Callable[..., HfModel]
+    """A model for our settings, our tokenizers where it reads text, and labels where it has them; a
     `RunError` that names what they cannot say."""
     to_float64: Callable[[Any], None] = lambda model: None
     """Makes a model of theirs, which is in float64, compute all of it in float64."""
     reads_text: bool = True
     searches: bool = False
     """Whether a folder says how answers are searched for, in `generation_config.json`."""
+    has_labels: bool = False
+    architectures: tuple[str, ...] = ()
+    """The names of its classes there, where other families have the same `model_type`."""

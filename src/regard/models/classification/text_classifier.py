@@ -60,7 +60,9 @@ class TextClassifierSettings(Settings):
     `mean`, the `max` of each unit, or last, max and mean end to end: `concat` (Howard and Ruder
     2018)."""
     hidden: Width | None = None
-    """Units of a layer with ReLU between the pooled vector and the output layer; left out: none."""
+    """Units of a layer between the pooled vector and the output layer; left out: none."""
+    hidden_activation: Literal["relu", "tanh"] = "relu"
+    """The activation function of that layer; BERT's and RoBERTa's classifiers have tanh."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """On the pooled vector, and on the hidden layer."""
     language_weight: NonNegativeFloat = 0.0
@@ -134,6 +136,7 @@ class TextClassifier(Predictor[Padded]):
         self.dropout = Dropout(settings.dropout)
         pooled = self.encoder.state_width * (3 if settings.pooling == "concat" else 1)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
+        self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
         self.output = nn.Linear(settings.hidden or pooled, classes)
         for head in (self.hidden, self.output):
             if head is not None:
@@ -167,7 +170,7 @@ class TextClassifier(Predictor[Padded]):
     def _read(self, states: Tensor, mask: Tensor) -> Tensor:
         """What the output layer gets of states (B, S, D): (B, E)."""
         pooled: Tensor = self.dropout(pool_states(states, mask, self.pooling))
-        return pooled if self.hidden is None else self.dropout(self.hidden(pooled).relu())
+        return pooled if self.hidden is None else self.dropout(self.activation(self.hidden(pooled)))
 
 
 def pool_states(states: Tensor, mask: Tensor, pooling: PoolingName) -> Tensor:

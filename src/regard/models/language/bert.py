@@ -64,6 +64,9 @@ class BertStackSettings(Settings):
     out: it is none, and has a vector beside those of the vocabulary."""
     tied: bool = True
     """Whether the output layer is the matrix of the embeddings."""
+    fills: bool = True
+    """Whether it has an output layer, for masked tokens; the encoder of a classifier that was
+    imported has none."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -171,10 +174,11 @@ class Bert(MaskedLanguageModel):
         self.dropout = Dropout(settings.dropout)
         layers = nn.ModuleList(BertLayer(settings) for _ in range(settings.layers))
         self.layers = cast(Sequence[BertLayer], layers)
-        self.transform = nn.Linear(width, width)
-        self.transform_norm = nn.LayerNorm(width, epsilon)
-        self.output_bias = nn.Parameter(torch.zeros(vocabulary))
-        self.untied_output = None if settings.tied else nn.Linear(width, vocabulary, bias=False)
+        fills, tied = settings.fills, settings.tied or not settings.fills
+        self.transform = nn.Linear(width, width) if fills else None
+        self.transform_norm = nn.LayerNorm(width, epsilon) if fills else None
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if fills else None
+        self.untied_output = None if tied else nn.Linear(width, vocabulary, bias=False)
         self.pooler = nn.Linear(width, width) if settings.next_sentence else None
         self.next_sentence = nn.Linear(width, 2) if settings.next_sentence else None
         self.reset_parameters()
@@ -193,7 +197,8 @@ class Bert(MaskedLanguageModel):
 
     def named_rows(self) -> Mapping[str, str]:
         untied = [] if self.untied_output is None else ["untied_output.weight"]
-        tokens = dict.fromkeys(["embedding.weight", *untied, "output_bias"], "tokens")
+        bias = [] if self.output_bias is None else ["output_bias"]
+        tokens = dict.fromkeys(["embedding.weight", *untied, *bias], "tokens")
         return {**tokens, "positions.table.weight": "positions", "segments.weight": "segments"}
 
     @property
@@ -258,5 +263,9 @@ class Bert(MaskedLanguageModel):
 
     def _transformed(self, x: Tensor) -> Tensor:
         """What the output layer gets of states: (..., D) -> (..., D)."""
+        if self.transform is None or self.transform_norm is None:
+            raise SettingsError(
+                "fills: false: this encoder has no output layer: it fills no masked tokens"
+            )
         normed: Tensor = self.transform_norm(activate(self.transform(x), self.activation))
         return normed

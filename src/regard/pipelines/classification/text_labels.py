@@ -46,7 +46,7 @@ from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import UNK, UNK_SURFACE
+from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
 from regard.types import AttentionHook
 
 TEXTS_AT_ONCE = 1024
@@ -90,9 +90,9 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _parts(self, text: str) -> tuple[str, ...]:
         """The text, or the two texts of a pair, in single lines, as examples were read."""
-        wanted = self.task.texts_per_example
-        parts = text.split(BETWEEN) if wanted == 2 else [text]
-        if len(parts) != wanted:
+        counts = self.task.text_counts
+        parts = text.split(BETWEEN) if 2 in counts else [text]
+        if len(parts) not in counts:
             raise SettingsError(
                 f"{self.task.folder} sorts pairs of texts: expected two with {BETWEEN} between "
                 f"them, got {len(parts)} in {text[:40]!r}"
@@ -100,7 +100,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         return tuple(" ".join(part.split()) for part in parts)
 
     def _notes(self, text: str, encoded: EncodedText) -> tuple[str, ...]:
-        notes, count = [], len(encoded.ids) - self.task.texts_per_example
+        notes, count = [], len(encoded.ids) - encoded.ids.count(EOS)
         if not text.strip():
             notes.append("the text is empty: the answer says nothing about it")
         if encoded.unknown:
@@ -119,7 +119,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         """The labels of a text with what each of its tokens looked at, under `changes`; several
         texts are one, with spaces between them, or the two of a pair.
         """
-        between = f" {BETWEEN} " if self.task.texts_per_example == 2 else " "
+        between = f" {BETWEEN} " if self.task.text_counts == (2,) else " "
         text = texts if isinstance(texts, str) else between.join(texts)
         if not text.strip():
             raise SettingsError("give a TEXT to classify and look into")

@@ -98,8 +98,9 @@ def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
         if family.task != recipe.task or kind not in family.model_families:
             continue
         try:
-            given = load_tokenizers(path) if family.reads_text else load_labels(path)
-            return family, family.write(recipe.model, given)
+            tokenizers = [load_tokenizers(path)] if family.reads_text else []
+            labels = [load_labels(path)] if family.has_labels else []
+            return family, family.write(recipe.model, *tokenizers, *labels)
         except RunError as error:
             reasons.append(str(error))
     if not reasons:

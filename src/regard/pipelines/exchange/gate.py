@@ -100,7 +100,8 @@ def compare_answers(
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     logits = parity.our_logits(model, sample)
-    columns = present, _ = _columns(vocabulary, logits.shape[1])
+    tokens = None if family.has_labels else vocabulary
+    columns = present, _ = _columns(tokens, logits.shape[1])
     found = difference_from_answers(folder, sample, logits, columns)
     if found is None:
         return None
@@ -142,6 +143,7 @@ def compare(
     there are no `tokenizers`.
     """
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
+    tokens = None if family.has_labels else vocabulary
     sample = parity.sample(tokenizers, model)
     differences: dict[str, float] = {}
     answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
@@ -151,7 +153,7 @@ def compare(
             model, peer = model.double(), peer.double()
             family.to_float64(peer)
         theirs = parity.peer_logits(peer, sample, vocabulary)
-        difference = _difference(parity.our_logits(model, sample), theirs, vocabulary)
+        difference = _difference(parity.our_logits(model, sample), theirs, tokens)
         if (others := parity.other_logits(model, peer, sample, vocabulary)) is not None:
             our_others, their_others = others
             difference = max(difference, _finite((our_others - their_others).abs().max()))

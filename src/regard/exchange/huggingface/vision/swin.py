@@ -142,4 +142,4 @@ def _table(settings: SwinSettings) -> TensorTable:
     return TensorTable(entries, unused=UNUSED)
 
 
-SWIN = HfFamily("swin", "picture-classification", ("swin",), _read, _write, reads_text=False)
+SWIN = HfFamily("swin", "picture-classification", ("swin",), _read, _write, reads_text=False, has_labels=True)

@@ -117,4 +117,4 @@ def _table(settings: VitSettings) -> TensorTable:
     return TensorTable(entries)
 
 
-VIT = HfFamily("vit", "picture-classification", ("vit",), _read, _write, reads_text=False)
+VIT = HfFamily("vit", "picture-classification", ("vit",), _read, _write, reads_text=False, has_labels=True)

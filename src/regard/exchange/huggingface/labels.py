@@ -1,0 +1,37 @@
+"""The classes of a classifier that `transformers` saved."""
+
+from collections import Counter
+from typing import Any
+
+from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader
+from regard.exchange.huggingface.folder import HfFolder
+
+MAX_LABELS = 100_000
+ONE_OF_SOME = "single_label_classification"
+
+
+def require_classes(config: ConfigReader, labels: tuple[str, ...]) -> None:
+    """Refuse a model whose output is no choice of one of some classes."""
+    config.require("problem_type", (None, ONE_OF_SOME))
+    if len(labels) < 2:
+        raise config.refusal("id2label", "one label is that of a number, not of classes")
+
+
+def read_labels(folder: HfFolder) -> tuple[str, ...]:
+    """The label of each class; those that are there twice get their number."""
+    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # as of no labels
+    expected = [str(number) for number in range(len(names))] if isinstance(names, dict) else []
+    if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
+        raise RunError(f"{folder.path / 'config.json'}: id2label does not number labels from 0 on")
+    found = [str(names[number]) for number in expected]
+    counts = Counter(found)
+    return tuple(
+        name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(found)
+    )
+
+
+def label_config(labels: tuple[str, ...]) -> dict[str, Any]:
+    """The settings of `config.json` that name the classes."""
+    numbered = {str(number): label for number, label in enumerate(labels)}
+    return {"id2label": numbered, "label2id": {label: int(n) for n, label in numbered.items()}}
