@@ -51,7 +51,23 @@ LLAMA = {
     "another base and epsilon": {"rope_theta": 5e5, "rms_norm_eps": 1e-2},
     "biases of attention, odd vocabulary": {"attention_bias": True, "extra_rows": 3},
 }
-CONFIGURATIONS = {"bert": BERT, "roberta": ROBERTA, "gpt2": GPT2, "llama": LLAMA}
+LABELS = {"id2label": {0: "bad", 1: "good", 2: "odd"}, "label2id": {"bad": 0, "good": 1, "odd": 2}}
+CLASSIFIERS = {
+    "as published": LABELS,
+    "labels without names": {"num_labels": 5},
+    "relu, four heads": {"hidden_act": "relu", "num_attention_heads": 4},
+    "another epsilon, three segments": {"layer_norm_eps": 1e-3, "type_vocab_size": 3, **LABELS},
+    "gelu_new, odd vocabulary": {"hidden_act": "gelu_new", "extra_rows": 7},
+    "one layer": {"num_hidden_layers": 1, "problem_type": "single_label_classification"},
+}
+CONFIGURATIONS = {
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "gpt2": GPT2,
+    "llama": LLAMA,
+    "bert-classifier": CLASSIFIERS,
+    "roberta-classifier": CLASSIFIERS,
+}
 
 
 def save_folder(path, family, **config):
@@ -59,6 +75,10 @@ def save_folder(path, family, **config):
     import transformers
 
     torch.manual_seed(0)
+    family, _, kind = family.partition("-")
+    if kind == "classifier":
+        name = {"bert": "Bert", "roberta": "Roberta"}[family]
+        config = {**config, "architecture": f"{name}ForSequenceClassification"}
     tokenizer = TOKENIZERS[family](transformers)
     tokenizer.save_pretrained(path)
     rows = len(tokenizer) + config.pop("extra_rows", 0)

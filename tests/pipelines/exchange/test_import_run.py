@@ -57,7 +57,8 @@ def test_an_import_computes_the_same_and_its_table_goes_back(family, name, tmp_p
     assert found.same_answers == found.answers >= 3
     folder = HfFolder(path)
     tensors, described = folder.tensors(), FAMILIES[family].read(folder)
-    written = FAMILIES[family].write(described.settings, described.tokenizers)
+    labels = [described.labels] if described.labels else []
+    written = FAMILIES[family].write(described.settings, described.tokenizers, *labels)
     assert described.config == written.config
     back = written.table.to_theirs(load_weights(tmp_path / "run" / "model.safetensors"))
     assert all(torch.equal(tensor, tensors[name]) for name, tensor in back.items())
@@ -229,6 +230,39 @@ def test_a_text_with_a_masked_place_has_the_ids_that_transformers_gives_it(folde
         read = filler._read(pair)
         wanted = theirs(*(text.replace("[MASK]", mask) for text in pair))["input_ids"]
         assert filler.tokenizer.vocabulary_map.to_theirs(read.ids) == wanted
+
+
+def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tmp_path):
+    for family in ("bert-classifier", "roberta-classifier"):
+        run = import_folder(folders(family), tmp_path / family).folder
+        kind = transformers.AutoModelForSequenceClassification
+        theirs = kind.from_pretrained(folders(family)).eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folders(family))
+        for texts in (["Paris is the capital."], ["hello world", "élève 漢字"]):
+            types = family == "bert-classifier"  # RoBERTa has one kind of segments
+            ids = tokenizer(*texts, return_tensors="pt", return_token_type_ids=types)
+            wanted = theirs(**ids).logits[0].detach().softmax(-1)
+            found = load(run, device="cpu")(" ||| ".join(texts))
+            assert found.label == theirs.config.id2label[int(wanted.argmax())]
+            assert found.probability == pytest.approx(float(wanted.max()), abs=1e-5)
+        assert load(run, device="cpu").look("The cat sat").required_attention().parts["encoder"]
+
+
+def test_a_classifier_that_was_trained_on_from_an_encoder_loses_its_other_heads(folders, tmp_path):
+    given = import_folder(folders("bert-classifier"), tmp_path / "run").folder
+    weights = load_weights(given / "model.safetensors")
+    table = FAMILIES["bert-classifier"].read(HfFolder(folders("bert-classifier"))).table
+    more = {"encoder.transform.weight": torch.ones(2), "encoder.output_bias": torch.ones(2)}
+    assert table.to_theirs(weights | more).keys() == table.to_theirs(weights).keys()
+    with pytest.raises(RunError, match=r"without a place there: encoder\.other"):
+        table.to_theirs(weights | {"encoder.other": torch.ones(2)})
+
+
+def test_a_regression_is_no_classifier(folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    _edit_config(folder, problem_type="regression")
+    with pytest.raises(RunError, match="problem_type is 'regression'"):
+        import_folder(folder, tmp_path / "run")
 
 
 def _edit_config(folder, **changes):

@@ -109,8 +109,8 @@ def command(
     if (task := run_task_name(Path(model))) != TRANSLATION:
         _evaluate_task(context, task)
         return
-    refuse_options(context, TASK_OPTIONS, "a translator, which has --source and --reference")
     sources, references = read_eval_data(model, source, reference)
+    refuse_options(context, TASK_OPTIONS, "a translator, which has --source and --reference")
     settings = ScoreSettings(
         metrics=REPORTED_METRICS,
         tokenize=eval_options.run_tokenizer(model, tokenize, references),

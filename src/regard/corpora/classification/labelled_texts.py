@@ -84,8 +84,7 @@ class LabelledTextSettings(Settings):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.imported:
-            kept = {"label": self.label, "text": self.text, "header": self.header}
-            if self != type(self).model_construct(imported=True, **kept):
+            if self != type(self).model_construct(imported=True):
                 raise ValueError("imported: true says that there are no texts; leave the rest out")
             return self
         if (self.name is None) == (not self.train):

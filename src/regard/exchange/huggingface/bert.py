@@ -39,7 +39,7 @@ TASK = "masked-language-model"
 MaskedSettings = BertSettings | RobertaSettings
 
 
-class _Names(NamedTuple):
+class BertNames(NamedTuple):
     """What a family calls the parts that the other calls otherwise."""
 
     model_type: str
@@ -58,7 +58,7 @@ class _Names(NamedTuple):
         return f"{self.model_type}.{name}"
 
 
-BERT_NAMES = _Names(
+BERT_NAMES = BertNames(
     "bert",
     BertSettings,
     "BertForMaskedLM",
@@ -69,7 +69,7 @@ BERT_NAMES = _Names(
     0,
     WORDPIECE_TOKENS,
 )
-ROBERTA_NAMES = _Names(
+ROBERTA_NAMES = BertNames(
     "roberta",
     RobertaSettings,
     "RobertaForMaskedLM",
@@ -85,22 +85,36 @@ PRETRAINING = "BertForPreTraining"
 POOLER, NEXT_SENTENCE = "bert.pooler.dense.weight", "cls.seq_relationship.weight"
 
 
-def _read(names: _Names, folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+def _read(names: BertNames, folder: HfFolder) -> HfModel:
     allowed = [[names.masked], [PRETRAINING]] if names is BERT_NAMES else [[names.masked]]
+    there = folder.tensor_names()
+    follows = names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
     config.require("architectures", allowed)
+    tied = config.get("tie_word_embeddings", bool, True)
+    settings, tokenizers = read_encoder(
+        names, folder, config, {"tied": tied, "next_sentence": follows}
+    )
+    config.finish()
+    groups = running_text_groups(TASK, tokenizers.source)
+    return _model(names, settings, tokenizers, groups, there)
+
+
+def read_encoder(
+    names: BertNames, folder: HfFolder, config: ConfigReader, outputs: Mapping[str, Any]
+) -> tuple[MaskedSettings, Tokenizers]:
+    """The settings of an encoder, with those of its `outputs`, and its tokenizers."""
     config.require("position_embedding_type", ("absolute",), default="absolute")
     config.require("is_decoder", (False,), default=False)
     config.require("add_cross_attention", (False,), default=False)
     config.ignore("attention_probs_dropout_prob", "bos_token_id", "eos_token_id")
     config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads")
     config.ignore("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
-    rows, tied = config.get("vocab_size", int), config.get("tie_word_embeddings", bool, True)
-    pad = config.get("pad_token_id", int)
+    rows, pad = config.get("vocab_size", int), config.get("pad_token_id", int)
     first = pad + names.first_position if names.first_position else 0
     files = read_wordpiece(folder) if names is BERT_NAMES else read_byte_bpe(folder)
     tokenizers, mask = _tokenizers(names, files, rows, pad)
-    vocabulary, there = imported_vocabulary(tokenizers), folder.tensor_names()
+    vocabulary = imported_vocabulary(tokenizers)
     values = {
         "family": names.model_type,
         "layers": config.get("num_hidden_layers", int),
@@ -115,17 +129,13 @@ def _read(names: _Names, folder: HfFolder) -> HfModel:
         "norm_epsilon": config.get("layer_norm_eps", float),
         "first_position": first,
         "mask_id": vocabulary.ours[mask],
-        "tied": tied,
-        "next_sentence": names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there,
+        **outputs,
     }
-    settings = build_settings(names.settings, values, config.where)
-    config.finish()
-    groups = running_text_groups(TASK, tokenizers.source)
-    return _model(names, settings, tokenizers, groups, there)
+    return build_settings(names.settings, values, config.where), tokenizers
 
 
 def _tokenizers(
-    names: _Names, files: TokenizerFiles, rows: int, pad: int
+    names: BertNames, files: TokenizerFiles, rows: int, pad: int
 ) -> tuple[Tokenizers, int]:
     """The tokenizers of a folder, and the id there of the masked token."""
     special = {role: files.special(role, name) for role, name in names.tokens.items()}
@@ -142,7 +152,16 @@ def _tokenizers(
     return Tokenizers(tokenizer, tokenizer), mask
 
 
-def _write(names: _Names, settings: MaskedSettings, tokenizers: Tokenizers) -> HfModel:
+def _write(names: BertNames, settings: MaskedSettings, tokenizers: Tokenizers) -> HfModel:
+    check_encoder(names, settings)
+    wanted = names.output_activation or settings.activation
+    if (settings.output_activation or settings.activation) != wanted:
+        raise RunError(f"model.output_activation: {names.model_type} has {wanted} there")
+    return with_tokenizer_files(_model(names, settings, tokenizers, {}, ()))
+
+
+def check_encoder(names: BertNames, settings: MaskedSettings) -> None:
+    """A `RunError` that names what an encoder there cannot be."""
     if settings.positions != "learned":
         raise RunError(
             f"model.positions: {settings.positions}: {names.model_type} of transformers has "
@@ -152,31 +171,43 @@ def _write(names: _Names, settings: MaskedSettings, tokenizers: Tokenizers) -> H
         raise RunError(
             "model.mask_id: its masked token is none of its vocabulary, as transformers needs"
         )
-    wanted = names.output_activation or settings.activation
-    if (settings.output_activation or settings.activation) != wanted:
-        raise RunError(f"model.output_activation: {names.model_type} has {wanted} there")
     if not settings.segments:
         raise RunError("model.segments: 0: transformers has one kind of segments, or more")
-    return with_tokenizer_files(_model(names, settings, tokenizers, {}, ()))
 
 
 def _model(
-    names: _Names,
+    names: BertNames,
     settings: MaskedSettings,
     tokenizers: Tokenizers,
     groups: dict[str, Any],
     there: Collection[str],
 ) -> HfModel:
     vocabulary = imported_vocabulary(tokenizers)
-    assert settings.mask_id is not None
+    architecture = PRETRAINING if settings.next_sentence else names.masked
+    config = encoder_config(names, settings, vocabulary)
+    config |= {"architectures": [architecture], "tie_word_embeddings": settings.tied}
+    return HfModel(
+        architecture,
+        config,
+        settings,
+        _table(names, settings, vocabulary),
+        tokenizers,
+        special_tokens=special_ids(settings, vocabulary),
+        recipe=groups,
+        present_name=partial(_present_name, names, settings.tied, frozenset(there)),
+    )
+
+
+def encoder_config(
+    names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap
+) -> dict[str, Any]:
+    """What `config.json` says of an encoder."""
     pad = vocabulary.special[PAD]
     offset = names.first_position
     if offset and (pad is None or settings.first_position != pad + offset):
         raise RunError("RoBERTa's first position is the one behind the id of its padding")
-    architecture = PRETRAINING if settings.next_sentence else names.masked
-    config = {
+    return {
         "model_type": names.model_type,
-        "architectures": [architecture],
         "vocab_size": vocabulary.rows,
         "hidden_size": settings.width,
         "num_hidden_layers": settings.layers,
@@ -188,46 +219,35 @@ def _model(
         "hidden_dropout_prob": settings.dropout,
         "attention_probs_dropout_prob": settings.dropout,
         "layer_norm_eps": settings.norm_epsilon,
-        "tie_word_embeddings": settings.tied,
         "pad_token_id": pad,
         "bos_token_id": vocabulary.special[BOS],
         "eos_token_id": vocabulary.special[EOS],
     }
-    special = {
-        "pad_token": pad,
+
+
+def special_ids(settings: MaskedSettings, vocabulary: VocabularyMap) -> dict[str, int | None]:
+    """The ids there of tokens that the tokenizer names."""
+    assert settings.mask_id is not None
+    return {
+        "pad_token": vocabulary.special[PAD],
         "unk_token": vocabulary.special[UNK],
         "cls_token": vocabulary.special[BOS],
         "sep_token": vocabulary.special[EOS],
         "mask_token": vocabulary.theirs[settings.mask_id],
     }
-    return HfModel(
-        architecture,
-        config,
-        settings,
-        _table(names, settings, vocabulary),
-        tokenizers,
-        special_tokens=special,
-        recipe=groups,
-        present_name=partial(_present_name, names, settings.tied, frozenset(there)),
-    )
 
 
-def _table(names: _Names, settings: MaskedSettings, vocabulary: VocabularyMap) -> TensorTable:
+def _table(names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap) -> TensorTable:
     rows, one = vocabulary_rows(vocabulary), TensorEntry.single
     words = names.part("embeddings.word_embeddings.weight")
     decoder_bias = f"{names.decoder}.bias"
     entries = [
-        one("embedding.weight", words, rows),
-        one("positions.table.weight", names.part("embeddings.position_embeddings.weight")),
-        one("segments.weight", names.part("embeddings.token_type_embeddings.weight")),
-        *_linear("norm", names.part("embeddings.LayerNorm")),
-        *_linear("transform", names.transform),
-        *_linear("transform_norm", names.transform_norm),
+        *encoder_entries(names, settings, vocabulary),
+        *linear_entries("transform", names.transform),
+        *linear_entries("transform_norm", names.transform_norm),
         one("output_bias", names.bias if settings.tied else decoder_bias, rows),
     ]
-    for n in range(settings.layers):
-        entries += _layer(f"layers.{n}", names.part(f"encoder.layer.{n}"), settings.width)
-    unused = [re.escape(names.part("embeddings.")) + "(position|token_type)_ids"]
+    unused = [constants(names)]
     copies = {}
     if settings.tied:
         copies = {f"{names.decoder}.weight": words, decoder_bias: names.bias}
@@ -235,11 +255,34 @@ def _table(names: _Names, settings: MaskedSettings, vocabulary: VocabularyMap) -
         entries.append(one("untied_output.weight", f"{names.decoder}.weight", rows))
         unused.append(re.escape(names.bias))  # which is then not the bias that is added
     if settings.next_sentence:
-        entries += _linear("pooler", "bert.pooler.dense")
-        entries += _linear("next_sentence", "cls.seq_relationship")
+        entries += linear_entries("pooler", "bert.pooler.dense")
+        entries += linear_entries("next_sentence", "cls.seq_relationship")
     else:
         unused.append(re.escape(names.part("pooler.dense.")) + "(weight|bias)")
     return TensorTable(entries, copies, unused)
+
+
+def encoder_entries(
+    names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap, prefix: str = ""
+) -> list[TensorEntry]:
+    """The tensors of an encoder, whose names begin with `prefix` here."""
+    one, embeddings = TensorEntry.single, names.part("embeddings.")
+    words = vocabulary_rows(vocabulary)
+    entries = [
+        one(f"{prefix}embedding.weight", f"{embeddings}word_embeddings.weight", words),
+        one(f"{prefix}positions.table.weight", f"{embeddings}position_embeddings.weight"),
+        one(f"{prefix}segments.weight", f"{embeddings}token_type_embeddings.weight"),
+        *linear_entries(f"{prefix}norm", f"{embeddings}LayerNorm"),
+    ]
+    for n in range(settings.layers):
+        theirs = names.part(f"encoder.layer.{n}")
+        entries += _layer(f"{prefix}layers.{n}", theirs, settings.width)
+    return entries
+
+
+def constants(names: BertNames) -> str:
+    """The pattern of constants that older files hold."""
+    return re.escape(names.part("embeddings.")) + "(position|token_type)_ids"
 
 
 def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
@@ -252,23 +295,28 @@ def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
             )
             for kind in ("weight", "bias")
         ),
-        *_linear(f"{ours}.own.out", f"{theirs}.attention.output.dense"),
-        *_linear(f"{ours}.around_own.norm", f"{theirs}.attention.output.LayerNorm"),
-        *_linear(f"{ours}.feed.inner", f"{theirs}.intermediate.dense"),
-        *_linear(f"{ours}.feed.outer", f"{theirs}.output.dense"),
-        *_linear(f"{ours}.around_feed.norm", f"{theirs}.output.LayerNorm"),
+        *linear_entries(f"{ours}.own.out", f"{theirs}.attention.output.dense"),
+        *linear_entries(f"{ours}.around_own.norm", f"{theirs}.attention.output.LayerNorm"),
+        *linear_entries(f"{ours}.feed.inner", f"{theirs}.intermediate.dense"),
+        *linear_entries(f"{ours}.feed.outer", f"{theirs}.output.dense"),
+        *linear_entries(f"{ours}.around_feed.norm", f"{theirs}.output.LayerNorm"),
     ]
 
 
-def _linear(ours: str, theirs: str) -> list[TensorEntry]:
+def linear_entries(ours: str, theirs: str) -> list[TensorEntry]:
     """Weight and bias of a linear layer or a norm."""
     kinds = ("weight", "bias")
     return [TensorEntry.single(f"{ours}.{kind}", f"{theirs}.{kind}") for kind in kinds]
 
 
-def _present_name(names: _Names, tied: bool, there: Collection[str], name: str) -> str:
-    """The first files call the parts of a norm gamma and beta, and have one bias of the output."""
-    name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+def modern_name(name: str) -> str:
+    """The first files call the parts of a norm gamma and beta."""
+    return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+
+
+def _present_name(names: BertNames, tied: bool, there: Collection[str], name: str) -> str:
+    """The first files have one bias of the output layer."""
+    name = modern_name(name)
     decoder_bias = f"{names.decoder}.bias"
     lone = not tied and name == names.bias and decoder_bias not in there
     return decoder_bias if lone else name

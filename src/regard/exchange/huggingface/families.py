@@ -1,15 +1,15 @@
 """Every family of models that is exchanged with `transformers`."""
 
 from regard.errors import RunError
-from regard.exchange.huggingface.bart import BART, MBART
 from regard.exchange.huggingface.bert import BERT, ROBERTA
 from regard.exchange.huggingface.bert_classifier import BERT_CLASSIFIER, ROBERTA_CLASSIFIER
 from regard.exchange.huggingface.family import HfFamily
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.gpt2 import GPT2
 from regard.exchange.huggingface.llama import LLAMA
-from regard.exchange.huggingface.m2m100 import M2M100
-from regard.exchange.huggingface.marian import MARIAN, PEGASUS
+from regard.exchange.huggingface.translators.bart import BART, MBART
+from regard.exchange.huggingface.translators.m2m100 import M2M100
+from regard.exchange.huggingface.translators.marian import MARIAN, PEGASUS
 from regard.exchange.huggingface.vision.swin import SWIN
 from regard.exchange.huggingface.vision.vit import VIT
 

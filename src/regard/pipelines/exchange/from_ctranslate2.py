@@ -16,7 +16,7 @@ from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.errors import RegardError, RunError, TextError
 from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
-from regard.exchange.huggingface.seq2seq import started_rows
+from regard.exchange.huggingface.translators.seq2seq import started_rows
 from regard.exchange.tensor_table import vocabulary_rows
 from regard.json_files import JSON_MAX_BYTES
 from regard.manifest import sha256_of_file

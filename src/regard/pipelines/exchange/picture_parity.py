@@ -45,12 +45,13 @@ class PictureParity:
         return None
 
     def our_answers(self, model: Any, sample: PictureSample) -> list[list[int]]:
-        return _likeliest(self.our_logits(model, sample))
+        return likeliest(self.our_logits(model, sample))
 
     def peer_answers(self, peer: Any, sample: PictureSample, vocabulary: None) -> list[list[int]]:
-        return _likeliest(self.peer_logits(peer, sample, vocabulary))
+        return likeliest(self.peer_logits(peer, sample, vocabulary))
 
 
-def _likeliest(logits: Tensor) -> list[list[int]]:
+def likeliest(logits: Tensor) -> list[list[int]]:
+    """The class of the largest of logits (B, V), each in a list."""
     found: list[list[int]] = logits.argmax(-1, keepdim=True).tolist()
     return found

@@ -12,7 +12,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.contracts import AnyGenerator, MaskedLanguageModel
-from regard.pipelines.exchange.picture_parity import PictureParity
+from regard.pipelines.exchange.picture_parity import PictureParity, likeliest
 from regard.pipelines.exchange.translation_parity import TranslationParity
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
@@ -141,7 +141,7 @@ class MaskedLanguageParity:
         return logits[inputs.mask]
 
     def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
-        found = self._run(peer, sample, vocabulary)
+        found = run_encoder(peer, sample, vocabulary)
         pretraining = getattr(found, "prediction_logits", None)
         logits: Tensor = found.logits if pretraining is None else pretraining
         return logits[sample.padded().mask]
@@ -156,14 +156,7 @@ class MaskedLanguageParity:
         ours = model.next_sentence_logits(model.token_states(sample.padded()))
         if ours is None:
             return None
-        return ours, self._run(peer, sample, vocabulary).seq_relationship_logits
-
-    def _run(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Any:
-        given = sample.padded()
-        assert given.segments is not None
-        types = given.segments.clamp_max(peer.config.type_vocab_size - 1)
-        ids, mask = their_ids(given, vocabulary), given.mask.long()
-        return peer(input_ids=ids, attention_mask=mask, token_type_ids=types)
+        return ours, run_encoder(peer, sample, vocabulary).seq_relationship_logits
 
     def our_answers(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> list[list[int]]:
         return self._likeliest(self.our_logits(model, sample), sample)
@@ -177,6 +170,44 @@ class MaskedLanguageParity:
     def _likeliest(self, logits: Tensor, sample: ParitySampleRows) -> list[list[int]]:
         lengths = [len(row) for row in sample.rows]
         return [[int(rows[len(rows) // 2].argmax())] for rows in torch.split(logits, lengths)]
+
+
+class TextClassificationParity:
+    """Logits of labels of random texts and pairs; the likeliest one."""
+
+    def sample(self, tokenizers: Tokenizers, model: Any) -> ParitySampleRows:
+        assert tokenizers.source.vocabulary_map is not None
+        drawn = draw_rows(tokenizers.source.vocabulary_map, model.max_length)
+        rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
+        return drawn._replace(rows=rows)
+
+    def our_logits(self, model: Any, sample: ParitySampleRows) -> Tensor:
+        logits: Tensor = model(sample.padded())
+        return logits
+
+    def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
+        logits: Tensor = run_encoder(peer, sample, vocabulary).logits
+        return logits
+
+    def other_logits(self, model: Any, peer: Any, sample: Any, vocabulary: Any) -> None:
+        return None
+
+    def our_answers(self, model: Any, sample: ParitySampleRows) -> list[list[int]]:
+        return likeliest(self.our_logits(model, sample))
+
+    def peer_answers(
+        self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
+    ) -> list[list[int]]:
+        return likeliest(self.peer_logits(peer, sample, vocabulary))
+
+
+def run_encoder(peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Any:
+    """What a model of theirs that reads both ways says of a sample."""
+    given = sample.padded()
+    assert given.segments is not None
+    types = given.segments.clamp_max(peer.config.type_vocab_size - 1)
+    ids, mask = their_ids(given, vocabulary), given.mask.long()
+    return peer(input_ids=ids, attention_mask=mask, token_type_ids=types)
 
 
 def their_ids(given: Padded, vocabulary: VocabularyMap) -> Tensor:
@@ -216,6 +247,7 @@ TASK_PARITY: Mapping[str, TaskParity] = {
     "language-model": LanguageModelParity(),
     "masked-language-model": MaskedLanguageParity(),
     "picture-classification": PictureParity(),
+    "text-classification": TextClassificationParity(),
     "translation": TranslationParity(),
 }
 """By the task of a run."""

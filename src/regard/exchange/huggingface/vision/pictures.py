@@ -1,22 +1,22 @@
 """What ViT and Swin have in common in `transformers`: labels, how pictures are read, layers."""
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader
+from regard.exchange.huggingface.config import ConfigReader, their_activation
+from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.tensor_table import StackedPart, TensorChange, TensorEntry
+from regard.exchange.huggingface.labels import label_config
+from regard.exchange.tensor_table import StackedPart, TensorChange, TensorEntry, TensorTable
 from regard.json_files import dump_json
 from regard.models.vision.vit import PictureModelSettings
 from regard.settings import abbreviate
 
 PREPROCESSOR = "preprocessor_config.json"
 RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")  # by Pillow's numbers
-MAX_LABELS = 100_000
 PEER_NAMES = (
     (r"\.attention\.(attention|self)\.(query|key|value)\.", r".attention.\2_proj."),
     (r"\.query_proj\.", ".q_proj."),
@@ -29,28 +29,58 @@ PEER_NAMES = (
 """Names in files -> those that `transformers` 5 has in memory, by patterns, in this order."""
 
 
-def picture_groups() -> dict[str, Any]:
-    """The groups of a recipe beside `model`."""
-    return {"task": "picture-classification", "corpus": {"imported": True}}
+TASK = "picture-classification"
 
 
-def read_labels(folder: HfFolder) -> tuple[str, ...]:
-    """The label of each class; those that are there twice get their number."""
-    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # as of no labels
-    expected = [str(number) for number in range(len(names))] if isinstance(names, dict) else []
-    if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
-        raise RunError(f"{folder.path / 'config.json'}: id2label does not number labels from 0 on")
-    found = [str(names[number]) for number in expected]
-    counts = Counter(found)
-    return tuple(
-        name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(found)
+class PictureClass(NamedTuple):
+    """What a class there is called, and its tensors in memory."""
+
+    model_type: str
+    architecture: str
+    peer_names: tuple[tuple[str, str], ...]  # beside those that all have
+
+    def family(
+        self, read: Callable[[HfFolder], HfModel], write: Callable[..., HfModel]
+    ) -> HfFamily:
+        """Its family; our models have the same name."""
+        kinds = (self.model_type,)
+        return HfFamily(
+            self.model_type, TASK, kinds, read, write, reads_text=False, has_labels=True
+        )
+
+
+def describe(
+    kind: PictureClass,
+    settings: PictureModelSettings,
+    sizes: Mapping[str, Any],
+    table: TensorTable,
+    labels: tuple[str, ...],
+    files: Mapping[str, bytes] | None = None,
+) -> HfModel:
+    """A model in both worlds; `sizes` are the settings of `config.json` that are its own."""
+    config = {
+        "model_type": kind.model_type,
+        "architectures": [kind.architecture],
+        "image_size": settings.picture_size,
+        "num_channels": 3,
+        **sizes,
+        "hidden_act": their_activation(settings.activation),
+        "layer_norm_eps": settings.norm_epsilon,
+        "qkv_bias": settings.qkv_bias,
+        "hidden_dropout_prob": settings.dropout,
+        "attention_probs_dropout_prob": settings.dropout,
+        **label_config(labels),
+    }
+    return HfModel(
+        kind.architecture,
+        config,
+        settings,
+        table,
+        recipe={"task": TASK, "corpus": {"imported": True}},
+        labels=labels,
+        files=files or {},
+        peer_names=PEER_NAMES + kind.peer_names,
     )
-
-
-def label_config(labels: tuple[str, ...]) -> dict[str, Any]:
-    """The settings of `config.json` that name the classes."""
-    numbered = {str(number): label for number, label in enumerate(labels)}
-    return {"id2label": numbered, "label2id": {label: int(n) for n, label in numbered.items()}}
 
 
 def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:

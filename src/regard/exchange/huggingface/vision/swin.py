@@ -2,34 +2,32 @@
 those in memory.
 """
 
-from typing import Any
-
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
-from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.labels import read_labels, require_classes
 from regard.exchange.huggingface.vision.pictures import (
-    PEER_NAMES,
-    label_config,
+    PictureClass,
+    describe,
     layer_entries,
     linear_entries,
     patch_matrix,
-    picture_groups,
-    read_labels,
     read_preprocessor,
     write_preprocessor,
 )
 from regard.exchange.tensor_table import TensorEntry, TensorTable
 from regard.models.vision.swin import SwinSettings
 
-ARCHITECTURE = "SwinForImageClassification"
 BIAS_TABLE = "relative_position_bias_table"
+BIAS_NAMES = ((rf"\.self\.{BIAS_TABLE}$", f".relative_position_bias.{BIAS_TABLE}"),)
+KIND = PictureClass("swin", "SwinForImageClassification", BIAS_NAMES)
 UNUSED = (r".*\.relative_position_index",)  # which distances have which row, in older files
 
 
 def _read(folder: HfFolder) -> HfModel:
     config = ConfigReader(folder.config, str(folder.path / "config.json"))
-    config.require("architectures", ([ARCHITECTURE],))
+    config.require("architectures", ([KIND.architecture],))
     config.require("num_channels", (3,), default=3)
     config.require("use_absolute_embeddings", (False,), default=False)
     config.ignore("encoder_stride", "attention_probs_dropout_prob", "hidden_size", "num_layers")
@@ -54,9 +52,10 @@ def _read(folder: HfFolder) -> HfModel:
         },
         config.where,
     )
+    require_classes(config, labels := read_labels(folder))
     config.finish()
     _check(settings, config)
-    return _model(settings, read_labels(folder))
+    return _model(settings, labels)
 
 
 def _check(settings: SwinSettings, config: ConfigReader) -> None:
@@ -83,37 +82,17 @@ def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
 def _model(
     settings: SwinSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
 ) -> HfModel:
-    config: dict[str, Any] = {
-        "model_type": "swin",
-        "architectures": [ARCHITECTURE],
-        "image_size": settings.picture_size,
+    sizes = {
         "patch_size": settings.patch,
-        "num_channels": 3,
         "window_size": settings.window,
         "embed_dim": settings.width,
         "depths": list(settings.stages),
         "num_heads": list(settings.heads),
         "mlp_ratio": settings.expansion,
-        "hidden_act": their_activation(settings.activation),
-        "layer_norm_eps": settings.norm_epsilon,
-        "qkv_bias": settings.qkv_bias,
         "use_absolute_embeddings": False,
-        "hidden_dropout_prob": settings.dropout,
-        "attention_probs_dropout_prob": settings.dropout,
         "drop_path_rate": settings.drop_path,
-        **label_config(labels),
     }
-    bias_names = ((rf"\.self\.{BIAS_TABLE}$", f".relative_position_bias.{BIAS_TABLE}"),)
-    return HfModel(
-        ARCHITECTURE,
-        config,
-        settings,
-        _table(settings),
-        recipe=picture_groups(),
-        labels=labels,
-        files=files or {},
-        peer_names=PEER_NAMES + bias_names,
-    )
+    return describe(KIND, settings, sizes, _table(settings), labels, files)
 
 
 def _table(settings: SwinSettings) -> TensorTable:
@@ -142,4 +121,4 @@ def _table(settings: SwinSettings) -> TensorTable:
     return TensorTable(entries, unused=UNUSED)
 
 
-SWIN = HfFamily("swin", "picture-classification", ("swin",), _read, _write, reads_text=False, has_labels=True)
+SWIN = KIND.family(_read, _write)

@@ -3,31 +3,32 @@ memory.
 """
 
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
-from regard.exchange.huggingface.family import HfFamily, HfModel
+from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.labels import read_labels, require_classes
 from regard.exchange.huggingface.vision.pictures import (
-    PEER_NAMES,
-    label_config,
+    PictureClass,
+    describe,
     layer_entries,
     linear_entries,
     patch_matrix,
-    picture_groups,
-    read_labels,
     read_preprocessor,
     write_preprocessor,
 )
 from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable
 from regard.models.vision.vit import VitSettings
 
-ARCHITECTURE = "ViTForImageClassification"
+KIND = PictureClass(
+    "vit", "ViTForImageClassification", ((r"^vit\.encoder\.layer\.", "vit.layers."),)
+)
 WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
 """(1, S, D), and ours (S, D)."""
 
 
 def _read(folder: HfFolder) -> HfModel:
     config = ConfigReader(folder.config, str(folder.path / "config.json"))
-    config.require("architectures", ([ARCHITECTURE],))
+    config.require("architectures", ([KIND.architecture],))
     config.require("num_channels", (3,), default=3)
     config.ignore(
         "encoder_stride", "pooler_act", "pooler_output_size", "attention_probs_dropout_prob"
@@ -50,8 +51,9 @@ def _read(folder: HfFolder) -> HfModel:
         },
         config.where,
     )
+    require_classes(config, labels := read_labels(folder))
     config.finish()
-    return _model(settings, read_labels(folder))
+    return _model(settings, labels)
 
 
 def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
@@ -66,33 +68,14 @@ def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
 def _model(
     settings: VitSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
 ) -> HfModel:
-    config = {
-        "model_type": "vit",
-        "architectures": [ARCHITECTURE],
-        "image_size": settings.picture_size,
+    sizes = {
         "patch_size": settings.patch,
-        "num_channels": 3,
         "num_hidden_layers": settings.layers,
         "hidden_size": settings.width,
         "num_attention_heads": settings.heads,
         "intermediate_size": settings.feed_forward or 4 * settings.width,
-        "hidden_act": their_activation(settings.activation),
-        "layer_norm_eps": settings.norm_epsilon,
-        "qkv_bias": settings.qkv_bias,
-        "hidden_dropout_prob": settings.dropout,
-        "attention_probs_dropout_prob": settings.dropout,
-        **label_config(labels),
     }
-    return HfModel(
-        ARCHITECTURE,
-        config,
-        settings,
-        _table(settings),
-        recipe=picture_groups(),
-        labels=labels,
-        files=files or {},
-        peer_names=(*PEER_NAMES, (r"^vit\.encoder\.layer\.", "vit.layers.")),
-    )
+    return describe(KIND, settings, sizes, _table(settings), labels, files)
 
 
 def _table(settings: VitSettings) -> TensorTable:
@@ -117,4 +100,4 @@ def _table(settings: VitSettings) -> TensorTable:
     return TensorTable(entries)
 
 
-VIT = HfFamily("vit", "picture-classification", ("vit",), _read, _write, reads_text=False, has_labels=True)
+VIT = KIND.family(_read, _write)

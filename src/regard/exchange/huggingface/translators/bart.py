@@ -8,11 +8,15 @@ from typing import Any
 
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.language_tokens import (
+from regard.exchange.huggingface.translators.language_tokens import (
     read_language_tokenizers,
     write_with_languages,
 )
-from regard.exchange.huggingface.seq2seq import Seq2SeqClass, read_seq2seq, seq2seq_family
+from regard.exchange.huggingface.translators.seq2seq import (
+    Seq2SeqClass,
+    read_seq2seq,
+    seq2seq_family,
+)
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 

@@ -10,8 +10,8 @@ from typing import Any
 from regard.errors import RunError
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.own_vocabulary import as_mapped, marian_files
-from regard.exchange.huggingface.piece_files import (
+from regard.exchange.huggingface.translators.own_vocabulary import as_mapped, marian_files
+from regard.exchange.huggingface.translators.piece_files import (
     TARGET_VOCABULARY,
     VOCABULARY,
     added_tokens,
@@ -21,7 +21,7 @@ from regard.exchange.huggingface.piece_files import (
     refuse_languages,
     special_tokens,
 )
-from regard.exchange.huggingface.seq2seq import (
+from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
     halved,
     read_seq2seq,

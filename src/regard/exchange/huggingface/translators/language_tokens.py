@@ -10,8 +10,16 @@ from typing import Any
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel, imported_vocabulary
 from regard.exchange.huggingface.folder import HfFolder, string_token
-from regard.exchange.huggingface.own_vocabulary import language_files
-from regard.exchange.huggingface.piece_files import (
+from regard.exchange.huggingface.tokenizer_files import (
+    SPECIAL_TOKENS,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    TokenizerFiles,
+    read_byte_bpe,
+    with_tokenizer_files,
+)
+from regard.exchange.huggingface.translators.own_vocabulary import language_files
+from regard.exchange.huggingface.translators.piece_files import (
     ROLES,
     VOCABULARY,
     added_tokens,
@@ -21,18 +29,10 @@ from regard.exchange.huggingface.piece_files import (
     refuse_languages,
     special_tokens,
 )
-from regard.exchange.huggingface.seq2seq import (
+from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
     seq2seq_map,
     write_seq2seq,
-)
-from regard.exchange.huggingface.tokenizer_files import (
-    SPECIAL_TOKENS,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    TokenizerFiles,
-    read_byte_bpe,
-    with_tokenizer_files,
 )
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers

@@ -1,0 +1,1 @@
+"""Translators that `transformers` saved, and their tokenizers."""
