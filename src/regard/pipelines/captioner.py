@@ -135,9 +135,21 @@ class CaptionAnswer:
         return notebook_page(self.page(""), figure)
 
 
-def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Captioner":
+def load(
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> "Captioner":
     """The captioner of a run."""
-    run = load_task_run(path, "caption", device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        "caption",
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return Captioner(run.task, run.model)
 
 

@@ -104,9 +104,21 @@ def is_table(texts: Sequence[str]) -> bool:
     return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Forecaster":
+def load(
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> "Forecaster":
     """The forecaster of a run."""
-    run = load_task_run(path, "forecast", device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        "forecast",
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return Forecaster(run.task, run.model)
 
 

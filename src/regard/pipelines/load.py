@@ -29,8 +29,8 @@ PIPELINES = {
     "picture-classification": "regard.pipelines.classification.picture_labels",
     "text-classification": "regard.pipelines.classification.text_labels",
 }
-"""Task -> the module of its pipeline, which has a function `load(path, *, device, weights)`; it is
-imported when it is needed: a translator that runs in CTranslate2 does without torch."""
+"""Task -> the module of its pipeline, which has a function `load(path, *, device, weights,
+adapter)`; it is imported when it is needed: a translator in CTranslate2 does without torch."""
 
 
 @overload
@@ -70,7 +70,7 @@ def load(path: str | Path, *others: str | Path, task: str | None = None, **optio
 
     With `task` its type is known to an editor, and a run of another task is an error. Of a
     translator, `others` are further runs of an ensemble, and `options` those of
-    `regard.pipelines.translator.load`; other tasks take `device` and `weights`.
+    `regard.pipelines.translator.load`; other tasks take `device`, `weights` and `adapter`.
     """
     found = run_task_name(Path(path))
     if task is not None and task != found:
@@ -82,7 +82,9 @@ def load(path: str | Path, *others: str | Path, task: str | None = None, **optio
     return import_module(PIPELINES[found]).load(path, **options)
 
 
-def load_for_look(path: str | Path, *, device: str = "auto", weights: str = "model") -> Any:
+def load_for_look(
+    path: str | Path, *, device: str = "auto", weights: str = "model", adapter: str | None = None
+) -> Any:
     """The same as a `Pipeline` that records attention, which an export of a translator cannot."""
     options = {"engine": "native"} if run_task_name(Path(path)) == TRANSLATION else {}
-    return load(path, device=device, weights=weights, **options)
+    return load(path, device=device, weights=weights, adapter=adapter, **options)

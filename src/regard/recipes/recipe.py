@@ -22,7 +22,7 @@ from regard.models.translation.transformer_settings import TransformerSettings
 from regard.nested_values import set_values
 from regard.recipes.auto_settings import AUTO, AUTO_MODEL, SettingChoice, extract_auto
 from regard.recipes.paths import TEXT_TASKS
-from regard.tasks.contracts import TaskRecipe
+from regard.tasks.contracts import TaskRecipe, without_vocabulary
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TextSettings
@@ -76,6 +76,8 @@ class Recipe(TaskRecipe):
         taken = ["text"] if self.start.vocabulary == "run" else []
         taken += ["model"] if any(name in AUTO_MODEL for name in self.auto) else []
         given = other.model_dump(mode="json")
+        if self.start.vocabulary == "own":
+            given["model"] = without_vocabulary(given["model"])
         return self.with_values({name: given[name] for name in taken})
 
     @property

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard import manifest
 from regard.atomic_io import (
@@ -264,10 +264,7 @@ def load_run(
     file = find_weights(folder, weights)
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
-    loaded = load_weights(file)
-    if adapter is not None:
-        loaded = merge_adapter(folder.path, adapter, file, loaded)
-    check_finite(file, loaded)
+    loaded = load_checked_weights(folder, file, adapter)
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     try:
         model = new_model(recipe, tokenizers, max_parameters=room)
@@ -280,6 +277,17 @@ def load_run(
     quantize(model.to(device).eval(), precision)
     loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp, adapter)
     return Run(recipe, tokenizers, model, folder, loaded_from)
+
+
+def load_checked_weights(
+    folder: RunFolder, file: Path, adapter: str | None = None
+) -> dict[str, Tensor]:
+    """The weights in a file of a run, with an adapter added if one is named: all are finite."""
+    loaded = load_weights(file)
+    if adapter is not None:
+        loaded = merge_adapter(folder.path, adapter, file, loaded)
+    check_finite(file, loaded)
+    return loaded
 
 
 def find_weights(folder: RunFolder, weights: str) -> Path:

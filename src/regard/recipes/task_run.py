@@ -23,13 +23,14 @@ from regard.recipes.run_folder import (
     RunFolder,
     count_parameters,
     find_weights,
+    load_checked_weights,
 )
 from regard.recipes.task_table import TASKS
 from regard.recipes.train_run import check_changed_stage, warmup_warning
 from regard.recipes.transfer.start_run import RunStart, resolve_start
 from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, Evaluation, Notify, TaskRecipe
-from regard.training.checkpoints import Progress, check_finite, load_weights
+from regard.training.checkpoints import Progress
 from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import Reporter, StopRequested, fit, is_finished
@@ -142,9 +143,16 @@ def _check_resumable(recipe: TaskRecipe, folder: RunFolder) -> None:
 
 
 def load_task_run(
-    path: Path | str, task: str, *, device: torch.device, weights: str = "model"
+    path: Path | str,
+    task: str,
+    *,
+    device: torch.device,
+    weights: str = "model",
+    adapter: str | None = None,
 ) -> TaskRun:
-    """The run of a `task` in a folder, ready to be used on `device`."""
+    """The run of a `task` in a folder, ready to be used on `device`, with an adapter merged into
+    its weights if one is named.
+    """
     folder = RunFolder(Path(path))
     recipe = folder.load_any_recipe()
     if recipe.task != task:
@@ -153,8 +161,7 @@ def load_task_run(
             "commands"
         )
     file = find_weights(folder, weights)
-    loaded = load_weights(file)
-    check_finite(file, loaded)
+    loaded = load_checked_weights(folder, file, adapter)
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     run_task = TASKS[task](recipe, folder.path)
     run_task.load()

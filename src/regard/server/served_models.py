@@ -42,6 +42,7 @@ class LoadOptions(NamedTuple):
     device: str = "auto"
     engine: EngineChoice = "auto"
     precision: ExportPrecision = "float32"
+    adapter: str | None = None
 
 
 class ModelSpec(NamedTuple):

@@ -34,12 +34,22 @@ class StartSettings(Settings):
     """The recipe that it is trained by, which `regard compare` does where there is no such run."""
     vocabulary: Literal["run", "own"] = "run"
     """Whose vocabulary is used: the run's, or one learned from the recipe's own corpus, of which
-    those pieces begin with vectors of the run that both have."""
+    those pieces begin with vectors of the run that both have: `--vocabulary own`."""
+    new_pieces: Literal["random", "mean"] = "random"
+    """What the others begin with: vectors drawn at random, or the mean of those that were taken."""
     adapter: str | None = Field(default=None, pattern=r"^\w[\w.-]*$")
     """The name under which the run gets the low-rank updates that are trained for it, as `regard
     train --adapter NAME` says; `training.fine_tuning.lora` has their rank."""
     weights: str | None = None
     """SHA-256 of the run's model.safetensors, which training writes here when it begins."""
+
+
+VOCABULARY_SETTINGS = ("absent", "mask_id")  # of a model: ids of the vocabulary it was made for
+
+
+def without_vocabulary(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a model for another vocabulary than its own."""
+    return {name: value for name, value in model.items() if name not in VOCABULARY_SETTINGS}
 
 
 class TaskRecipe(Settings):

@@ -32,7 +32,7 @@ from regard.tasks.classification import (
     ClassificationTask,
     InputsOf,
 )
-from regard.tasks.contracts import Notify, SplitName, TaskRecipe
+from regard.tasks.contracts import Notify, SplitName, TaskRecipe, without_vocabulary
 from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.split_files import SplitFiles
 from regard.text.build import JOINT, load_tokenizer, train_tokenizer
@@ -82,7 +82,9 @@ class TextClassificationRecipe(ClassificationRecipe):
         begun = super().begun_with(other)
         if begun.model.encoder is not None:
             return begun
-        return begun.with_values({"model.encoder": other.inner_model().model_dump(mode="json")})
+        encoder = other.inner_model().model_dump(mode="json")
+        own = self.start is not None and self.start.vocabulary == "own"
+        return begun.with_values({"model.encoder": without_vocabulary(encoder) if own else encoder})
 
 
 class EncodedText(NamedTuple):

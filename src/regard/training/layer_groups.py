@@ -1,5 +1,7 @@
 """Fine-tuning by groups of layers: which ones learn at a step, and how fast."""
 
+from collections.abc import Sequence
+
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import nn
 
@@ -22,6 +24,9 @@ class FineTuningSettings(Settings):
     unfreezing, Howard and Ruder 2018); null trains all from the first step on."""
     frozen: NonNegativeInt = 0
     """Groups, from the lowest, that never learn."""
+    frozen_parts: tuple[str, ...] = ()
+    """Parts of the model that never learn, by the names that their weights begin with, such as
+    [encoder, embeddings] or [decoder.0]; matrices that are shared are frozen where one use is."""
     lora: LoraSettings | None = None
     """Train low-rank updates of the linear layers alone (LoRA): with `--from`. The run then also
     has them as an adapter, a small file for the run that it began with. null trains all weights."""
@@ -32,8 +37,10 @@ class LayerGroups:
 
     def __init__(self, model: AnyModel, settings: FineTuningSettings) -> None:
         self.settings = settings
+        _freeze_parts(model, settings.frozen_parts)
         self.groups = [list(model.parameters())]
-        if settings != FineTuningSettings(lora=settings.lora):
+        neutral = FineTuningSettings(lora=settings.lora, frozen_parts=settings.frozen_parts)
+        if settings != neutral:
             self.groups = group_parameters(model)
             _check(settings, len(self.groups), type(model).__name__)
         # What a model keeps frozen itself stays so.
@@ -60,6 +67,25 @@ class LayerGroups:
             for parameter in group:
                 parameter.requires_grad_(number >= lowest)
         return True
+
+
+def _freeze_parts(model: AnyModel, parts: Sequence[str]) -> None:
+    """Let the weights of some parts have no gradients; an error if there are none, or no others."""
+    names = dict(model.named_parameters())
+    for part in parts:
+        inside = [name for name in names if name == part or name.startswith(f"{part}.")]
+        if not inside:
+            known = ", ".join(dict.fromkeys(name.split(".")[0] for name in names))
+            raise SettingsError(
+                f"training.fine_tuning.frozen_parts: no weights of the model are in {part}; it has "
+                f"{known}"
+            )
+        for name in inside:
+            names[name].requires_grad_(False)
+    if parts and not any(parameter.requires_grad for parameter in names.values()):
+        raise SettingsError(
+            "training.fine_tuning.frozen_parts: these are all parts of the model: none would learn"
+        )
 
 
 def group_parameters(model: AnyModel) -> list[list[nn.Parameter]]:

@@ -1,7 +1,7 @@
 """A model begins with the weights of another one, wherever names, shapes and rows agree."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -66,13 +66,19 @@ def _list_names(tensors: Sequence[TensorReport]) -> str:
 
 
 def transfer_weights(
-    model: AnyModel, given: Mapping[str, Tensor], *, own_rows: RowNames, given_rows: RowNames
+    model: AnyModel,
+    given: Mapping[str, Tensor],
+    *,
+    own_rows: RowNames,
+    given_rows: RowNames,
+    mean_kinds: Collection[str] = (),
 ) -> WeightTransfer:
     """Copy the weights `given` of another model into `model` where they fit, and report it.
 
     A tensor is looked for under its own name, and, if it belongs to a model inside this one
     (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), those
-    rows are taken that stand for the same in both models.
+    rows are taken that stand for the same in both models; the other rows of `mean_kinds` become the
+    mean of those.
     """
     taken, new, used = list[TensorReport](), list[TensorReport](), set[str]()
     kinds = model.named_rows()
@@ -88,7 +94,11 @@ def transfer_weights(
             numbers = len(rows[0]) * tensor[:1].numel()
             remark = f"{len(rows[0]):,} of {len(tensor):,} rows"
             with torch.no_grad():
-                tensor[rows[0].to(tensor.device)] = other[rows[1]].to(tensor)
+                found = other[rows[1]].to(tensor)
+                if kind in mean_kinds and len(found):
+                    tensor[:] = found.mean(0)
+                    remark += ", the others their mean"
+                tensor[rows[0].to(tensor.device)] = found
         elif tensor.shape == other.shape:
             numbers, remark = tensor.numel(), ""
             tensor.copy_(other)

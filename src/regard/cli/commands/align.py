@@ -33,6 +33,7 @@ NOTABLE_SINK_SHARE = 0.05
 """Share of its attention that a head parks on one piece, from which on a note reports it."""
 
 OPTION_RULES = (
+    OptionRule("adapter", excludes="choose", hint="what is chosen is kept for the run's weights"),
     OptionRule(
         "layer head shift links plain",
         excludes="choose",
@@ -113,6 +114,7 @@ def command(
     pairs: int | None = option(
         "With --dictionary: count on N pairs picked at random.", min=1, metavar="N"
     ),
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -131,7 +133,8 @@ def command(
     given = {"layer": layer, "head": head, "shift": shift or None, "links": links}
     reading = {name: value for name, value in given.items() if value is not None}
     torch_device = pick_device(device)
-    runs = [load_run(one, device=torch_device) for one in (model, reverse) if one]
+    runs = [load_run(model, device=torch_device, adapter=adapter)]
+    runs += [load_run(reverse, device=torch_device)] if reverse else []
     if reverse:
         _check_directions(*runs)
     all_pairs, own_gold = _pairs_to_align(runs[0], source, target, train=dictionary is not None)

@@ -82,6 +82,7 @@ def command(
         metavar="FILE",
     ),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
     precision: shared_options.InPrecision = "float32",
@@ -118,16 +119,24 @@ def command(
     )
     dictionary = read_unknown_option(unknown) if unknown is not None else None
 
-    def open_translator(*models: str, weights: str = "model") -> Translator:
+    def open_translator(
+        *models: str, weights: str = "model", adapter: str | None = None
+    ) -> Translator:
         return load(
-            *models, weights=weights, device=device, engine=engine, precision=precision, tell=note
+            *models,
+            weights=weights,
+            adapter=adapter,
+            device=device,
+            engine=engine,
+            precision=precision,
+            tell=note,
         )
 
     def translate(translator: Translator) -> list[Answer]:
         search = search_settings(translator.settings, beam=beam, unknown=unknown is not None)
         return translator.translate(sources, search, unknown=dictionary, split=False)
 
-    translator = open_translator(model, *(ensemble or ()), weights=weights)
+    translator = open_translator(model, *(ensemble or ()), weights=weights, adapter=adapter)
     for remark in translator.remarks:
         note(remark)
     answers = translate(translator)
@@ -141,7 +150,7 @@ def command(
     if against is not None:
         others = [answer.text for answer in translate(open_translator(against))]
         comparisons = compare(others, texts, references, settings)
-    name = _column_name(model, ensemble or (), weights)
+    name = _column_name(model, ensemble or (), adapter or weights)
     if json:
         print_json(_to_json(cut, scores, perplexity, groups, comparisons))
     else:
@@ -183,7 +192,8 @@ def _column_name(model: str, ensemble: Sequence[str], weights: str) -> str:
 def _evaluate_chat(context: Context) -> None:
     """Evaluate a chatbot on histories with one answer or more."""
     given = context.params
-    chatbot = load_chatbot(given["model"], device=given["device"], weights=given["weights"])
+    loading = {name: given[name] for name in ("device", "weights", "adapter")}
+    chatbot = load_chatbot(given["model"], **loading)
     texts = read_eval_data(given["model"], given["source"], given["reference"])
     found = score_chat(
         chatbot,
@@ -244,7 +254,8 @@ def _evaluate_task(context: Context, task: str) -> None:
             f"--output {given['output']}: its name should end in {', '.join(FORMATS)} or .json"
         )
     device = pick_device(given["device"])
-    run = load_task_run(given["model"], task, device=device, weights=given["weights"])
+    loading = {name: given[name] for name in ("weights", "adapter")}
+    run = load_task_run(given["model"], task, device=device, **loading)
     against = given["against"]
     other = None if against is None else load_task_run(against, task, device=device)
     with TemporaryDirectory(prefix="regard-evaluate-", ignore_cleanup_errors=True) as place:

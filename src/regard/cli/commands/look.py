@@ -51,7 +51,7 @@ OPTION_RULES = (
 )
 
 
-PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights device json"
+PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights adapter device json"
 """Parameters that a look into a run of any task has."""
 
 
@@ -147,6 +147,7 @@ def command(
     tokenize: eval_options.Tokenize = HEAD_DEFAULTS.tokenize,
     length: int = option("With --positions: how many positions to look at.", default=64, min=2),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -172,7 +173,7 @@ def command(
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
-    pipeline = load_for_look(model, device=device, weights=weights)
+    pipeline = load_for_look(model, device=device, weights=weights, adapter=adapter)
     known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
     require_options(context, known, f"the task of {model} is {run_task_name(Path(model))}")
     _check_options(context, kind, files)

@@ -72,6 +72,7 @@ def command(
     ),
     files: Path | None = setting_option("files", metavar="DIR"),
     watch: bool | None = setting_option("watch"),
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
     precision: ExportPrecision = option(
@@ -100,7 +101,7 @@ def command(
         specs,
         settings,
         known,
-        LoadOptions(device, engine, precision),
+        LoadOptions(device, engine, precision, adapter),
         on_listening=lambda where: note(f"serving {pairs} at {where}"),
     )
 

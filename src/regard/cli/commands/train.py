@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 from signal import SIGTERM
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -55,10 +55,14 @@ def command(
         "--from",
         metavar="RUN",
     ),
+    vocabulary: Literal["run", "own"] | None = option(
+        "With --from: go on with the vocabulary of RUN, or learn one from the data, whose pieces "
+        "begin with the vectors of RUN where it has them; otherwise as the recipe says."
+    ),
     mix: corpus_options.Mix = None,
     adapter: str | None = option(
         "Train low-rank updates alone (LoRA), with --from: a small file that RUN gets under this "
-        "NAME, for `regard translate RUN --adapter NAME`.",
+        "NAME, for `regard translate RUN --adapter NAME` and all other uses.",
         metavar="NAME",
     ),
     resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
@@ -91,6 +95,7 @@ def command(
         regard train text --data novel.txt --from runs/wikitext2-gpt --out runs/tuned
         regard train --data law.tsv --from runs/mine --mix runs/mine=0.3 --out runs/law
         regard train --data law.tsv --from runs/mine --adapter legal --out runs/legal
+        regard train --data law.tsv --from runs/opus --vocabulary own --out runs/law
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
         regard train multi30k --devices 8 --max-restarts 3
@@ -101,11 +106,11 @@ def command(
     launch = Launch.of_environment()
     launch.check_options(devices, max_restarts)
     if resume:
-        _refuse_to_change_what_is_resumed(corpus, mix, start, adapter)
+        _refuse_to_change_what_is_resumed(corpus, mix, start, vocabulary or adapter)
         folder = _resumed_folder(recipe, out_folder)
         recipe_to_train = folder.load_any_recipe(settings or [])
     else:
-        changes = [*(settings or []), *_start_settings(start, adapter, mix)]
+        changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
         recipe_to_train = resolve_start(_load_new(recipe, corpus, changes))
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
         if launch.restarts and folder.exists():
@@ -202,23 +207,26 @@ def _refuse_to_change_what_is_resumed(
     corpus: dict[str, Any] | None,
     mix: list[str] | None,
     start: Path | None,
-    adapter: str | None,
+    how: str | None,
 ) -> None:
     kept = {
         "data: drop the files": corpus,
         "data: drop --mix": mix,
         "weights: drop --from": start,
-        "adapter: drop --adapter": adapter,
+        "vocabulary and weights: drop --vocabulary and --adapter": how,
     }
     for what, given in kept.items():
         if given:
             raise SettingsError(f"--resume goes on with the run's own {what}")
 
 
-def _start_settings(start: Path | None, adapter: str | None, mix: list[str] | None) -> list[str]:
+def _start_settings(
+    start: Path | None, vocabulary: str | None, adapter: str | None, mix: list[str] | None
+) -> list[str]:
     """What a run begins with, and what it learns beside, as settings of a recipe."""
     given = {
         "start.run": None if start is None else str(start),
+        "start.vocabulary": vocabulary,
         "start.adapter": adapter,
         "corpus.mix": corpus_options.mix_from_options(mix) if mix else None,
     }

@@ -30,6 +30,7 @@ def command(
     ),
     best: int = option("Print the N likeliest labels.", "--best", "-k", default=1, min=1),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -47,7 +48,7 @@ def command(
         regard classify runs/sst2 --file reviews.txt --json > labels.jsonl
         regard classify runs/cifar10-vit photo.jpg holidays/
     """
-    pipeline = _load(model, device, weights)
+    pipeline = _load(model, device, weights, adapter)
     for remark in pipeline.remarks:
         note(remark)
     asked = [
@@ -68,13 +69,13 @@ def command(
         raise Exit(1)
 
 
-def _load(model: str, device: str, weights: str) -> AnyLabelPipeline:
+def _load(model: str, device: str, weights: str, adapter: str | None) -> AnyLabelPipeline:
     task = RunFolder(Path(model)).load_any_recipe().task
     if task not in CLASSIFICATION_TASKS:
         raise RunError(
             f"{model}: its task is {task}, which has no labels; `regard --help` lists the commands"
         )
-    pipeline: AnyLabelPipeline = load(model, device=device, weights=weights)
+    pipeline: AnyLabelPipeline = load(model, device=device, weights=weights, adapter=adapter)
     return pipeline
 
 

@@ -41,6 +41,7 @@ def command(
     ),
     stream: bool = flag("--stream", "Print the text of one prompt while it grows."),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -55,7 +56,7 @@ def command(
         regard complete runs/shakespeare < prompts.txt
     """
     check_n_best(n_best, beam, sampled=beam is None)
-    completer = load(model, device=device, weights=weights)
+    completer = load(model, device=device, weights=weights, adapter=adapter)
     sampling = sampling_given(context)
     if beam is not None and sampling:
         raise SettingsError(

@@ -22,6 +22,7 @@ def command(
         "The likeliest tokens of each masked place.", default=DEFAULT_TOP, min=1, metavar="N"
     ),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -35,7 +36,7 @@ def command(
         regard fill runs/wikitext2-bert "The [MASK] was released in [MASK]." --top 3
         regard fill runs/roberta < lines.txt --json
     """
-    filler = load(model, device=device, weights=weights)
+    filler = load(model, device=device, weights=weights, adapter=adapter)
     given = texts if texts else list(read_lines(STDIN))
     for filling in filler.fill(given, top=top):
         if json:

@@ -108,10 +108,11 @@ def load(
     *others: str | Path,
     device: str = "auto",
     weights: str = "model",
+    adapter: str | None = None,
     engine: EngineChoice = "native",
 ) -> Chatbot:
     """The chatbot in a run's folder; with `others`, an ensemble of them."""
     if engine not in ("auto", "native"):
         raise SettingsError(f"{path}: a chatbot answers in the native engine alone")
     paths = (path, *others)
-    return Chatbot(NativeEngine.open_runs(paths, device=device, weights=weights))
+    return Chatbot(NativeEngine.open_runs(paths, device=device, weights=weights, adapter=adapter))

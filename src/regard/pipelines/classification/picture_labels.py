@@ -69,10 +69,20 @@ MAX_ABLATED_PATCHES = 1 << 15  # read again for a page, once without each head
 
 
 def load(
-    path: Path | str, *, device: str = "auto", weights: str = "model"
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
 ) -> "PictureLabelPipeline":
     """The classifier of a run."""
-    run = load_task_run(path, "picture-classification", device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        "picture-classification",
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return PictureLabelPipeline(run.task, run.model)
 
 

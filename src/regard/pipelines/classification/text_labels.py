@@ -54,9 +54,21 @@ MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 SHOWN_LABELS = 10  # in the terminal, and on a page
 
 
-def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "TextLabelPipeline":
+def load(
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> "TextLabelPipeline":
     """The classifier of a run."""
-    run = load_task_run(path, "text-classification", device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        "text-classification",
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return TextLabelPipeline(run.task, run.model)
 
 

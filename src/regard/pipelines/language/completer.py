@@ -47,9 +47,21 @@ MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
 
-def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Completer":
+def load(
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> "Completer":
     """The completer of a run."""
-    run = load_task_run(path, "language-model", device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        "language-model",
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return Completer(run.task, run.model, run.recipe.decoding)
 
 

@@ -80,7 +80,19 @@ class Embedder:
         return f"<Embedder {self.path}>"
 
 
-def load(path: str | Path, *, device: str = "auto", weights: str = "model") -> Embedder:
+def load(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> Embedder:
     """The embedder of the run in a folder."""
-    run = load_task_run(path, TASK_NAME, device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        TASK_NAME,
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return Embedder(Path(path), run.model, run.task.tokenizer)

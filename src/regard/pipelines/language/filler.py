@@ -40,9 +40,21 @@ MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
 
-def load(path: Path | str, *, device: str = "auto", weights: str = "model") -> "Filler":
+def load(
+    path: Path | str,
+    *,
+    device: str = "auto",
+    weights: str = "model",
+    adapter: str | None = None,
+) -> "Filler":
     """The filler of a run."""
-    run = load_task_run(path, TASK_NAME, device=pick_device(device), weights=weights)
+    run = load_task_run(
+        path,
+        TASK_NAME,
+        device=pick_device(device),
+        weights=weights,
+        adapter=adapter,
+    )
     return Filler(run.task, run.model)
 
 

@@ -22,6 +22,7 @@ from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
 
+VOCABULARY_KINDS = ("tokens", SOURCE_TOKENS, TARGET_TOKENS)  # of rows that stand for pieces
 START_REPORT = "start.json"  # in the data folder of a run: what it took of another
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 
@@ -144,13 +145,15 @@ class RunStart:
             model.load_state_dict(load_weights(self.weights))
             return self.read_report()
         found = StartRun.find(self.recipe)
-        if self.recipe.start and sha256_of_file(found.weights_file) != self.recipe.start.weights:
+        assert self.recipe.start is not None
+        if sha256_of_file(found.weights_file) != self.recipe.start.weights:
             raise RunError(
                 f"{found.folder.path}: has other weights than when {self.folder.path} began with "
                 "them; train again in another folder"
             )
         given, rows = found.weights(), found.row_names()
-        done = transfer_weights(model, given, own_rows=own_rows, given_rows=rows)
+        means = VOCABULARY_KINDS if self.recipe.start.new_pieces == "mean" else ()
+        done = transfer_weights(model, given, own_rows=own_rows, given_rows=rows, mean_kinds=means)
         if not done.taken:
             raise SettingsError(
                 f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "
@@ -191,12 +194,7 @@ class RunStart:
             return
         check_no_linked_folders(found.folder.path)
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
-        run = found.folder.path
-        if self.recipe.task == TRANSLATION:
-            note(f"use it with: regard translate {run} --adapter {name}")
-        else:
-            merged = f"regard average {run} --adapter {name} --output FILE"
-            note(f"use it by --weights FILE, once it is merged: {merged}")
+        note(f"use it with {found.folder.path} and --adapter {name}")
 
     def card_lines(self) -> Iterator[str]:
         """Lines of a card: the run that this one began with, and what it took of it."""
