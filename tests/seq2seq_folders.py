@@ -3,6 +3,8 @@
 import io
 import json
 import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import sentencepiece
 import torch
 import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.trainers import BpeTrainer
+from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
+
+from hf_folders import roberta_bytes
 
 TEXT = """the cat sat on the mat and the dog ran away from the house
 eine Katze saß auf der Matte und der Hund lief aus dem Haus
@@ -97,13 +104,13 @@ def make_marian(folder: Path, *, separate: bool = False, **switches: Any) -> Non
     save(folder, transformers.MarianMTModel(transformers.MarianConfig(**options)))
 
 
-def write_language_tokenizer(folder: Path) -> int:
+def write_language_tokenizer(folder: Path, languages: Sequence[str] = LANGUAGES) -> int:
     """M2M100's files; the size of its vocabulary."""
     model = spm_model(90)
     (folder / "sentencepiece.bpe.model").write_bytes(model)
     listed = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces_of(model))]
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(listed)}))
-    tokens = [f"__{code}__" for code in LANGUAGES]
+    tokens = [f"__{code}__" for code in languages]
     config = {
         "tokenizer_class": "M2M100Tokenizer",
         "additional_special_tokens": tokens,
@@ -131,3 +138,54 @@ def make_bart(folder: Path, *, pre_norm: bool = False, **switches: Any) -> None:
     else:
         config = transformers.BartConfig(**options)
         save(folder, transformers.BartForConditionalGeneration(config))
+
+
+def m2m100_tokenizer(folder: Path) -> Any:
+    """With all languages that its class numbers."""
+    write_language_tokenizer(folder, FAIRSEQ_LANGUAGE_CODES["m2m100"])
+    return _saved(folder, transformers.M2M100Tokenizer.from_pretrained(folder))
+
+
+def nllb_tokenizer(folder: Path) -> Any:
+    made = Tokenizer(models.BPE(unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = BpeTrainer(vocab_size=90, special_tokens=special, show_progress=False)
+    made.train_from_iterator(TEXT.splitlines() * 3, trainer)
+    parts = json.loads(made.to_str())["model"]
+    merges = [tuple(pair) for pair in parts["merges"]]
+    languages = {"src_lang": "eng_Latn", "tgt_lang": "deu_Latn"}
+    return _saved(folder, transformers.NllbTokenizer(parts["vocab"], merges, **languages))
+
+
+def mbart_tokenizer(folder: Path, kind: str = "MBart50Tokenizer") -> Any:
+    special = [(name, 0.0) for name in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces = [(piece, -float(n)) for n, piece in enumerate(pieces_of(spm_model(90)))]
+    languages = {"src_lang": "en_XX", "tgt_lang": "de_DE"}
+    return _saved(folder, getattr(transformers, kind)([*special, *pieces], **languages))
+
+
+def bart_tokenizer(folder: Path) -> Any:
+    return _saved(folder, roberta_bytes(transformers))
+
+
+def _saved(folder: Path, tokenizer: Any) -> Any:
+    tokenizer.save_pretrained(folder)
+    return _with_config(folder, tokenizer, len(tokenizer))
+
+
+def _with_config(folder: Path, tokenizer: Any, rows: int) -> Any:
+    ends = {f"{role}_token_id": getattr(tokenizer, f"{role}_token_id") for role in ("pad", "eos")}
+    config = {"vocab_size": rows, "decoder_start_token_id": ends["eos_token_id"], **ends}
+    (folder / "config.json").write_text(json.dumps(config))
+    return tokenizer
+
+
+LANGUAGE_TOKENIZERS = {
+    "m2m100": m2m100_tokenizer,
+    "nllb": nllb_tokenizer,
+    "mbart50": mbart_tokenizer,
+    "first mbart": partial(mbart_tokenizer, kind="MBartTokenizer"),
+    "bart": bart_tokenizer,
+}
+"""Functions that write the files of a tokenizer into a folder, and return it."""

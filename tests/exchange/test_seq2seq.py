@@ -1,7 +1,7 @@
 """Marian, M2M100, BART and mBART with random weights compute here what they do in transformers."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +9,12 @@ import pytest
 import torch
 import transformers
 
+from hostile_lines import hostile_lines
 from regard.errors import RunError
 from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.translators.language_tokens import read_language_tokenizers
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.gate import compare, load_peer
@@ -22,8 +24,13 @@ from regard.pipelines.exchange.translation_parity import (
     parity_settings,
     translate_rows,
 )
-from regard.text.build import load_tokenizers, save_tokenizers
-from seq2seq_folders import make_bart, make_m2m100, make_marian
+from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers
+from seq2seq_folders import (
+    LANGUAGE_TOKENIZERS,
+    make_bart,
+    make_m2m100,
+    make_marian,
+)
 
 MARIAN: dict[str, dict[str, Any]] = {
     "swish, scaled": {"activation_function": "swish", "scale_embedding": True},
@@ -101,21 +108,19 @@ def test_logits_searches_and_tensors_are_the_same(
     assert all(torch.equal(ours[name], again[name]) for name in ours)
 
 
-HOSTILE = [
-    "",
-    " ",
-    "the cat sat on the mat",
-    "  two  spaces\tand\na line \u3000 ",
-    ">>de<< the cat",
-    ">>xx<< unknown tag",
-    "a >>de<< inside",
-    "spelled </s> and <unk> <pad> </s>",
-    "ﬁ ² Ⅻ Å e\u0301 한국어 ไทย العربية עברית",
-    "👩‍👩‍👧 🇩🇪 \u200d\ufe0f",
-    "\x00\x01\x7f\u0085\ufeff",
-    "▁the ▁▁cat",
-    "x" * 3000,
-]
+TAGGED = [">>de<< the cat", ">>xx<< unknown tag", "a >>de<< inside", "▁the ▁▁cat"]
+LINES = [*TAGGED, *hostile_lines(1996)]
+EOS = 3
+
+
+def check_same_ids(tokenizers: Tokenizers, peer: Any, sides: Sequence[str] = ("text",)) -> None:
+    """Those of all lines, and of the end behind each."""
+    for side, key in zip(tokenizers, sides, strict=False):
+        mapped = side.vocabulary_map
+        assert mapped is not None
+        wanted = peer(**{key: LINES}, verbose=False)["input_ids"]
+        for text, ids, theirs in zip(LINES, side.encode(LINES), wanted, strict=True):
+            assert mapped.to_theirs([*ids, EOS]) == theirs, repr(text)
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -128,14 +133,23 @@ def test_marian_tokenizers_give_the_same_ids(tmp_path: Path, separate: bool) -> 
     tokenizers = load_tokenizers(tmp_path)
     with pytest.warns(UserWarning, match="sacremoses"):
         peer = transformers.MarianTokenizer.from_pretrained(tmp_path)
-    for text in HOSTILE:
-        for side, key in ((tokenizers.source, "text"), (tokenizers.target, "text_target")):
-            mapped = side.vocabulary_map
-            assert mapped is not None
-            ids = side.encode([text])[0]
-            assert len(side.surfaces(text)) == len(ids)
-            theirs = peer(**{key: text})["input_ids"]
-            assert mapped.to_theirs([*ids, 3]) == theirs, text
+    check_same_ids(tokenizers, peer, ("text", "text_target"))
+    for text in LINES[:40]:
+        assert len(tokenizers.source.surfaces(text)) == len(tokenizers.source.encode([text])[0])
+
+
+@pytest.mark.parametrize("kind", ["m2m100", "nllb", "mbart50", "bart"])
+def test_tokenizers_with_languages_give_the_same_ids(tmp_path: Path, kind: str) -> None:
+    """Those of NLLB, mBART-50 and BART from `tokenizer.json` alone."""
+    peer = LANGUAGE_TOKENIZERS[kind](tmp_path)
+    assert (tmp_path / "tokenizer.json").exists() == (kind != "m2m100")
+    check_same_ids(read_language_tokenizers(HfFolder(tmp_path)), peer)
+
+
+def test_the_first_mbart_is_refused_by_name(tmp_path: Path) -> None:
+    LANGUAGE_TOKENIZERS["first mbart"](tmp_path)
+    with pytest.raises(RunError, match="sources end with their language behind </s>"):
+        read_language_tokenizers(HfFolder(tmp_path))
 
 
 def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
