@@ -8,6 +8,7 @@ from regard.atomic_io import write_atomic
 from regard.batching.collate import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.comparison import row_training as module
+from regard.comparison.measurements import measure_row
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -212,3 +213,22 @@ def test_a_run_gets_the_texts_that_were_read(folder):
     (data.folder / "own.txt").write_text("kept")
     copy_shared_corpus(entry, folder)
     assert (data.folder / "own.txt").exists()
+
+
+def test_an_imported_run_is_measured_on_the_corpus_of_the_others(row, tmp_path):
+    entry, folder, run = row
+    run()
+    home = RunFolder(shutil.copytree(folder.run(entry).path, tmp_path / "imported"))
+    for name in ("data", "checkpoints", "weights"):
+        shutil.rmtree(home.path / name)
+    recipe = home.load_recipe().with_values({"corpus": {"imported": True}, "name": "other"})
+    home.recipe.unlink()
+    home.save_recipe(recipe)
+    imported, trained = entry_of_run(home.path, None), entry_of_run(folder.run(entry).path, None)
+    plan = make_plan([imported, trained], Budget(), 2)
+    prepare_shared_corpus(plan, folder, lambda message: None)
+    measured = measure_row(RowContext(imported, plan, folder, CPU, Quiet()))
+    assert (measured.steps, measured.flops, measured.tokens_per_second) == (0, 0, 0)
+    assert measured.surprise.per_token > 1
+    with pytest.raises(SettingsError, match="were imported, and have no data"):
+        folder.data(imported, make_plan([imported], Budget(), 2))

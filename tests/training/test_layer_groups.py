@@ -142,3 +142,15 @@ def test_graphs_are_captured_anew_when_a_group_begins_to_learn(accumulate):
     assert graphs.captured == 3 * (1 if accumulate == 1 else 2)
     for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_parts_are_frozen_by_name(tmp_path):
+    model, first = train(tmp_path, frozen_parts=["embedding", "layers.0"]), new_model()
+    for name, weight in first.state_dict().items():
+        frozen = name.startswith(("embedding.", "layers.0."))
+        assert torch.equal(weight, model.state_dict()[name]) == frozen, name
+    with pytest.raises(SettingsError, match="no weights of the model are in encoder; it has embed"):
+        LayerGroups(new_model(), FineTuningSettings(frozen_parts=("encoder",)))
+    parts = tuple(name for name, _ in new_model().named_parameters())
+    with pytest.raises(SettingsError, match="none would learn"):
+        LayerGroups(new_model(), FineTuningSettings(frozen_parts=parts))

@@ -134,3 +134,15 @@ def test_tensors_that_grow_with_the_vocabulary_are_named(name, tmp_path):
     shapes = {name: tensor.shape for name, tensor in large.state_dict().items()}
     grown = {name for name, tensor in small.state_dict().items() if tensor.shape != shapes[name]}
     assert grown == {name for name, kind in small.named_rows().items() if kind == "tokens"}
+
+
+def test_pieces_that_are_new_begin_with_the_mean_of_those_that_are_kept():
+    model, other = gpt(size=8), gpt(seed=2)
+    weights = {name: x.clone() for name, x in other.state_dict().items()}
+    own = [*PIECES[:6], "d", "e"]
+    rows = {"own_rows": {"tokens": own}, "given_rows": {"tokens": PIECES}}
+    done = transfer_weights(model, weights, **rows, mean_kinds=["tokens"])
+    [report] = [one for one in done.taken if one.name == "embedding.weight"]
+    assert report.remark == "6 of 8 rows, the others their mean"
+    torch.testing.assert_close(model.embedding.weight[6], other.embedding.weight[:6].mean(0))
+    assert torch.equal(model.embedding.weight[:6], other.embedding.weight[:6])

@@ -100,3 +100,14 @@ def test_a_text_that_fills_the_context_says_so(run):
     shown = invoke(run, "the cat", "--max-tokens", "40", "--beam", "1")
     assert re.search(r"ended after \d+ of 40 tokens: .* fills the 16 that the model", shown.stderr)
     assert "ended" not in invoke(run, "the cat", "--max-tokens", "4").stderr
+
+
+def test_a_run_is_measured_on_other_texts(run, tmp_path):
+    (tmp_path / "other.txt").write_text("the dog sat.\n")
+    arguments = [str(run), "--data", str(tmp_path / "other.txt"), "--json"]
+    found = CliRunner().invoke(command_app("evaluate"), arguments, catch_exceptions=False)
+    measured = json.loads(found.stdout)
+    assert measured["split"] == str(tmp_path / "other.txt")
+    assert measured["notes"][0].startswith("13 tokens, 3 words")
+    arguments[2] = str(tmp_path / "none.txt")
+    assert CliRunner().invoke(command_app("evaluate"), arguments).exit_code == 1

@@ -1,5 +1,6 @@
 """Low-rank adapters: trained for a run, small, chosen when it is loaded, merged."""
 
+import json
 import shutil
 
 import pytest
@@ -107,6 +108,28 @@ def test_the_commands_translate_and_merge(runs, tmp_path):
         found = CliRunner().invoke(translate, [base, str(text), *arguments, *more])
         assert found.exit_code == 0, found.output
         assert found.stdout == wanted.stdout
+
+
+def test_other_commands_take_an_adapter_too(runs, tmp_path):
+    source, reference = tmp_path / "text.fr", tmp_path / "text.en"
+    source.write_text("Jane visite l'Afrique en septembre.\n")
+    reference.write_text("Jane visits Africa in September.\n")
+    files = ["--source", str(source), "--target", str(reference)]
+    held_out = ["--source", str(source), "--reference", str(reference), "--engine", "native"]
+    for command, arguments in (
+        ("evaluate", [*held_out, "--json"]),
+        ("look", [source.read_text().strip(), "--json"]),
+        ("align", [*files, "--json"]),
+    ):
+        found = [
+            CliRunner().invoke(command_app(command), [str(runs / run), *arguments, *more])
+            for run, more in (("base", ["--adapter", "legal"]), ("legal", []), ("base", []))
+        ]
+        assert all(one.exit_code == 0 for one in found), (command, found[0].output)
+        if command == "evaluate":
+            adapted, merged, plain = (json.loads(one.stdout)["perplexity"]["loss"] for one in found)
+            assert adapted == pytest.approx(merged, abs=1e-5)
+            assert abs(plain - merged) > 1e-3
 
 
 def test_stopped_and_resumed_equals_unbroken(runs, tmp_path):

@@ -13,7 +13,7 @@ from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_TASKS, TRANSLATION
+from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_TASKS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
