@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.batching.sampler import StreamPosition, sample_batches, sample_segmentations
+from regard.batching.sampler import Shard, StreamPosition, sample_batches, sample_segmentations
 from regard.corpora.corpus import Pair
 from regard.decoding.settings import RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError, TrainingError
@@ -278,9 +278,10 @@ def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypa
         max_tokens=99,
         sample_segmentation=sample_segmentation,
     )
-    alone, made_elsewhere = stream_batches(draw, 0, start), 0
-    with closing(stream_batches(draw, 3, start)) as shared:
-        while made_elsewhere < 7:
+    part = Shard(1, 3)  # that of one rank
+    alone, made_elsewhere = part.take(stream_batches(draw, 0, start)), 0
+    with closing(stream_batches(draw, 2, start, part)) as shared:
+        while made_elsewhere < 5:
             before = len(here)
             batch = next(shared)
             made_elsewhere += len(here) == before

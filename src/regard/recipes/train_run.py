@@ -237,7 +237,9 @@ def stream_batches(
     """
     if not num_workers:
         return collate_stream(sample(start, shard=shard))
-    in_workers = [partial(sample, shard=one) for one in shard.split(num_workers)]
+    # Workers count from behind a batch of this shard: its next one is the last of each `of`.
+    behind = Shard(shard.of - 1, shard.of)
+    in_workers = [partial(sample, shard=one) for one in behind.split(num_workers)]
     next_position = attrgetter("next_position")
     here = partial(sample, shard=shard)
     pairs = start_then_hand_over(here, in_workers, start, next_position, _worker_died)
