@@ -1,8 +1,9 @@
-# `make demo` and `make test` do all set-up and then the job.
+# `make demo`, `make test` and `make docs` do all set-up and then the job.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 TYPES := $(VENV)/.types
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
@@ -11,7 +12,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 # the tests start would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz coverage cluster check lint setup browser clean
+.PHONY: demo test docs fuzz coverage cluster check lint setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
@@ -21,6 +22,12 @@ test: $(READY) lint browser
 	$(BIN)/mypy >$(TYPES) 2>&1 & \
 	  $(PYTEST) -p randomly --randomly-seed 1; tested=$$?; \
 	  wait $$! || { cat $(TYPES); exit 1; }; tail -n 1 $(TYPES); exit $$tested
+
+# The site of the documentation; a warning, such as of a link that leads nowhere, is an error. It needs
+# no network: neither to be built, once its packages are there, nor to be read.
+docs: $(DOCS_READY)
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -E -W --keep-going -q docs build/site
+	@echo "the site is in build/site: open build/site/index.html"
 
 # Other examples and another order each time: what `make test` would find by luck.
 fuzz: $(READY) browser
@@ -59,5 +66,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
+$(DOCS_READY): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[docs]'
+	touch $(DOCS_READY)
+
 clean:
-	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache .coverage*
+	rm -rf $(VENV) build runs .mypy_cache .pytest_cache .ruff_cache .coverage*

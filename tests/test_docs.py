@@ -1,11 +1,19 @@
-"""The documents name files and pages that exist."""
+"""The documents name files, pages and headings that exist; every chapter of the tour runs."""
 
+import ast
 import re
+import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+CHAPTERS = sorted((ROOT / "docs" / "tour").glob("*.py"))
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *CHAPTERS])
 CODE_FILE = re.compile(r"`([\w/]+\.py)`")
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+HEADING = re.compile(r"^(?:# )?#+ (.+)$", re.MULTILINE)
+ANCHOR = re.compile(r"\]\(([^)#:\s]*)#([^)\s]+)\)")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -26,3 +34,28 @@ def test_links_between_pages_lead_somewhere():
     assert len(links) > 50
     missing = [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()]
     assert not missing, "\n".join(missing)
+
+
+def test_links_to_headings_lead_to_one():
+    links = [(page, *link) for page in PAGES for link in ANCHOR.findall(page.read_text("utf-8"))]
+    assert len(links) > 30
+    missing = [
+        f"{page.name}: {name}#{anchor}"
+        for page, name, anchor in links
+        if anchor not in _anchors(page.parent / name if name else page)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def _anchors(page):
+    """The names that GitHub and the site give to the headings of a page."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_of_the_tour_runs_and_compares_what_it_says(chapter):
+    """The page is what its script prints, and its assertions hold it to the lectures' numbers."""
+    nodes = list(ast.walk(ast.parse(chapter.read_text("utf-8"))))
+    assert sum(isinstance(node, ast.Assert) for node in nodes) >= 5
+    runpy.run_path(str(chapter))

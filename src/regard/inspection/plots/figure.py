@@ -268,6 +268,22 @@ def render_figure(figure: Figure, ending: str, dpi: int = FILE_DPI) -> bytes:
     return buffer.getvalue()
 
 
+class ThemedFigure:
+    """A figure that a notebook, or a page of the documentation, shows in its own theme.
+
+    It is drawn in both themes at once, by `draw`; `alt` is the text alternative.
+    """
+
+    def __init__(self, draw: Callable[[ThemeName], Figure], *, alt: str) -> None:
+        self.alt, self._html = alt, notebook_html(draw, alt=alt)
+
+    def __repr__(self) -> str:
+        return f"<ThemedFigure: {self.alt}>"
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
 def notebook_html(draw: Callable[[ThemeName], Figure], *, alt: str) -> str:
     """HTML with the figure in both themes, of which a style sheet shows the page's own; without
     style sheets the light one. `alt` is the text alternative.

@@ -56,7 +56,7 @@ class SimpleRnn(Predictor[Series]):
 
     def row_features(self, inputs: Series, *, hook: AttentionHook | None = None) -> Tensor:
         """c (B, D) of a series (B, S, F); attention counts time steps from the last."""
-        states = self._states(inputs)  # (B, S, D)
+        states = self.states(inputs)  # (B, S, D)
         if self.score is None:
             return states[:, -1]
         heads = states[:, None]  # (B, 1, S, D)
@@ -70,8 +70,8 @@ class SimpleRnn(Predictor[Series]):
         )[:, 0, 0]  # (B, D)
         return mixed if self.context_bias is None else mixed + self.context_bias
 
-    def _states(self, series: Series) -> Tensor:
-        """The states (B, S, D); padding leaves them as they are."""
+    def states(self, series: Series) -> Tensor:
+        """The states (B, S, D) after each time step; padding leaves them as they are."""
         values, mask = series.values.to(self.input.weight.dtype), series.mask[..., None]
         # Autocast is off: the state would lose small updates.
         with torch.autocast(values.device.type, enabled=False):

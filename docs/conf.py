@@ -1,0 +1,63 @@
+"""How Sphinx makes the site of these pages: `make docs`."""
+
+import sys
+from pathlib import Path
+
+import ziamath.fonts
+
+import regard
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+project, author, copyright = "regard", "the authors of regard", "the authors of regard"
+version = release = regard.__version__
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "site_build.mathml",
+    "site_build.source_pages",
+    "site_build.generated_pages",
+]
+exclude_patterns = ["conf.py", "site_build/*"]
+nitpicky = False
+suppress_warnings = ["myst.header"]  # settings.md begins each group at the second level
+
+# Pages are Markdown as GitHub reads it; a chapter of the tour is a script in percent format.
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 6
+nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_number_source_lines = False
+nb_code_prompt_show = "Show the answer"
+nb_code_prompt_hide = "Hide the answer"
+
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+default_role = "code"
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+
+html_theme = "furo"
+html_title = "regard"
+html_static_path = ["site_build/static", str(Path(ziamath.fonts.__file__).parent)]
+html_css_files = ["site_build.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_copy_source = False
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b57a4", "color-brand-content": "#0b57a4"},
+    "dark_css_variables": {
+        "color-brand-primary": "#8fd0ff",
+        "color-brand-content": "#8fd0ff",
+        "color-background-primary": "#15181d",
+    },
+}
+copybutton_prompt_text = r"\$ "
+copybutton_prompt_is_regexp = True
