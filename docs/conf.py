@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-import ziamath.fonts
+import ziamath
 
 import regard
 
@@ -25,7 +25,7 @@ nitpicky = False
 suppress_warnings = ["myst.header"]  # settings.md begins each group at the second level
 
 # Pages are Markdown as GitHub reads it; a chapter of the tour is a script in percent format.
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 6
 nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
 nb_execution_mode = "force"
@@ -45,8 +45,9 @@ python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = "regard"
-html_static_path = ["site_build/static", str(Path(ziamath.fonts.__file__).parent)]
-html_css_files = ["site_build.css"]
+MATH_FONT = Path(ziamath.__file__).parent / "fonts" / "STIXTwoMath-Regular.ttf"
+html_static_path = ["site_build/static", str(MATH_FONT)]
+html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False

@@ -9,12 +9,8 @@ from typer.cli import get_docs_for_click
 
 from regard.cli.main import COMMANDS, load_command
 
-FROM_ROOT = {
-    "README.md": "index.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
-}
-"""Files of the repository's root -> the pages of the site that include them."""
+FROM_ROOT = {"README": "index.md", "CONTRIBUTING": "contributing.md", "CHANGELOG": "changelog.md"}
+"""Pages of the repository's root -> those of the site that include them."""
 LINK = re.compile(r"(?<=\]\()(?:\.\./)?(README|CONTRIBUTING|CHANGELOG)\.md")
 
 

@@ -12,7 +12,7 @@
 # numbers it was given, which can be read off their own table; and a network that forecasts 13
 # after 1 1 2 3 5 8 need not know how to add.
 
-# %%
+# %% tags=["hide-input"] mystnb={"code_prompt_show": "What is imported"}
 import time
 from collections.abc import Callable
 
@@ -328,7 +328,7 @@ for size, change in kept.items():
 assert shortcut[0] > 1 / 20 > kept[0.8][0]  # never below the weight of the state itself
 
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input"] mystnb={"code_prompt_show": "How it is drawn"}
 def draw_memory(theme: str) -> InchFigure:
     """What is left of each time step, on a logarithmic scale."""
     figure = InchFigure(6.4, 2.8, theme)
