@@ -22,7 +22,7 @@ extensions = [
 ]
 exclude_patterns = ["conf.py", "site_build/*"]
 nitpicky = False
-suppress_warnings = ["myst.header"]  # settings.md begins each group at the second level
+suppress_warnings = ["myst.header"]  # levels of headings may be left out
 
 # Pages are Markdown as GitHub reads it; a chapter of the tour is a script in percent format.
 myst_enable_extensions = ["dollarmath", "html_image"]
@@ -40,6 +40,7 @@ nb_code_prompt_hide = "Hide the answer"
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
 default_role = "code"
+smartquotes = False  # options begin with two dashes
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 

@@ -33,6 +33,8 @@ def read_page(app: Sphinx, name: str, content: list[str]) -> None:
     """The source of a page, as it is parsed."""
     if name == "commands":
         content[0] += commands_page()
+    if name == "settings":  # one page with one title: its other headings go a level down
+        content[0] = re.sub(r"(?<=\n)(?=#+ )", "#", content[0])
     content[0] = relink(content[0])
 
 

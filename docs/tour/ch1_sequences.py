@@ -271,6 +271,7 @@ def look(model: SimpleRnn) -> TimeWeights:
 linear = look(models["linear"])
 assert not linear.normalized
 assert (linear.weights < 0).any()
+assert set(linear.weights.topk(2).indices.tolist()) == {18, 19}  # the last two numbers
 ThemedFigure(
     lambda theme: plot_time_weights(linear, theme=theme),
     alt="Linear weights of twenty time steps: of both signs, the last ones the largest",
@@ -286,6 +287,11 @@ ThemedFigure(
 )
 
 # %% [markdown]
+# The linear weights tell something: the two largest belong to the last two numbers, of which the
+# next is the sum. The softmax tells little. It begins as a plain mean of all states and stays near
+# one, and what it leaves to the last state it leaves to any. Pictures of attention show what was
+# weighed, not what was understood.
+#
 # ## Vanishing memory
 #
 # Why should attention help at all? Because a recurrent network forgets, and cannot be taught what
@@ -338,7 +344,8 @@ def draw_memory(theme: str) -> InchFigure:
     lines = [(f"r = {size}", change, muted, "-") for size, change in kept.items()]
     for name, change, colour, style in [*lines, ("r = 0.8, attention", shortcut, accent, "-")]:
         axes.plot(range(1, 21), change.tolist(), style, color=colour, linewidth=1.6)
-        figure.write(axes, 1, float(change[0]) * 1.12, name, 8, color=colour)
+        above = 1.12 if change[0] >= change[1] else 0.66
+        figure.write(axes, 1, float(change[0]) * above, name, 8, color=colour)
     axes.set(yscale="log", xticks=[1, 5, 10, 15, 20])
     figure.label_axes(axes, across="time step", down="change of the context with its number")
     return figure
