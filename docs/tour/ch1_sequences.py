@@ -281,6 +281,7 @@ ThemedFigure(
 softmax = look(models["softmax"])
 assert softmax.normalized
 assert abs(float(softmax.weights.sum()) - 1) < 1e-6
+assert softmax.weights.max() < 3 / 20
 ThemedFigure(
     lambda theme: plot_time_weights(softmax, theme=theme),
     alt="Softmax weights of twenty time steps: all positive, they sum to 1",
@@ -289,8 +290,8 @@ ThemedFigure(
 # %% [markdown]
 # The linear weights tell something: the two largest belong to the last two numbers, of which the
 # next is the sum. The softmax tells little. It begins as a plain mean of all states and stays near
-# one, and what it leaves to the last state it leaves to any. Pictures of attention show what was
-# weighed, not what was understood.
+# one: no weight is far above a twentieth. Pictures of attention show what was weighed, not what was
+# understood.
 #
 # ## Vanishing memory
 #
