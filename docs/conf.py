@@ -37,12 +37,12 @@ nb_number_source_lines = False
 nb_code_prompt_show = "Show the answer"
 nb_code_prompt_hide = "Hide the answer"
 
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "signature"
 default_role = "code"
 smartquotes = False  # options begin with two dashes
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 80
+python_maximum_signature_line_length = 140
 
 html_theme = "furo"
 html_title = "regard"

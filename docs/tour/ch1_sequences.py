@@ -347,7 +347,7 @@ def draw_memory(theme: str) -> InchFigure:
         axes.plot(range(1, 21), change.tolist(), style, color=colour, linewidth=1.6)
         above = 1.12 if change[0] >= change[1] else 0.66
         figure.write(axes, 1, float(change[0]) * above, name, 8, color=colour)
-    axes.set(yscale="log", xticks=[1, 5, 10, 15, 20])
+    axes.set(yscale="log", ylim=(0.006, 12), xticks=[1, 5, 10, 15, 20])
     figure.label_axes(axes, across="time step", down="change of the context with its number")
     return figure
 

@@ -27,9 +27,6 @@ from regard.inspection.plots.figure import InchFigure, ThemedFigure
 from regard.inspection.recording.recorder import AttentionRecorder
 from regard.types import Site
 
-torch.manual_seed(1)
-
-
 # %% [markdown]
 # ## Query, keys, values
 #
@@ -107,6 +104,7 @@ assert abs(float(weights[0, 0]) - 0.5) < 1e-5
 # shrink to nothing, and every key gets the same. Divided by the root they stay as they are.
 
 # %%
+torch.manual_seed(1)
 widths, num_keys = [4, 16, 64, 256], 32
 spread: dict[str, list[float]] = {"q·k": [], "q·k / √d": [], "q·k / d": []}
 largest: dict[str, list[float]] = {name: [] for name in spread}
