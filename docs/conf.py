@@ -35,10 +35,11 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 nb_number_source_lines = False
 nb_code_prompt_show = "Show the answer"
-nb_code_prompt_hide = "Hide the answer"
+nb_code_prompt_hide = "Hide it"
 
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
 default_role = "code"
 smartquotes = False  # options begin with two dashes
 python_use_unqualified_type_names = True
