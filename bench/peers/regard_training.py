@@ -11,7 +11,7 @@ from bench.peers.contract import ModelShape, PeerConfig, Trained
 from bench.peers.regard_model import build_fresh_model
 from bench.peers.training_loop import SMOOTHING, wait_for_device
 from regard.batching.collate import PositionedBatch
-from regard.batching.sampler import StreamPosition
+from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.models.contracts import AnyModel
 from regard.tasks.translation_settings import TranslationTrainingSettings
@@ -99,9 +99,13 @@ class _Losses:
         return loss.loss.item() / tokens
 
 
-def _stream(batches: Sequence[AnyBatch], start: StreamPosition) -> Iterator[PositionedBatch]:
-    for number, batch in enumerate(batches, start.batch + 1):
-        yield PositionedBatch(batch, StreamPosition(0, number))
+def _stream(
+    batches: Sequence[AnyBatch], start: StreamPosition, shard: Shard
+) -> Iterator[PositionedBatch]:
+    numbered = enumerate(batches, start.batch + 1)
+    return (
+        PositionedBatch(batch, StreamPosition(0, number)) for number, batch in shard.take(numbered)
+    )
 
 
 def _no_validation(model: AnyModel) -> Mapping[str, float]:

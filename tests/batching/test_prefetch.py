@@ -158,6 +158,7 @@ def test_a_worker_that_fails_to_start_is_reported():
 
 
 def test_a_stream_closed_before_the_hand_over_leaves_no_process(monkeypatch):
+    before = threading.active_count()
     started, real = [], subprocess.Popen
     noted = lambda *args, **kwargs: started.append(real(*args, **kwargs)) or started[-1]  # noqa: E731
     monkeypatch.setattr(subprocess, "Popen", noted)
@@ -165,4 +166,4 @@ def test_a_stream_closed_before_the_hand_over_leaves_no_process(monkeypatch):
         assert next(items) == 5.0
     [worker] = started
     assert worker.returncode is not None
-    assert threading.active_count() == 1
+    assert threading.active_count() == before
