@@ -30,6 +30,19 @@ class RayOptions(NamedTuple):
     on_gpu: bool = False  # whether each has a GPU of its own
     dashboard: bool = False
 
+    def environment(self) -> dict[str, str]:
+        """Variables that Ray reads while it is imported, and no longer when it is started.
+
+        Reports to Ray's makers are off, and a cluster of this machine asks for a token, which is
+        Ray's own: its ports are open to the network, and corpora are private.
+        """
+        return {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_BACKEND_LOG_LEVEL": "fatal",  # that actors may die is expected
+            "RAY_worker_niceness": "0",  # as the command itself, and not 15
+            **({} if self.address else {"RAY_AUTH_MODE": "token"}),
+        }
+
 
 class PendingInput:
     """An input, its number, and which of its blocks are finished."""

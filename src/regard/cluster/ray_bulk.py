@@ -1,7 +1,6 @@
 """Ray Data as the carrier of a bulk translation: blocks are read, and translated by actors."""
 
 import logging
-import os
 import socket
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +32,7 @@ QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 def ray_cluster(options: RayOptions) -> Iterator[int]:
     """Ray, connected, unless this process is so already; yields the number of actors.
 
-    Reports to Ray's makers are off, the dashboard is for this machine alone, and a cluster that is
-    started here asks for a token, which is Ray's own: corpora are private.
+    The dashboard is for this machine alone. See also `RayOptions.environment`.
     """
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -48,16 +46,12 @@ def ray_cluster(options: RayOptions) -> Iterator[int]:
 
 def _connect(options: RayOptions) -> None:
     """Start Ray on this machine, or connect to a cluster."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # that actors may die is expected
-    os.environ.setdefault("RAY_worker_niceness", "0")  # as the command itself, and not 15
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     local: dict[str, Any] = {}
     if options.address is not None:
         _check_address(options.address)
     else:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # its ports are open to the network
         cores = count_cores() if options.actors is None else options.actors * options.cores
         local = {
             "num_cpus": max(cores, options.cores),

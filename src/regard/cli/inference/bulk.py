@@ -1,5 +1,6 @@
 """`regard bulk`: files of any size translated on Ray."""
 
+import os
 import time
 from collections.abc import Generator, Sequence
 from importlib import import_module
@@ -104,6 +105,8 @@ def command(
     ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
 
     def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
+        for name, value in ray_options.environment().items():
+            os.environ.setdefault(name, value)
         on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
         yield from on_ray.translate_on_ray(pending, job, ray_options)
 
