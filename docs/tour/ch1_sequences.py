@@ -249,7 +249,7 @@ for name, model in models.items():
 #
 # ## What it looks at
 #
-# Every attention in `regard` hands its weights to whoever asks, here an `AttentionRecorder`. The
+# Every attention in `regard` hands its weights to a hook, here an `AttentionRecorder`. The
 # weights of the linear reading have two signs, those of the softmax are a distribution.
 
 

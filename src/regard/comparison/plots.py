@@ -77,7 +77,7 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
             assert system.interval is not None
             assert system.costs is not None
             flops, interval = system.costs.flops, system.interval
-            if not flops:  # imported: nobody knows what it cost
+            if not flops:  # imported: its cost is not known
                 points.append(
                     axes.axhline(
                         system.bleu.mean, label=system.label, linestyle="dashed", color=colour

@@ -81,7 +81,9 @@ def model_graphs(model: AnyModel, make_inputs: MakeInputs) -> list[Graph]:
     inputs, others = (make_inputs(*sizes) for sizes in (TRACED_SIZES, OTHER_SIZES))
 
     def answer(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {ANSWERS: model.answers(_with_tensors(inputs, tensors))}
+        answers = model.answers(_with_tensors(inputs, tensors))
+        assert answers is not None  # it is no generator
+        return {ANSWERS: answers}
 
     return [Graph(MODEL_FILE, answer, named_inputs(inputs), named_inputs(others))]
 

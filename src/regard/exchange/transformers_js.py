@@ -10,6 +10,8 @@ from typing import Any
 import sentencepiece
 
 from regard.errors import RunError
+from regard.exchange.huggingface.translators.seq2seq import translator_sizes
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
@@ -45,7 +47,7 @@ def require_browser_kind(family: str, task: str, tokenizers: Tokenizers | None) 
         raise RunError(f"text.source.{name}: transformers.js does not read texts so")
 
 
-def config_json(settings: Any, size: int, precision: str) -> dict[str, Any]:
+def config_json(settings: TransformerSettings, size: int, precision: str) -> dict[str, Any]:
     """`config.json` of a Transformer with `size` tokens: Marian's, whose decoders are driven so.
 
     What is computed is in the graphs. Marian's own switches say where it is not Marian's, and
@@ -57,13 +59,7 @@ def config_json(settings: Any, size: int, precision: str) -> dict[str, Any]:
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
         "vocab_size": size,
-        "d_model": settings.width,
-        "encoder_layers": settings.encoder_layers,
-        "decoder_layers": settings.decoder_layers,
-        "encoder_attention_heads": settings.heads,
-        "decoder_attention_heads": settings.heads,
-        "encoder_ffn_dim": settings.feed_forward,
-        "decoder_ffn_dim": settings.feed_forward,
+        **translator_sizes(settings),
         "activation_function": settings.activation,
         "scale_embedding": settings.scale_embeddings,
         "normalize_before": settings.norm == "pre",

@@ -112,9 +112,11 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         """
         return {}
 
-    def answers(self, inputs: InputsT) -> Tensor:
-        """All that a model that writes no tokens says of `inputs`, (B, ...): an exported graph."""
-        raise NotImplementedError(f"{type(self).__name__} writes tokens, or has no one answer")
+    def answers(self, inputs: InputsT) -> Tensor | None:
+        """All that the model says of `inputs`, (B, ...), as an exported graph does; None: it writes
+        tokens instead.
+        """
+        return None
 
     def as_generator(self) -> "AnyGenerator | None":
         """The model itself if it writes tokens; None: it does not."""

@@ -138,16 +138,9 @@ def prepare_data(
 
     A run that has checkpoints keeps its data, even if the corpus has changed; `keep` does so, too.
     """
-    saved = folder.data / PREPARED_FILE
-    if keep:
-        return load_data(folder)
-    if saved.exists() and (folder.has_checkpoints() or is_intact(saved)):
-        data = load_data(folder)
-        same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
-        if same or folder.has_checkpoints():
-            if not same:
-                note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
-            return data
+    kept = load_data(folder) if keep else _kept_data(recipe, folder, note)
+    if kept is not None:
+        return kept
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest, weighting = CleaningReport(), hashlib.sha256(), CorpusWeighting()
     choices: list[SettingChoice] = []
@@ -192,8 +185,20 @@ def prepare_data(
     for name in corpus.gold.keys() & set(SPLITS[1:]):
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_atomic(data.gold(name), lines.encode())
-    write_atomic(saved, data.model_dump_json(indent=1).encode())
+    write_atomic(folder.data / PREPARED_FILE, data.model_dump_json(indent=1).encode())
     return load_data(folder)
+
+
+def _kept_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData | None:
+    """What was prepared before, if it is still to be used."""
+    saved = folder.data / PREPARED_FILE
+    if not saved.exists() or not (folder.has_checkpoints() or is_intact(saved)):
+        return None
+    data = load_data(folder)
+    same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
+    if not same and folder.has_checkpoints():
+        note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
+    return data if same or folder.has_checkpoints() else None
 
 
 def _remove_intermediate(folder: Path, settings: CorpusSettings) -> None:

@@ -25,10 +25,10 @@ Spell = Callable[[str], bytes]  # the text of a piece
 
 
 def _byte_letters() -> dict[str, int]:
-    """The byte that each letter of a byte-level piece stands for (Radford et al. 2019, code).
+    """The byte that each character of a byte-level piece stands for (Radford et al. 2019, code).
 
-    Visible characters of Latin-1 stand for themselves; the other bytes, in order, are the letters
-    from U+0100 on.
+    Visible characters of Latin-1 stand for themselves; the other bytes, in order, are the
+    characters from U+0100 on.
     """
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(0x100) if byte not in visible]

@@ -101,8 +101,8 @@ class MappedSentencePieceTokenizer(Tokenizer):
         return pieces
 
     def _split_surfaces(self, text: str) -> list[str]:
-        """The part of a text that each piece covers, by its letters; what normalisation changed is
-        found at the next letter that it left alone.
+        """The part of a text that each piece covers, character by character; what normalisation
+        changed ends before the next character that it left as it was.
         """
         surfaces, place = [""] * len(self.opening), 0
         pieces = self._cut(text)

@@ -22,7 +22,7 @@ from regard.json_files import dump_json, parse_json
 from regard.models.contracts import AnyModel
 from regard.training.distributed.launch import Launch
 from regard.training.distributed.ranks import ALONE, JsonT, ModelWeights, Ranks, T
-from regard.training.distributed.sharding import ShardedWeights
+from regard.training.distributed.sharded_weights import ShardedWeights
 from regard.training.loss import LossFn
 
 EXCHANGE_TIMEOUT = timedelta(minutes=10)  # of gradients, which all ranks exchange at the same time

@@ -295,6 +295,19 @@ def _penalty(value: object) -> float:
     return min(max(float(value), 0.0), 5.0) if is_number else 1.0  # type: ignore[arg-type]
 
 
+def translator_sizes(settings: TransformerSettings) -> JsonObject:
+    """What `config.json` says of the sizes of an encoder-decoder."""
+    return {
+        "d_model": settings.width,
+        "encoder_layers": settings.encoder_layers,
+        "decoder_layers": settings.decoder_layers,
+        "encoder_attention_heads": settings.heads,
+        "decoder_attention_heads": settings.heads,
+        "encoder_ffn_dim": settings.feed_forward,
+        "decoder_ffn_dim": settings.feed_forward,
+    }
+
+
 def describe(
     kind: Seq2SeqClass,
     settings: TransformerSettings,
@@ -312,13 +325,7 @@ def describe(
         "architectures": [kind.architecture],
         "is_encoder_decoder": True,
         "vocab_size": source.rows,
-        "d_model": settings.width,
-        "encoder_layers": settings.encoder_layers,
-        "decoder_layers": settings.decoder_layers,
-        "encoder_attention_heads": settings.heads,
-        "decoder_attention_heads": settings.heads,
-        "encoder_ffn_dim": settings.feed_forward,
-        "decoder_ffn_dim": settings.feed_forward,
+        **translator_sizes(settings),
         "activation_function": their_activation(settings.activation),
         "scale_embedding": settings.scale_embeddings,
         "dropout": settings.dropout,

@@ -60,7 +60,7 @@ def _read(folder: HfFolder) -> HfModel:
 
 def _check(settings: SwinSettings, config: ConfigReader) -> None:
     """Refuse what their library computes otherwise, or not at all."""
-    coarsest = settings.picture_size // (settings.patch << (len(settings.stages) - 1))
+    coarsest = _last_side(settings)
     if coarsest < settings.window:
         raise config.refusal("window_size", f"the last stage has only {coarsest} patches a side")
     for number in range(len(settings.stages)):
@@ -69,8 +69,13 @@ def _check(settings: SwinSettings, config: ConfigReader) -> None:
             raise config.refusal("mlp_ratio", f"of {width} it is no whole number")
 
 
+def _last_side(settings: SwinSettings) -> int:
+    """Patches along a side in the last stage."""
+    return settings.picture_size // (settings.patch << (len(settings.stages) - 1))
+
+
 def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
-    coarsest = settings.picture_size // (settings.patch << (len(settings.stages) - 1))
+    coarsest = _last_side(settings)
     if coarsest < settings.window:
         raise RunError(
             f"model.window {settings.window}: the last stage has {coarsest} patches a side, and "

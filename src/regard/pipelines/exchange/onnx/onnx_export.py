@@ -216,6 +216,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
         inputs = run.make_inputs(*sizes)
         if generator is None:
             ours, theirs = run.model.answers(inputs), onnx_model.onnx_answers(folder, inputs)
+            assert ours is not None  # it is no generator
             mask = getattr(inputs, "mask", None)
             real = ... if mask is None or ours.dim() < 3 else mask
             pairs.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
