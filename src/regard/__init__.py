@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.pipelines.language.embedder import Embedder as Embedder
     from regard.pipelines.language.filler import Filler as Filler
     from regard.pipelines.load import load as load
+    from regard.pipelines.train import train as train
     from regard.pipelines.translator import Translator as Translator
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ _HOMES = {
     "Silenced": "regard.inspection.interventions",
     "Translator": "regard.pipelines.translator",
     "load": "regard.pipelines.load",
+    "train": "regard.pipelines.train",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from pydantic import PositiveInt, TypeAdapter
@@ -15,18 +15,13 @@ from regard.errors import CorpusError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import finish_run
+from regard.pipelines.train import RunReporter
 from regard.recipes import prepared_data
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
-from regard.recipes.task_run import TaskReporter
-from regard.recipes.train_run import TrainingReporter, train
+from regard.recipes.train_run import train
 from regard.recipes.trial.dry_run import TimedSteps, time_steps
 from regard.training.loop import StopRequested
-
-
-class RowReporter(TrainingReporter, TaskReporter, Protocol):
-    """Shows how a row of any task is trained."""
-
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
@@ -38,7 +33,7 @@ class RowContext(NamedTuple):
     plan: ComparisonPlan
     folder: ComparisonFolder
     device: torch.device
-    reporter: RowReporter
+    reporter: RunReporter
 
     @property
     def run(self) -> RunFolder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
-from regard.recipes.paths import TRANSLATION, run_task_name
+from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, run_task_name
 
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner
@@ -33,6 +33,8 @@ PIPELINES = {
 adapter)`; it is imported when it is needed: a translator in CTranslate2 does without torch."""
 
 
+@overload
+def load(*, task: Literal["translation"] | None = None, **options: Any) -> Translator: ...
 @overload
 def load(
     path: str | Path, *others: str | Path, task: Literal["translation"], **options: Any
@@ -65,8 +67,11 @@ def load(
 def load(path: str | Path, *others: str | Path, task: str | None = None, **options: Any) -> Any: ...
 
 
-def load(path: str | Path, *others: str | Path, task: str | None = None, **options: Any) -> Any:
-    """The pipeline of the run in a folder: a `Translator`, or that of the run's task.
+def load(
+    path: str | Path = PACKAGED_RUN, *others: str | Path, task: str | None = None, **options: Any
+) -> Any:
+    """The pipeline of the run in a folder: a `Translator`, or that of the run's task; without a
+    folder, the small translator that comes with the package.
 
     With `task` its type is known to an editor, and a run of another task is an error. Of a
     translator, `others` are further runs of an ensemble, and `options` those of

@@ -48,6 +48,11 @@ class HeldOutScores(NamedTuple):
     def title(self) -> str:
         return f"{self.sentences:,} held-out sentences ({self.split})"
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """The scores by name."""
+        return {one.name: one.value for one in self.scores}
+
     def to_json(self) -> dict[str, Any]:
         return {
             "split": self.split,

@@ -34,7 +34,7 @@ from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
-from regard.recipes.paths import TRANSLATION, weights_file
+from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, weights_file
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
@@ -407,6 +407,8 @@ def load(
     if choice is None and not others:
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
+    if folder == PACKAGED_RUN:
+        reason = f"no export is kept in the installed package; regard export {folder} --to DIR"
     if adapter is not None:
         choice, reason = None, f"exports are kept without adapters, and {adapter} is asked for"
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):

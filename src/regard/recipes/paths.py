@@ -1,4 +1,4 @@
-"""Paths in a run's folder, for modules that must not import torch."""
+"""Paths of runs and in their folders, for modules that must not import torch."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +10,8 @@ TRANSLATION = "translation"  # the task of a recipe that names none
 CHAT = "chat"
 TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 RECIPE_FILE = "recipe.yaml"
+PACKAGED_RUN = Path(__file__).parent / "packaged" / "travel"
+"""The run that comes with the package, a small translator: it answers where none is named."""
 EXCHANGE_REPORT = "exchange.json"  # of a run that was imported: from where, and what was checked
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates

@@ -187,6 +187,15 @@ class RunFolder:
         if (owner := self._owner()) is not None:
             raise self._in_use_error(owner)
 
+    def require_new(self) -> None:
+        """Raise an error if the folder holds a run, or a process is training here now."""
+        self.check_not_in_use()
+        if self.exists():
+            raise RunError(
+                f"{self.path}: holds a run already; go on with it by --resume, "
+                "or train elsewhere with --out"
+            )
+
     def _owner(self) -> str | None:
         """The number of the process that holds the lock; None if none does."""
         try:

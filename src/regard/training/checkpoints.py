@@ -23,6 +23,7 @@ from regard.manifest import check_file, is_intact
 CHECKPOINT_NAME = re.compile(r"step-(\d+)-([0-9a-f]{16})\.safetensors")
 ROWS_NAME = re.compile(r"rows-(\d+)-([0-9a-f]{16})\.safetensors")
 START = StreamPosition(0, 0)
+HALF_TYPES = (torch.float16, torch.bfloat16)
 RENAMED_PARAMETERS = {".onward.": ".forward_layer.", ".back.": ".backward_layer."}
 """Parts of old names -> new ones, under which weights and checkpoints of before are read."""
 
@@ -126,10 +127,18 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights of a model, on the CPU; an error if they are not what was written."""
+    """The weights of a model, on the CPU; an error if they are not what was written.
+
+    Those that are stored in 16 bits come back in float32, in which models are built.
+    """
     check_file(path)
     try:
-        return _rename_parameters(safetensors.torch.load_file(path))
+        stored = safetensors.torch.load_file(path)
+        in_float32 = {
+            name: tensor.float() if tensor.dtype in HALF_TYPES else tensor
+            for name, tensor in stored.items()
+        }
+        return _rename_parameters(in_float32)
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; has the run been trained?") from None
     except (SafetensorError, OSError) as error:

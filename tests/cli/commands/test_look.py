@@ -15,6 +15,7 @@ from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced
 from regard.pipelines.translator import Translator
+from regard.recipes.paths import PACKAGED_RUN
 
 app = command_app("look")
 
@@ -39,6 +40,24 @@ def test_the_translation_and_its_map(run, translator):
     for word in SENTENCE.split():
         assert word in shown.stdout
     assert "</s>" not in shown.stdout
+
+
+def test_without_a_model_the_one_of_the_package_is_looked_into(run):
+    shown = CliRunner().invoke(app, ["Elle ne la visite pas.", "--layer", "1"])
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("She does not visit it.\n")
+    assert "layer 1" in shown.stdout
+    assert shown.stderr.startswith("no MODEL is given")
+    assert str(PACKAGED_RUN) in shown.stderr
+    assert "no MODEL" not in run().stderr
+
+
+@pytest.mark.parametrize(
+    "args", [["no/run"], ["nowhere", SENTENCE], ["no run", SENTENCE], ["no run", "--heads"]]
+)
+def test_a_model_that_is_missing_is_not_taken_for_a_sentence(args):
+    with pytest.raises(RunError, match=f"^{args[0]}: no such folder$"):
+        CliRunner().invoke(app, args, catch_exceptions=False)
 
 
 def test_nothing_is_exported(run, tiny_run, tmp_path):

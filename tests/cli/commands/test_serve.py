@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 from regard.cli.commands import serve
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
+from regard.recipes.paths import PACKAGED_RUN
 from regard.server.served_models import LoadOptions
 from regard.server.settings import ServerSettings
 
@@ -28,7 +29,7 @@ def run(tiny_run, monkeypatch):
         monkeypatch.setattr(serve, "serve", remember)
         result = CliRunner().invoke(
             app,
-            [str(model), *map(str, args)],
+            [*([] if model is None else [str(model)]), *map(str, args)],
             catch_exceptions=False,
             env={"COLUMNS": "200"},
         )
@@ -46,6 +47,12 @@ def test_the_defaults_are_those_of_the_settings(run, tiny_run):
     assert given["specs"] == [(("fr", "en"), tiny_run)]
     assert not given["keys"]
     assert "think of --keys" not in result.stderr
+
+
+def test_without_a_model_the_one_of_the_package_is_served(run):
+    result, given = run(model=None)
+    assert given["specs"] == [(("fr", "en"), PACKAGED_RUN)]
+    assert result.stderr.startswith("no MODEL is given")
 
 
 def test_options_become_settings(run, tmp_path):

@@ -57,6 +57,17 @@ def test_a_line_for_each_line(run, expected):
     assert shown.stderr == ""
 
 
+def test_without_a_model_the_one_of_the_package_translates():
+    shown = CliRunner().invoke(app, [], input="Elle part.\n", catch_exceptions=False)
+    assert shown.stdout == "She leaves.\n"
+    assert shown.stderr.startswith("no MODEL is given")
+
+
+def test_one_argument_is_the_model():
+    with pytest.raises(RunError, match=r"^Elle part\.: no such folder$"):
+        CliRunner().invoke(app, ["Elle part."], catch_exceptions=False)
+
+
 def test_blank_lines_stay_where_they_are(run):
     lines = run(given="a\n\n\n b \n").stdout.split("\n")
     assert len(lines) == 5

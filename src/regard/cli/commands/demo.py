@@ -106,7 +106,7 @@ def _look(
 def _print_next(folder: RunFolder) -> None:
     path, (activate, regard) = shlex.quote(str(folder.path)), _invocation()
     lines = [
-        (f'echo "Paul aime la mer." | {regard} translate {path}', "translate with it"),
+        (f'echo "Paul aime la plage." | {regard} translate {path}', "translate with it"),
         (f'{regard} look {path} "Elle ne la visite pas." --all', "every layer and head"),
         (f"{regard} serve {path}", "translate and look in a browser"),
         (f"{regard} train --source FILE --target FILE", "train on your own files"),

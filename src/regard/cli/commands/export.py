@@ -12,6 +12,7 @@ from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import ExportArtifact, ExportPrecision
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import RunError, SettingsError
+from regard.pipelines.exchange.compact_run import compact_precision, export_compact
 from regard.pipelines.exchange.exchange_report import ExportedFolder
 from regard.pipelines.exchange.onnx.onnx_export import export_onnx, onnx_precision
 
@@ -20,7 +21,8 @@ def command(
     model: shared_options.Model,
     to: str | None = option(
         "The format: ctranslate2; hf, a folder for transformers; onnx, graphs for onnxruntime, of "
-        "many translators also for transformers.js in a browser. Or a folder for CTranslate2's.",
+        "many translators also for transformers.js in a browser; run, a compact copy of the run, "
+        "to be given away. Or a folder for CTranslate2's.",
         "--to",
         metavar="FORMAT|DIR",
     ),
@@ -31,7 +33,7 @@ def command(
     ),
     precision: ExportPrecision = option(
         "Of the weights; auto: int8 where it is close enough, otherwise float32. For onnx, float32 "
-        "(auto) or int8.",
+        "(auto) or int8. A run stores them in float16 (auto), bfloat16 or float32.",
         default="auto",
     ),
     weights: shared_options.Weights = "model",
@@ -48,7 +50,11 @@ def command(
         regard export runs/travel --to travel-fast --precision float32
         regard export runs/gpt2 --to hf --out gpt2-mine
         regard export runs/travel --to onnx --out travel-onnx --precision int8
+        regard export runs/travel --to run --out travel-small
     """
+    if to == "run":
+        _export_compact(model, out, weights, precision, json=json)
+        return
     if to == "hf":
         _export_hf(model, out, weights, json=json)
         return
@@ -113,6 +119,20 @@ def _export_onnx(
         raise SettingsError("--to onnx writes a folder: name one that is new or empty with --out")
     chosen = onnx_precision(precision)
     _show(export_onnx(Path(model), out, weights=weights, precision=chosen), json=json)
+
+
+def _export_compact(
+    model: str, out: Path | None, weights: str, precision: str, *, json: bool
+) -> None:
+    """Write a compact copy of a run."""
+    if out is None:
+        raise SettingsError("--to run writes a folder: name one that is new or empty with --out")
+    chosen = compact_precision(precision)
+    size = export_compact(Path(model), out, weights=weights, precision=chosen)
+    if json:
+        print_json({"folder": str(out), "precision": chosen, "bytes": size})
+    else:
+        console.print(f"{out}  [dim]a run of {size / 1e6:,.1f} MB, weights in {chosen}[/]")
 
 
 def _show(found: ExportedFolder, *, json: bool) -> None:

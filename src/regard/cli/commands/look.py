@@ -14,10 +14,13 @@ from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
 from regard.cli.options.intervention_options import InterventionOptions
 from regard.cli.options.shared_options import (
+    PACKAGED_MODEL,
+    WITHOUT_MODEL,
     OptionRule,
     check_n_best,
     check_options,
     flag,
+    note_packaged_model,
     option,
     require_options,
 )
@@ -57,13 +60,18 @@ PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights ad
 
 def command(
     context: Context,
-    model: shared_options.Model,
+    model: str = Argument(
+        PACKAGED_MODEL,
+        metavar="[MODEL]",
+        help=f"A run's folder, such as runs/travel; {WITHOUT_MODEL}",
+        show_default=False,
+    ),
     sentence: list[str] | None = Argument(
         None,
         help="What to translate and look into; none with --heads, --distances, --positions. Of a "
         "forecaster: the numbers of a series, or a table; of a captioner: a picture; of a language "
         "model: a text; of a masked one: a text, with [MASK] or without, or two for a pair; of a "
-        "classifier: a text or a picture.",
+        "classifier: a text or a picture. A text of several words may stand without MODEL.",
     ),
     heads: bool = flag(
         "--heads",
@@ -158,6 +166,7 @@ def command(
 
     Examples:
 
+        regard look "Elle ne la visite pas."
         regard look runs/travel "Jane visite l'Afrique en septembre."
         regard look runs/travel "Jane visite l'Afrique en septembre." --all --png heads.png
         regard look runs/travel "Jane visite l'Afrique en septembre." --force Africa=septembre
@@ -173,6 +182,10 @@ def command(
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
+    if not (sentence or heads or distances or positions) and _is_text(model):
+        _take_for_sentence(context)
+        model, sentence = context.params["model"], context.params["sentence"]
+    note_packaged_model(context)
     pipeline = load_for_look(model, device=device, weights=weights, adapter=adapter)
     known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
     require_options(context, known, f"the task of {model} is {run_task_name(Path(model))}")
@@ -197,6 +210,20 @@ def command(
     figures = LookFigures(files, {"theme": theme, **_given({"kind": kind}, pipeline)})
     show_look(look, figures, _given(view, pipeline), changes=str(changed), as_json=json)
     save_look_page(look, html, model)
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument is no folder but a text: one of several words."""
+    return len(argument.split()) > 1 and not Path(argument).exists()
+
+
+def _take_for_sentence(context: Context) -> None:
+    """Let MODEL, the only argument, be the sentence, and MODEL missing."""
+    given, missing = (context.get_parameter_source(name) for name in ("model", "sentence"))
+    context.params |= {"model": PACKAGED_MODEL, "sentence": [context.params["model"]]}
+    for name, source in (("model", missing), ("sentence", given)):
+        if source is not None:
+            context.set_parameter_source(name, source)
 
 
 def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path]) -> None:

@@ -8,7 +8,12 @@ from typer import Argument, Context, Option
 
 from regard.cli.display.console import note
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import option
+from regard.cli.options.shared_options import (
+    PACKAGED_MODEL,
+    WITHOUT_MODEL,
+    note_packaged_model,
+    option,
+)
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.settings import expectation
@@ -37,9 +42,11 @@ def setting_option(name: str, *flags: str, metavar: str | None = None) -> Any:
 def command(
     context: Context,
     models: list[str] = Argument(
-        metavar="MODEL",
+        [PACKAGED_MODEL],
+        metavar="[MODEL]...",
         help="Runs' folders, such as runs/travel; fr-en=runs/travel names the languages of a "
-        "run whose corpus does not.",
+        f"run whose corpus does not; {WITHOUT_MODEL}",
+        show_default=False,
     ),
     host: str | None = setting_option("host"),
     port: int | None = setting_option("port"),
@@ -88,9 +95,11 @@ def command(
 
     Examples:
 
+        regard serve
         regard serve runs/travel
         curl -d q="Elle part." -d source=fr -d target=en http://127.0.0.1:5000/translate
     """
+    note_packaged_model(context, "models")
     settings = _settings(context)
     known = read_keys(keys)
     specs = [parse_model_spec(model) for model in models]

@@ -14,16 +14,13 @@ from regard.cli.display.tables import print_evaluation, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
 from regard.cli.options.shared_options import flag, option
-from regard.errors import RunError, SettingsError
+from regard.errors import SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
-from regard.pipelines.run_evaluation import finish_run
+from regard.pipelines.train import measure_run, train_run
 from regard.recipes.paths import CHAT, TRANSLATION
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
-from regard.recipes.task_run import finish_task_run, train_task
-from regard.recipes.train_run import train
 from regard.recipes.transfer.start_run import resolve_start
 from regard.tasks.contracts import Evaluation, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress
@@ -116,7 +113,7 @@ def command(
         if launch.restarts and folder.exists():
             recipe_to_train = folder.load_any_recipe(settings or [])
         elif launch.leads:
-            _refuse_to_train_again(folder)
+            folder.require_new()
     if not launch.ranks and devices is not None and devices > 1:
         sys.exit(start_processes(devices, device, max_restarts or 0))
     where = pick_device(launch.own_device(device))
@@ -141,15 +138,6 @@ def command(
         _finish(recipe_to_train, folder, where, progress, as_json=json)
 
 
-def _refuse_to_train_again(folder: RunFolder) -> None:
-    folder.check_not_in_use()
-    if folder.exists():
-        raise RunError(
-            f"{folder.path}: holds a run already; go on with it by --resume, "
-            "or train elsewhere with --out"
-        )
-
-
 def _train(
     recipe: TaskRecipe,
     folder: RunFolder,
@@ -160,10 +148,9 @@ def _train(
     """Train the recipe's model, of whatever task."""
     console = err if ranks.leads else Console(quiet=True)
     with TerminalReporter(recipe.training.steps, console=console) as reporter:
-        given: Any = {"device": device, "reporter": reporter, "stop_requested": stop}
-        if isinstance(recipe, Recipe):
-            return train(recipe, folder, **given, ranks=ranks)
-        return train_task(recipe, folder, **given, ranks=ranks)
+        return train_run(
+            recipe, folder, device=device, reporter=reporter, stop_requested=stop, ranks=ranks
+        )
 
 
 def _finish(
@@ -175,10 +162,10 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Measure the trained model and show its scores."""
-    if not isinstance(recipe, Recipe):
-        _report_task(folder, progress, finish_task_run(folder, progress, device), as_json=as_json)
+    scores = measure_run(recipe, folder, progress, device)
+    if isinstance(scores, Evaluation):
+        _report_task(folder, progress, scores, as_json=as_json)
         return
-    scores = finish_run(folder, progress, device)
     if as_json:
         refined = last_progress(folder.refined.path)
         steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}

@@ -13,11 +13,14 @@ from regard.alignment.dictionary import read_unknown_option
 from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import (
+    PACKAGED_MODEL,
     SAMPLING_OPTIONS,
+    WITHOUT_MODEL,
     OptionRule,
     check_n_best,
     check_options,
     flag,
+    note_packaged_model,
     option,
     sampling_given,
 )
@@ -47,8 +50,11 @@ DOCUMENT_CHUNK = 64  # texts of a document translated together where a progress 
 def command(
     context: Context,
     model: str = Argument(
-        metavar="MODEL",
-        help="A run's folder, such as runs/travel, or a folder that regard export wrote.",
+        PACKAGED_MODEL,
+        metavar="[MODEL]",
+        help="A run's folder, such as runs/travel, or a folder that regard export wrote; "
+        f"{WITHOUT_MODEL}",
+        show_default=False,
     ),
     file: str = Argument(
         "-", metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
@@ -97,13 +103,15 @@ def command(
 
     Examples:
 
+        echo "Elle ne la visite pas." | regard translate
         echo "Jane visite l'Afrique en septembre." | regard translate runs/travel
         regard translate runs/travel letters.fr --beam 8 --n-best 3 --scores > letters.en
         regard translate runs/words letters.fr --unknown dictionary.tsv > letters.en
         regard translate runs/travel page.html > page.en.html
         regard translate runs/mine contract.en --adapter legal > contract.de
-        echo "<b>Bonjour</b> {name}!" | regard translate runs/travel --markup
+        echo "Jane visite <b>l'Afrique</b> en {month}." | regard translate --markup
     """
+    note_packaged_model(context)
     document_format = _document_format(kind, file)
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam, sampled=sample)

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from typer import Argument, Context, Option
 
+from regard.cli.display.console import note
 from regard.decoding.settings import MAX_BEAM
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.pipelines.translator import EngineChoice
+from regard.recipes.paths import PACKAGED_RUN
 
 
 def option(help: str, *names: str, default: Any = None, **details: Any) -> Any:
@@ -23,6 +25,9 @@ def flag(name: str, help: str) -> Any:
 
 
 Model = Annotated[str, Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
+PACKAGED_MODEL = str(PACKAGED_RUN)
+"""The default of MODEL where it may be left out: see `note_packaged_model`."""
+WITHOUT_MODEL = "without it, the small French-English translator that comes with regard."
 Device = Annotated[
     str, Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
 ]
@@ -154,6 +159,15 @@ def _given_options(context: Context) -> set[str]:
     return {
         name for name in names if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
+
+
+def note_packaged_model(context: Context, name: str = "model") -> None:
+    """Note, if the argument MODEL is missing, which model answers."""
+    if name not in _given_options(context):
+        note(
+            "no MODEL is given: this is the small French-English translator that comes with "
+            f"regard, {PACKAGED_RUN}"
+        )
 
 
 def check_options(context: Context, rules: Sequence[OptionRule]) -> None:

@@ -1,0 +1,140 @@
+"""A recipe of any task -> a trained and measured run, and its pipeline."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import Any, Protocol
+
+import torch
+
+from regard.interruption import InterruptedBySignal
+from regard.json_files import dump_json
+from regard.models.contracts import AnyModel
+from regard.pipelines.load import load_for_look
+from regard.pipelines.run_evaluation import HeldOutScores, finish_run
+from regard.recipes.prepared_data import TrainingInputs
+from regard.recipes.recipe import Recipe
+from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.run_folder import RunFolder, count_parameters, pick_device
+from regard.recipes.task_run import TaskReporter, finish_task_run, train_task
+from regard.recipes.train_run import TrainingReporter
+from regard.recipes.train_run import train as train_text_task
+from regard.recipes.transfer.start_run import resolve_start
+from regard.tasks.contracts import Evaluation, TaskRecipe
+from regard.training.checkpoints import Progress
+from regard.training.distributed.ranks import ALONE, Ranks
+from regard.training.loop import StopRequested
+from regard.training.signals import StopRequests
+from regard.training.weight_transfer import WeightTransfer
+
+RUNS = Path("runs")
+
+
+class RunReporter(TrainingReporter, TaskReporter, Protocol):
+    """Shows how a run of any task is trained."""
+
+
+def train(
+    recipe: str | Path,
+    *,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    tell: Callable[[str], None] = print,
+) -> Any:
+    """The pipeline of a run that is trained, scored and described as by `regard train`.
+
+    `recipe` is the name of one of the shelf, or a YAML file; `out` the folder of the run, otherwise
+    `runs/NAME`. `settings` replace those of the recipe by their dotted names, such as
+    `{"training.steps": 100}`; `corpus` names files of one's own there, and `start.run` a run to
+    begin with. With `resume` a run in that folder goes on if it was stopped, and is loaded if it
+    was finished; without, it is an error. `tell` gets lines about how training goes. Ctrl-C
+    finishes the step and saves before it interrupts.
+    """
+    changes = [f"{name}={dump_json(value)}" for name, value in (settings or {}).items()]
+    loaded = load_any_recipe(recipe, changes)
+    folder = RunFolder(Path(out) if out is not None else RUNS / loaded.name)
+    if resume and folder.exists():
+        loaded = folder.load_any_recipe(changes)
+        done = folder.finished() and loaded == folder.load_any_recipe()
+    else:
+        folder.require_new()
+        loaded, done = resolve_start(loaded), False
+    if not done:
+        _train_and_finish(loaded, folder, pick_device(device), tell)
+    return load_for_look(folder.path, device=device)
+
+
+def _train_and_finish(
+    recipe: TaskRecipe, folder: RunFolder, device: torch.device, tell: Callable[[str], None]
+) -> None:
+    in_main = current_thread() is main_thread()  # others get no signals
+    with StopRequests() if in_main else nullcontext() as stop:
+        progress = train_run(
+            recipe,
+            folder,
+            device=device,
+            reporter=_LineReporter(tell),
+            stop_requested=stop or (lambda: False),
+        )
+    if stop is not None and stop.received is not None:
+        raise InterruptedBySignal(stop.received)
+    found = measure_run(recipe, folder, progress, device)
+    tell(f"{folder.path}: {found.split}: {_format(found.numbers.items())}")
+
+
+def train_run(
+    recipe: TaskRecipe,
+    folder: RunFolder,
+    *,
+    device: torch.device,
+    reporter: RunReporter,
+    stop_requested: StopRequested,
+    ranks: Ranks = ALONE,
+) -> Progress:
+    """Train the recipe's model, of whatever task, from the last checkpoint if there is one."""
+    given: Any = {"device": device, "reporter": reporter, "stop_requested": stop_requested}
+    if isinstance(recipe, Recipe):
+        return train_text_task(recipe, folder, **given, ranks=ranks)
+    return train_task(recipe, folder, **given, ranks=ranks)
+
+
+def measure_run(
+    recipe: TaskRecipe, folder: RunFolder, progress: Progress, device: torch.device
+) -> HeldOutScores | Evaluation:
+    """The scores of a trained run on held-out data, which are written with its card."""
+    if isinstance(recipe, Recipe):
+        return finish_run(folder, progress, device)
+    return finish_task_run(folder, progress, device)
+
+
+def _format(numbers: Iterable[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in numbers)
+
+
+class _LineReporter:
+    """Tells of data, model and validations, a line each."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.noted = tell
+
+    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None:
+        counts = ", ".join(f"{count:,} {split}" for split, count in inputs.data.pairs.items())
+        self.described({"pairs": counts}, model)
+
+    def described(self, summary: dict[str, str], model: AnyModel) -> None:
+        data = "; ".join(f"{name}: {text}" for name, text in summary.items())
+        self.noted(f"{data}; {count_parameters(model):,} parameters")
+
+    def transferred(self, run: str, transfer: WeightTransfer) -> None:
+        self.noted(f"begun with {run}: {len(transfer.taken):,} tensors")
+
+    def refining(self, steps: int) -> None:
+        self.noted(f"refinement: {steps:,} steps")
+
+    def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
+
+    def validated(self, step: int, numbers: Mapping[str, float], *, best: bool) -> None:
+        self.noted(f"step {step:,}: {_format(numbers.items())}{', best so far' if best else ''}")
