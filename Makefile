@@ -6,13 +6,14 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 TYPES := $(VENV)/.types
+PACKAGED := src/regard/recipes/packaged/travel
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 
 # Python keeps what it has compiled, whatever the environment wants: each of the many processes that
 # the tests start would compile torch anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs fuzz coverage cluster check lint setup browser clean
+.PHONY: demo test docs packaged-model fuzz coverage cluster check lint setup browser clean
 
 demo: $(READY)
 	$(BIN)/regard demo --out runs/demo
@@ -28,6 +29,13 @@ test: $(READY) lint browser
 docs: $(DOCS_READY)
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -E -W --keep-going -q docs build/site
 	@echo "the site is in build/site: open build/site/index.html"
+
+# The translator that the package holds, which answers where no MODEL is given: trained again.
+packaged-model: $(READY)
+	rm -rf build/packaged-run
+	$(BIN)/regard train travel --out build/packaged-run
+	rm -rf $(PACKAGED)
+	$(BIN)/regard export build/packaged-run --to run --out $(PACKAGED)
 
 # Other examples and another order each time: what `make test` would find by luck.
 fuzz: $(READY) browser

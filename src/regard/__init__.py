@@ -1,7 +1,7 @@
 """regard: train, measure and look inside attention models, on your own data.
 
 >>> import regard
->>> translator = regard.load("runs/travel")
+>>> translator = regard.load()  # the one that comes with the package
 >>> translator("Jane visite l'Afrique en septembre.").text  # doctest: +SKIP
 'Jane visits Africa in September.'
 """

@@ -1,5 +1,6 @@
 """The run that comes with the package: small, whole, right, and left as it was installed."""
 
+import os
 import subprocess
 
 import pytest
@@ -44,8 +45,9 @@ def test_it_translates_as_the_documentation_says_and_writes_nothing():
 
 
 def test_no_export_is_kept_in_the_package():
-    with pytest.raises(SettingsError, match="no export is kept in the installed package"):
-        regard.load(PACKAGED_RUN, engine="ctranslate2")
+    for path in (PACKAGED_RUN, os.path.relpath(PACKAGED_RUN)):
+        with pytest.raises(SettingsError, match="no export is kept in the installed package"):
+            regard.load(path, engine="ctranslate2")
 
 
 def test_git_and_so_the_wheel_leaves_none_of_it_out():

@@ -154,7 +154,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with [bold]regard demo[/bold]. Each command answers --help.",
+    epilog='Begin with [bold]regard look "Elle ne la visite pas."[/bold], which needs no training, '
+    "or train with [bold]regard demo[/bold]. Each command answers --help.",
 )
 
 

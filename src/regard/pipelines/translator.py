@@ -407,7 +407,7 @@ def load(
     if choice is None and not others:
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
-    if folder == PACKAGED_RUN:
+    if folder.resolve() == PACKAGED_RUN.resolve():
         reason = f"no export is kept in the installed package; regard export {folder} --to DIR"
     if adapter is not None:
         choice, reason = None, f"exports are kept without adapters, and {adapter} is asked for"
