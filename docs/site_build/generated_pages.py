@@ -60,6 +60,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", read_page)
     app.connect("include-read", read_included)
     app.connect("autodoc-process-docstring", read_docstring)
-    # what loading a command froze is searched for garbage again: nanobind looks for leaks at the end
+    # what loading commands froze is to be freed: nanobind looks for leaks at the end
     app.connect("build-finished", lambda app, error: gc.unfreeze())
     return {"parallel_read_safe": True, "parallel_write_safe": True}
