@@ -30,14 +30,14 @@ def test_python_files_in_backticks_exist():
 
 
 def test_links_between_pages_lead_somewhere():
-    links = [(page, link) for page in PAGES for link in LINK.findall(page.read_text("utf-8"))]
+    links = [(page, link) for page in PAGES for link in LINK.findall(_prose(page))]
     assert len(links) > 50
     missing = [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()]
     assert not missing, "\n".join(missing)
 
 
 def test_links_to_headings_lead_to_one():
-    links = [(page, *link) for page in PAGES for link in ANCHOR.findall(page.read_text("utf-8"))]
+    links = [(page, *link) for page in PAGES for link in ANCHOR.findall(_prose(page))]
     assert len(links) > 30
     missing = [
         f"{page.name}: {name}#{anchor}"
@@ -45,6 +45,12 @@ def test_links_to_headings_lead_to_one():
         if anchor not in _anchors(page.parent / name if name else page)
     ]
     assert not missing, "\n".join(missing)
+
+
+def _prose(page):
+    """The text of a page; of a chapter without its code, where `table[name](x)` is no link."""
+    text = page.read_text("utf-8")
+    return "\n".join(re.findall(r"^# .*", text, re.MULTILINE)) if page.suffix == ".py" else text
 
 
 def _anchors(page):
