@@ -22,6 +22,7 @@ COMMANDS = {
     "browser": "whether transformers.js in Chromium translates as we do",
     "doctor": "what regard doctor finds in corpora that are damaged on purpose",
     "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
+    "paper_flops": "operations of training the systems of the Transformer paper, in their sizes",
     "files_entered": "how many files a training step, a translation and a request go through",
     "bulk": "whether regard bulk loses a line while it is killed, and what Ray costs",
     "ray_serve": "whether Ray Serve loses an answer while replicas are killed and updated",
