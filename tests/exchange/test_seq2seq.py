@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,12 @@ from regard.pipelines.exchange.translation_parity import (
     parity_settings,
     translate_rows,
 )
-from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers
+from regard.text.build import (
+    Tokenizers,
+    extend_tokenizers,
+    load_tokenizers,
+    save_tokenizers,
+)
 from seq2seq_folders import (
     LANGUAGE_TOKENIZERS,
     make_bart,
@@ -136,6 +142,14 @@ def test_marian_tokenizers_give_the_same_ids(tmp_path: Path, separate: bool) -> 
     check_same_ids(tokenizers, peer, ("text", "text_target"))
     for text in LINES[:40]:
         assert len(tokenizers.source.surfaces(text)) == len(tokenizers.source.encode([text])[0])
+    texts = ["plaintiff"] * 9, ["Kläger"] * 9
+    grown = extend_tokenizers(tokenizers, *(partial(list, some) for some in texts), 20)
+    assert grown.joint == tokenizers.joint
+    for old, new, [text, *_] in zip(tokenizers, grown, texts, strict=True):
+        assert new.row_names()[: old.size] == old.row_names()
+        assert new.size > old.size
+        assert new.decode(new.encode([text])[0]) == text
+        assert len(new.encode([text])[0]) == 1
 
 
 @pytest.mark.parametrize("kind", ["m2m100", "nllb", "mbart50", "bart"])

@@ -16,7 +16,7 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_tokenizer_json,
     read_wordpiece,
 )
-from regard.text.build import load_tokenizer
+from regard.text.build import extend_tokenizer, load_tokenizer
 from regard.text.special_tokens import BOS, EOS, UNK
 
 transformers = pytest.importorskip("transformers")
@@ -54,6 +54,20 @@ def check_same_ids(ours, theirs):
 
 def test_ids_are_those_of_transformers(pair):
     check_same_ids(*pair)
+
+
+def test_extended_it_keeps_old_ids_and_transformers_reads_the_new_ones(pair, tmp_path):
+    ours, theirs = pair
+    texts = ["The plaintiff indemnified the court."] * 9
+    new = extend_tokenizer(ours, texts, 30)
+    assert new.row_names()[: ours.size] == ours.row_names()
+    assert ours.size < new.size <= ours.size + 30
+    assert new.encode(["漢字 1,234 😀"]) == ours.encode(["漢字 1,234 😀"])
+    (tmp_path / "tokenizer.json").write_bytes(new.content)
+    read = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
+    ids = read(texts[0], add_special_tokens=False)["input_ids"]
+    assert new.vocabulary_map.to_theirs(new.encode(texts)[0]) == ids
+    assert len(ids) < len(theirs(texts[0], add_special_tokens=False)["input_ids"])
 
 
 def test_surfaces_and_words_cover_every_line(pair):

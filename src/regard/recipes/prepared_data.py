@@ -65,7 +65,14 @@ from regard.recipes.run_folder import PREPARED_FILE, RunFolder
 from regard.recipes.transfer.start_run import RunStart
 from regard.settings import Settings
 from regard.tasks.translation_settings import TranslationTrainingSettings
-from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizers
+from regard.text.build import (
+    Texts,
+    Tokenizers,
+    extend_tokenizers,
+    load_tokenizers,
+    save_tokenizers,
+    train_tokenizers,
+)
 from regard.text.preprocess import encode_sources
 
 CPU = torch.device("cpu")
@@ -359,22 +366,26 @@ def prepare_tokenizers(
     """The run's tokenizers: those of the run that it begins with, or trained on its training pairs
     unless they exist. What exists is kept where there are checkpoints, or with `keep`.
     """
-    if keep or folder.has_checkpoints():
+    start = None if recipe.start is None else RunStart(recipe, folder)
+    if keep or folder.has_checkpoints() or (start is not None and start.kept):
         return load_tokenizers(folder.path)
-    given = None if recipe.start is None else RunStart(recipe, folder).tokenizers()
+    given = None if start is None else start.tokenizers()
     own = [] if given is None else [one.fingerprint() for one in given]
-    mark = fingerprint(data.digest, recipe.text.model_dump_json(), *own).encode()
+    marks = *own, *recipe.extension_marks()
+    mark = fingerprint(data.digest, recipe.text.model_dump_json(), *marks).encode()
     saved = folder.data / "text.mark"
     if saved.exists() and saved.read_bytes() == mark:
         return load_tokenizers(folder.path)
     tokenizers = given
+    texts: tuple[Texts, Texts] = (
+        lambda: (pair.source for pair in data.read("train")),
+        lambda: (pair.target for pair in data.read("train")),
+    )
     if tokenizers is None:
         note("learning the vocabulary")
-        tokenizers = train_tokenizers(
-            lambda: (pair.source for pair in data.read("train")),
-            lambda: (pair.target for pair in data.read("train")),
-            recipe.text,
-        )
+        tokenizers = train_tokenizers(*texts, recipe.text)
+    elif recipe.start is not None and recipe.start.vocabulary == "extended":
+        tokenizers = extend_tokenizers(tokenizers, *texts, recipe.start.added_pieces)
     save_tokenizers(tokenizers, folder.path)
     write_atomic(saved, mark)
     return tokenizers

@@ -73,7 +73,7 @@ class Recipe(TaskRecipe):
                 f"--from: a run of {self.task} begins with one of {' or '.join(TEXT_TASKS)}, and "
                 f"this is one of {other.task}"
             )
-        taken = ["text"] if self.start.vocabulary == "run" else []
+        taken = ["text"] if self.start.vocabulary != "own" else []
         taken += ["model"] if any(name in AUTO_MODEL for name in self.auto) else []
         given = other.model_dump(mode="json")
         if self.start.vocabulary == "own":

@@ -106,14 +106,15 @@ def train_task(
 
 def _prepare(recipe: TaskRecipe, folder: RunFolder, note: Notify) -> AnyTask:
     """The task of a run, with its data and settings written into the folder."""
-    resumed = folder.has_checkpoints()
+    start = None if recipe.start is None else RunStart(recipe, folder)
+    resumed = folder.has_checkpoints() or (start is not None and start.kept)
     if resumed:
         _check_resumable(recipe, folder)
     folder.mark_unfinished()
     folder.save_recipe(recipe)
     task: AnyTask = TASKS[recipe.task](recipe, folder.path)
-    if recipe.start is not None and not resumed:
-        RunStart(recipe, folder).give_vocabulary(task)
+    if start is not None and not resumed:
+        start.give_vocabulary(task)
     task.prepare(note, resumed=resumed)
     described = dump_json({"task": recipe.task, **task.summary()})
     write_atomic(folder.data / PREPARED_FILE, described.encode())

@@ -1,12 +1,12 @@
 """The interface of all tasks but translation, by which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
@@ -15,6 +15,7 @@ from regard.evaluation.scores import Comparison, Interval
 from regard.models.contracts import AnyModel
 from regard.nested_values import set_values
 from regard.settings import Settings, expectation
+from regard.text.build import extend_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import TrainingTask
@@ -32,16 +33,26 @@ class StartSettings(Settings):
     """Its folder, as `regard train --from RUN` names it; left out: runs/RECIPE."""
     recipe: str | None = None
     """The recipe that it is trained by, which `regard compare` does where there is no such run."""
-    vocabulary: Literal["run", "own"] = "run"
-    """Whose vocabulary is used: the run's, or one learned from the recipe's own corpus, of which
-    those pieces begin with vectors of the run that both have: `--vocabulary own`."""
-    new_pieces: Literal["random", "mean"] = "random"
-    """What the others begin with: vectors drawn at random, or the mean of those that were taken."""
+    vocabulary: Literal["run", "own", "extended"] = "run"
+    """Whose vocabulary is used: the run's; or one learned from the recipe's own corpus, of which
+    those pieces begin with vectors of the run that both have; or the run's `extended`, whose pieces
+    keep their ids and vectors, by pieces of the corpus behind them: `--vocabulary extended`."""
+    added_pieces: PositiveInt = 1000
+    """By how many pieces of each side a vocabulary is extended at most. A piece of subwords must
+    occur five times and is made of letters alone."""
+    new_pieces: Literal["random", "mean", "parts"] | None = None
+    """What the vectors of new pieces begin as: drawn at random; the mean of all that were taken; or
+    the mean of the fewest pieces of the run that spell it, and of all where none do. Left out:
+    `parts` in a vocabulary that is extended, and `random` in one of its own."""
     adapter: str | None = Field(default=None, pattern=r"^\w[\w.-]*$")
     """The name under which the run gets the low-rank updates that are trained for it, as `regard
     train --adapter NAME` says; `training.fine_tuning.lora` has their rank."""
     weights: str | None = None
     """SHA-256 of the run's model.safetensors, which training writes here when it begins."""
+
+    def filling(self) -> str:
+        """What the vectors of new pieces begin as."""
+        return self.new_pieces or ("parts" if self.vocabulary == "extended" else "random")
 
 
 VOCABULARY_SETTINGS = ("absent", "mask_id")  # of a model: ids of the vocabulary it was made for
@@ -76,10 +87,10 @@ class TaskRecipe(Settings):
             raise ValueError(
                 "training.fine_tuning.lora updates the weights of a run: name it with --from RUN"
             )
-        if lora is not None and self.start is not None and self.start.vocabulary == "own":
+        if lora is not None and self.start is not None and self.start.vocabulary != "run":
             raise ValueError(
-                "start.vocabulary: own goes with all weights, not with low-rank updates of linear "
-                "layers (lora): new pieces would never learn"
+                f"start.vocabulary: {self.start.vocabulary} goes with all weights, not with "
+                "low-rank updates of linear layers (lora): new pieces would never learn"
             )
         return self
 
@@ -111,6 +122,12 @@ class TaskRecipe(Settings):
         group `text` of the recipe; None: it shares none.
         """
         return None
+
+    def extension_marks(self) -> list[str]:
+        """What says by how much the vocabulary of a run is extended; empty if it is not."""
+        start = self.start
+        extended = start is not None and start.vocabulary == "extended"
+        return [f"extended by {start.added_pieces}"] if start is not None and extended else []
 
     def inner_model(self) -> Settings:
         """The settings of the model, or of the one inside it that others can begin with."""
@@ -188,6 +205,17 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         """Read the corpus into the run's folder; a run that is `resumed` keeps what it read."""
+
+    def make_tokenizer(self, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
+        """The vocabulary of a new run: learned from its texts, or that of the run that it begins
+        with, which may be extended by them.
+        """
+        given, start = self.given_tokenizer, self.recipe.start
+        if given is None:
+            return train_tokenizer(texts, settings)
+        if start is not None and start.vocabulary == "extended":
+            return extend_tokenizer(given, texts, start.added_pieces)
+        return given
 
     @abstractmethod
     def load(self) -> None:

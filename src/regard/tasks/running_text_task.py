@@ -24,7 +24,7 @@ from regard.manifest import check_file, is_intact
 from regard.models.contracts import AnyModel
 from regard.tasks.contracts import Notify, SplitName, Task, TaskRecipe
 from regard.tasks.corpus_files import file_names
-from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers, train_tokenizer
+from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.weight_transfer import RowNames
@@ -92,9 +92,8 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         else:
             if self.given_tokenizer is None:
                 note(f"reading {corpus.label} and learning the vocabulary")
-                self.tokenizer = train_tokenizer(text_lines(splits["train"]()), self.recipe.text)
-            else:
-                self.tokenizer = self.given_tokenizer
+            lines = text_lines(splits["train"]())
+            self.tokenizer = self.make_tokenizer(lines, self.recipe.text)
             save_tokenizers(Tokenizers(self.tokenizer, self.tokenizer), self.folder)
             write_atomic(saved, mark.encode())
         for split, read in splits.items():
@@ -117,7 +116,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         self.tokenizer = load_tokenizers(self.folder).source
 
     def row_names(self) -> RowNames:
-        return {"tokens": self.tokenizer.pieces(range(self.tokenizer.size))}
+        return {"tokens": self.tokenizer.row_names()}
 
     def held_out(self) -> SplitName:
         return "test" if self._stream_path("test").exists() else "valid"
@@ -159,4 +158,4 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         times = (f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
         settings = (one.model_dump_json() for one in (corpus, self.recipe.text))
         given = () if self.given_tokenizer is None else (self.given_tokenizer.fingerprint(),)
-        return fingerprint(*settings, *times, *given)
+        return fingerprint(*settings, *times, *given, *self.recipe.extension_marks())

@@ -35,7 +35,7 @@ from regard.tasks.classification import (
 from regard.tasks.contracts import Notify, SplitName, TaskRecipe, without_vocabulary
 from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.split_files import SplitFiles
-from regard.text.build import JOINT, load_tokenizer, train_tokenizer
+from regard.text.build import JOINT, load_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
@@ -128,8 +128,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for split, rows in splits.items():
                 self.splits.write(split, ({"label": one.label, "texts": one.texts} for one in rows))
             texts = (text for one in splits["train"] for text in one.texts)
-            tokenizer = self.given_tokenizer or train_tokenizer(texts, self.recipe.text)
-            tokenizer.save(self.folder, JOINT)
+            self.make_tokenizer(texts, self.recipe.text).save(self.folder, JOINT)
         self.load()
         for split in filter(self.has_split, SPLITS):
             if cut := sum(one.left_out > 0 for one in self.encoded(split)):
@@ -222,8 +221,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels))
 
     def row_names(self) -> RowNames:
-        pieces = self.tokenizer.pieces(range(self.tokenizer.size))
-        return {**super().row_names(), "tokens": pieces}
+        return {**super().row_names(), "tokens": self.tokenizer.row_names()}
 
     def summary(self) -> dict[str, str]:
         tokens = [id for one in self.encoded("valid") for id in one.ids]

@@ -55,6 +55,13 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokeni
             f"kind: {settings.kind} is the tokenizer of an imported model, which cannot be "
             "learned; begin with its run (regard train --from RUN), or choose another kind"
         )
+    sampled = _sample(texts, settings)
+    normalized = (normalize(text, settings.form, lowercase=settings.lowercase) for text in sampled)
+    return VOCAB_TOKENIZERS.get(settings.kind, SentencePieceTokenizer).train(normalized, settings)
+
+
+def _sample(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
+    """The texts that teach a vocabulary."""
     nonblank = (text for text in texts if text.strip())
     sampled = reservoir_sample(nonblank, settings.max_training_texts)
     if not sampled:
@@ -62,8 +69,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokeni
             "no text to learn a vocabulary from: there are no texts, or all are blank; "
             "check that the corpus is the one you mean and that both sides hold text"
         )
-    normalized = (normalize(text, settings.form, lowercase=settings.lowercase) for text in sampled)
-    return VOCAB_TOKENIZERS.get(settings.kind, SentencePieceTokenizer).train(normalized, settings)
+    return sampled
 
 
 def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> Tokenizers:
@@ -75,6 +81,26 @@ def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> To
         train_tokenizer(source(), settings.source),
         train_tokenizer(target(), settings.target or settings.source),
     )
+
+
+def extend_tokenizer(given: Tokenizer, texts: Iterable[str], count: int) -> Tokenizer:
+    """A tokenizer with at most `count` further pieces, which are learned from texts."""
+    return given.with_pieces(given.learn_pieces(_sample(texts, given.settings), count))
+
+
+def extend_tokenizers(given: Tokenizers, source: Texts, target: Texts, count: int) -> Tokenizers:
+    """The tokenizers of both sides with at most `count` further pieces each, learned from texts of
+    both; two that share their ids get the same.
+    """
+    if given.source is given.target:
+        both = extend_tokenizer(given.source, chain(source(), target()), count)
+        return Tokenizers(both, both)
+    sides = zip(given, (source, target), strict=True)
+    learned = [one.learn_pieces(_sample(texts(), one.settings), count) for one, texts in sides]
+    if given.joint:
+        shared = {one.piece: one for one in chain.from_iterable(learned)}
+        learned = [[*shared.values()]] * 2
+    return Tokenizers(*(one.with_pieces(new) for one, new in zip(given, learned, strict=True)))
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:

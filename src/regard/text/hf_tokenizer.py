@@ -1,7 +1,10 @@
 """Tokenizers of imported models: a `tokenizer.json`, read by the library `tokenizers`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 from regard.errors import TextError
@@ -10,6 +13,7 @@ from regard.settings import abbreviate
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES
 from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.vocabulary_extension import Merge, Spell, learn_merges, letter_runs
 from regard.text.vocabulary_map import VocabularyMap
 
 try:
@@ -21,7 +25,6 @@ except ImportError:
     ) from None
 
 SPACE = "▁"  # how SentencePiece's pieces spell one
-Spell = Callable[[str], bytes]  # the text of a piece
 
 
 def _byte_letters() -> dict[str, int]:
@@ -56,6 +59,7 @@ class HfTokenizer(Tokenizer):
         self._tokenizer = parse_tokenizer(content)
         decoder = Decoding(parse_json(content))
         self.leading_space, self._byte_level = decoder.leading_space, decoder.byte_level
+        self._spell = decoder.spell
         self.vocabulary_map = vocabulary
         added = {i: one.content for i, one in self._tokenizer.get_added_tokens_decoder().items()}
         top = max((*self._tokenizer.get_vocab(with_added_tokens=True).values(), 0))
@@ -99,6 +103,47 @@ class HfTokenizer(Tokenizer):
             cuts.append(last)
         cuts[-1] = len(text)
         return [text[first:end] for first, end in zip([0, *cuts], cuts, strict=False)]
+
+    def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
+        model, known = self._extensible_model(), {*self._tokenizer.get_vocab()}
+        special = {one.content for one in self._tokenizer.get_added_tokens_decoder().values()}
+        special.add(str(model.get("unk_token")))
+        runs = Counter[tuple[str, ...]]()
+        for text in texts:
+            found = self._encoding(text)
+            for _, word in groupby(zip(found.word_ids, found.tokens, strict=True), itemgetter(0)):
+                pieces = (piece for _, piece in word)
+                runs.update(
+                    letter_runs(pieces, lambda one: b"" if one in special else self._spell(one))
+                )
+        prefix = str(model.get("continuing_subword_prefix") or "")
+        return learn_merges(
+            runs, count, known=known, join=lambda left, right: left + right.removeprefix(prefix)
+        )
+
+    def with_pieces(self, merges: Sequence[Merge]) -> "HfTokenizer":
+        assert self.vocabulary_map is not None
+        raw, model = parse_json(self._content), self._extensible_model()
+        added = {one.piece: self.vocabulary_map.rows + n for n, one in enumerate(merges)}
+        model["vocab"] = {**model["vocab"], **added}
+        if model["type"] == "BPE":
+            pairs = [[one.left, one.right] for one in merges]
+            as_text = any(isinstance(one, str) for one in model["merges"])  # older files
+            model["merges"] += map(" ".join, pairs) if as_text else pairs
+        content = json.dumps({**raw, "model": model}, ensure_ascii=False).encode()
+        vocabulary = self.vocabulary_map.with_rows(len(merges))
+        settings = self._extended_settings(vocabulary.size)
+        return HfTokenizer(content, settings, vocabulary, self.opening)
+
+    def _extensible_model(self) -> dict[str, Any]:
+        """The model of its `tokenizer.json`, if pieces can be added to it."""
+        model: dict[str, Any] = parse_json(self._content)["model"]
+        if model.get("type") not in ("BPE", "WordPiece"):
+            raise TextError(
+                f"tokenizer.json: its model is {model.get('type')}, to which no pieces can be "
+                "added; BPE and WordPiece can be extended"
+            )
+        return model
 
     def _encoding(self, text: str) -> "tokenizers.Encoding":
         return self._tokenizer.encode(

@@ -6,7 +6,8 @@ whose ids are those of the translator; ids of SentencePiece mean nothing.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sentencepiece
@@ -15,6 +16,7 @@ from regard.errors import TextError
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer, normalize
+from regard.text.vocabulary_extension import Merge, extend_sentencepiece, learn_sentencepiece
 from regard.text.vocabulary_map import VocabularyMap
 
 SPACE = "▁"  # how a piece spells one
@@ -84,6 +86,22 @@ class MappedSentencePieceTokenizer(Tokenizer):
 
     def surfaces(self, text: str) -> list[str]:
         return self._split_surfaces(text)
+
+    def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
+        words = Counter(word for text in texts for word in text.split())
+        return learn_sentencepiece(self.model, words, count, known=self.table.ids, spell=_spell)
+
+    def with_pieces(self, merges: Sequence[Merge]) -> "MappedSentencePieceTokenizer":
+        assert self.vocabulary_map is not None
+        vocabulary = self.vocabulary_map.with_rows(len(merges))
+        added = {one.piece: self.vocabulary_map.rows + n for n, one in enumerate(merges)}
+        return MappedSentencePieceTokenizer(
+            extend_sentencepiece(self.model, merges),
+            self.table._replace(ids={**self.table.ids, **added}),
+            self._extended_settings(vocabulary.size),
+            vocabulary,
+            self.opening,
+        )
 
     def _cut(self, text: str) -> list[str]:
         """The pieces of a text."""

@@ -21,6 +21,7 @@ from regard.interruption import interruptible
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary_extension import Merge, extend_sentencepiece, learn_sentencepiece
 
 if TYPE_CHECKING:  # only training needs arrays: translation must not import NumPy
     from regard.text.ragged import Ragged
@@ -62,8 +63,13 @@ class SentencePieceTokenizer(Tokenizer):
         """`model` is the content of a SentencePiece `.model` file."""
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = range(len(SPECIAL_PIECES), self._processor.get_piece_size())
-        spell = _spell_bytes if settings.byte_level else _piece_bytes
-        super().__init__(settings, [spell(self._processor, i) for i in ids], model)
+        spell = _spell_bytes if settings.byte_level else _spell
+        spelled = [
+            bytes([int(piece[3:5], 16)]) if self._processor.is_byte(i) else spell(piece)  # <0xE2>
+            for i in ids
+            for piece in [self._processor.id_to_piece(i)]
+        ]
+        super().__init__(settings, spelled, model)
         self._escape = to_byte_characters if settings.byte_level else _escape
         self._unescape = str if settings.byte_level else _unescape
 
@@ -92,6 +98,18 @@ class SentencePieceTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         return self._unescape(super().decode(ids, unknown))
+
+    def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
+        words = Counter(
+            word for text in texts for word in self._escape(self._normalize(text)).split()
+        )
+        known = {self._processor.id_to_piece(i) for i in range(self.size)}
+        spell = _spell_bytes if self.settings.byte_level else _spell
+        return learn_sentencepiece(self._content, words, count, known=known, spell=spell)
+
+    def with_pieces(self, merges: Sequence[Merge]) -> "SentencePieceTokenizer":
+        model = extend_sentencepiece(self._content, merges)
+        return SentencePieceTokenizer(model, self._extended_settings(self.size + len(merges)))
 
     @cached_property
     def _byte_ids(self) -> list[int]:
@@ -130,16 +148,13 @@ class SentencePieceTokenizer(Tokenizer):
         return super()._display(spelling.replace(_UNDERSCORE.encode(), "▁".encode()))
 
 
-def _piece_bytes(processor: sentencepiece.SentencePieceProcessor, i: int) -> bytes:
-    piece: str = processor.id_to_piece(i)
-    if processor.is_byte(i):
-        return bytes([int(piece[3:5], 16)])  # <0xE2>
+def _spell(piece: str) -> bytes:
+    """The text of a piece."""
     return piece.replace("▁", " ").encode()
 
 
-def _spell_bytes(processor: sentencepiece.SentencePieceProcessor, i: int) -> bytes:
+def _spell_bytes(piece: str) -> bytes:
     """The bytes of a piece of a byte-level vocabulary."""
-    piece: str = processor.id_to_piece(i)
     return bytes(ord(char) % 0x100 for char in piece.replace("▁", " "))
 
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -23,6 +23,7 @@ from regard.manifest import check_file
 from regard.settings import Settings
 from regard.text.settings import FILE_KINDS, IMPORTED_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
+from regard.text.vocabulary_extension import Merge
 from regard.text.vocabulary_map import VocabularyMap
 from regard.text.word_units import COMBINING, JOINERS, byte_word_ids
 
@@ -168,6 +169,22 @@ class Tokenizer(ABC):
             for i, spelling in zip(ids, self._bytes_of(ids), strict=True)
         ]
 
+    def row_names(self) -> list[str | bytes]:
+        """What each id stands for: a special token by name, a piece by its bytes."""
+        return [*SPECIAL_PIECES, *self._id_bytes[len(SPECIAL_PIECES) :]]
+
+    def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
+        """At most so many pieces that texts have often and that the vocabulary lacks."""
+        raise TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended")
+
+    def with_pieces(self, merges: Sequence[Merge]) -> "Tokenizer":
+        """The tokenizer with further pieces behind all others, which keep their ids."""
+        raise TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended")
+
+    def _extended_settings(self, size: int) -> TokenizerSettings:
+        """The settings of a larger vocabulary; a size of 0 keeps all that was learned."""
+        return self.settings.model_copy(update={"size": size if self.settings.size else 0})
+
     def word_ids(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
         """For each id the index of the first word (of `split_units`) of `decode(ids, unknown)` that
         it is part of; None for a space.
@@ -271,11 +288,7 @@ class VocabTokenizer(Tokenizer):
         symbols = settings.symbols
         fixed = (*cls.required_pieces, *map(cls.spell_symbol, symbols))
         counts = Counter(piece for text in texts for piece in cls.split_pieces(text, symbols))
-        learned = [
-            piece
-            for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-            if count >= settings.min_count and piece not in fixed + cls.unknown_pieces
-        ]
+        learned = _most_frequent(counts, settings, {*fixed, *cls.unknown_pieces})
         if not learned:
             most = max(counts.values(), default=0)
             raise TextError(
@@ -317,6 +330,28 @@ class VocabTokenizer(Tokenizer):
 
     def _split_surfaces(self, text: str) -> list[str]:
         return self.split_pieces(text, self.settings.symbols)
+
+    def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
+        normal = map(self._normalize, texts)
+        symbols = self.settings.symbols
+        counts = Counter(piece for text in normal for piece in self.split_pieces(text, symbols))
+        known = {*self._ids, *self.unknown_pieces}
+        return [Merge(piece) for piece in _most_frequent(counts, self.settings, known)[:count]]
+
+    def with_pieces(self, merges: Sequence[Merge]) -> Self:
+        pieces = [*self._ids, *(one.piece for one in merges)]
+        return type(self)(pieces, self._extended_settings(len(SPECIAL_PIECES) + len(pieces)))
+
+
+def _most_frequent(
+    counts: Counter[str], settings: TokenizerSettings, known: Container[str]
+) -> list[str]:
+    """The pieces that occur often enough and are not known, from the most frequent on."""
+    return [
+        piece
+        for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        if count >= settings.min_count and piece not in known
+    ]
 
 
 class WordTokenizer(VocabTokenizer):

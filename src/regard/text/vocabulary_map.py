@@ -59,6 +59,10 @@ class VocabularyMap(Settings):
         found = {there: i for i, there in enumerate(self.theirs) if there is not None}
         return tuple(found[i] for i in range(self.rows))
 
+    def with_rows(self, count: int) -> "VocabularyMap":
+        """The vocabulary with so many further tokens behind all others."""
+        return VocabularyMap(special=self.special, rows=self.rows + count, start=self.start)
+
     def to_ours(self, ids: Iterable[int]) -> list[int]:
         """Our ids for some of theirs."""
         ours = self.ours

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -72,13 +73,14 @@ def transfer_weights(
     own_rows: RowNames,
     given_rows: RowNames,
     mean_kinds: Collection[str] = (),
+    parts: Mapping[str, Mapping[int, Sequence[int]]] = MappingProxyType({}),
 ) -> WeightTransfer:
     """Copy the weights `given` of another model into `model` where they fit, and report it.
 
     A tensor is looked for under its own name, and, if it belongs to a model inside this one
     (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), those
     rows are taken that stand for the same in both models; the other rows of `mean_kinds` become the
-    mean of those.
+    mean of those, or of some of `given` that `parts` names, by kind and row.
     """
     taken, new, used = list[TensorReport](), list[TensorReport](), set[str]()
     kinds = model.named_rows()
@@ -97,7 +99,9 @@ def transfer_weights(
                 found = other[rows[1]].to(tensor)
                 if kind in mean_kinds and len(found):
                     tensor[:] = found.mean(0)
-                    remark += ", the others their mean"
+                    for row, some in parts.get(kind, {}).items():
+                        tensor[row] = other[list(some)].mean(0).to(tensor)
+                    remark += f", the others {'means of parts' if kind in parts else 'their mean'}"
                 tensor[rows[0].to(tensor.device)] = found
         elif tensor.shape == other.shape:
             numbers, remark = tensor.numel(), ""
@@ -125,17 +129,17 @@ def _name_all(names: Sequence[Hashable], count: int) -> list[Hashable]:
 
 
 def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """The rows (R,) of what is named once in both, and their places among the given ones (R,); all
-    rows where the names are the same.
+    """The rows (R,) of what is named once in both, and their places among the given ones (R,); the
+    first rows, as long as their names are the same, whatever these are.
     """
-    if own == given:
-        return torch.arange(len(own)), torch.arange(len(own))
+    alike = zip(own, given, strict=False)
+    first = next((n for n, (one, two) in enumerate(alike) if one != two), min(len(own), len(given)))
     once = {name for name, count in Counter(given).items() if count == 1}
     places = {name: place for place, name in enumerate(given) if name in once}
     repeated = {name for name, count in Counter(own).items() if count > 1}
-    pairs = [
+    pairs = [(row, row) for row in range(first)] + [
         (row, places[name])
-        for row, name in enumerate(own)
+        for row, name in enumerate(own[first:], first)
         if name in places and name not in repeated
     ]
     rows, found = zip(*pairs, strict=True) if pairs else ((), ())

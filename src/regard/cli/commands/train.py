@@ -52,9 +52,10 @@ def command(
         "--from",
         metavar="RUN",
     ),
-    vocabulary: Literal["run", "own"] | None = option(
-        "With --from: go on with the vocabulary of RUN, or learn one from the data, whose pieces "
-        "begin with the vectors of RUN where it has them; otherwise as the recipe says."
+    vocabulary: Literal["run", "own", "extended"] | None = option(
+        "With --from: go on with the vocabulary of RUN; or learn one from the data, whose pieces "
+        "begin with the vectors of RUN where it has them; or add pieces of the data to that of "
+        "RUN. Otherwise as the recipe says."
     ),
     mix: corpus_options.Mix = None,
     adapter: str | None = option(
@@ -92,7 +93,7 @@ def command(
         regard train text --data novel.txt --from runs/wikitext2-gpt --out runs/tuned
         regard train --data law.tsv --from runs/mine --mix runs/mine=0.3 --out runs/law
         regard train --data law.tsv --from runs/mine --adapter legal --out runs/legal
-        regard train --data law.tsv --from runs/opus --vocabulary own --out runs/law
+        regard train --data law.tsv --from runs/opus --vocabulary extended --out runs/law
         regard train --resume --out runs/mine
         regard train --resume --out runs/mine --set refinement.steps=300
         regard train multi30k --devices 8 --max-restarts 3

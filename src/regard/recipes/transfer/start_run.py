@@ -1,6 +1,6 @@
 """Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.tasks.contracts import AnyTask, Notify, TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
+from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
 
@@ -90,7 +91,13 @@ def _read_optional(file: Path) -> dict[str, Any]:
 def token_row_names(tokenizers: Tokenizers) -> RowNames:
     """What the rows of a translation model stand for: the pieces of its vocabularies."""
     kinds = zip((SOURCE_TOKENS, TARGET_TOKENS), tokenizers, strict=True)
-    return {kind: one.pieces(range(one.size)) for kind, one in kinds}
+    return {kind: one.row_names() for kind, one in kinds}
+
+
+def _piece_parts(own: RowNames, given: RowNames) -> dict[str, Mapping[int, Sequence[int]]]:
+    """For each new row that stands for a piece, the rows there of pieces that spell it, by kind."""
+    kinds = (kind for kind in VOCABULARY_KINDS if kind in own and kind in given)
+    return {kind: piece_parts(own[kind], given[kind]) for kind in kinds}
 
 
 def resolve_start(recipe: RecipeT) -> RecipeT:
@@ -124,14 +131,18 @@ class RunStart:
         self.weights = folder.path / "weights" / "start.safetensors"
         self.report = folder.data / START_REPORT
 
+    @property
+    def kept(self) -> bool:
+        """Whether the run has begun: it has its first weights, for a vocabulary that it has too."""
+        return is_intact(self.weights) and is_intact(self.report)
+
     def tokenizers(self) -> Tokenizers | None:
-        """The vocabularies of the run; None: the recipe has its own."""
+        """The vocabularies of the run, before they are extended; None: the recipe has its own."""
         start = self.recipe.start
         assert start is not None
         if start.vocabulary == "own":
             return None
-        kept = is_intact(self.weights)
-        return load_tokenizers(self.folder.path if kept else StartRun.find(self.recipe).folder.path)
+        return load_tokenizers(StartRun.find(self.recipe).folder.path)
 
     def give_vocabulary(self, task: AnyTask) -> None:
         """Have the task use the run's vocabulary, unless the recipe has its own or none."""
@@ -141,7 +152,7 @@ class RunStart:
 
     def load(self, model: AnyModel, own_rows: RowNames) -> WeightTransfer:
         """Give a new model the weights that training begins with."""
-        if is_intact(self.weights) and is_intact(self.report):
+        if self.kept:
             model.load_state_dict(load_weights(self.weights))
             return self.read_report()
         found = StartRun.find(self.recipe)
@@ -152,8 +163,15 @@ class RunStart:
                 "them; train again in another folder"
             )
         given, rows = found.weights(), found.row_names()
-        means = VOCABULARY_KINDS if self.recipe.start.new_pieces == "mean" else ()
-        done = transfer_weights(model, given, own_rows=own_rows, given_rows=rows, mean_kinds=means)
+        filling = self.recipe.start.filling()
+        done = transfer_weights(
+            model,
+            given,
+            own_rows=own_rows,
+            given_rows=rows,
+            mean_kinds=() if filling == "random" else VOCABULARY_KINDS,
+            parts=_piece_parts(own_rows, rows) if filling == "parts" else {},
+        )
         if not done.taken:
             raise SettingsError(
                 f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "

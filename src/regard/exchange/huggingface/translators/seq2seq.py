@@ -123,7 +123,9 @@ def require_map(vocabulary: VocabularyMap | None) -> VocabularyMap:
 
 
 def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
-    """The map of a vocabulary: its padding, its end, and what the decoder begins with."""
+    """The map of a vocabulary: its padding, its end, and what the decoder begins with, which is our
+    BOS where it has no other role.
+    """
     found = {}
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         value = folder.config.get(name)
@@ -133,11 +135,9 @@ def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
                 f"vocabulary's size, {rows:,}"
             )
         found[name] = value
-    return VocabularyMap(
-        special=(found["pad_token_id"], unk, None, found["eos_token_id"]),
-        rows=rows,
-        start=found["decoder_start_token_id"],
-    )
+    pad, eos, start = found.values()
+    bos = None if start in (pad, unk, eos) else start
+    return VocabularyMap(special=(pad, unk, bos, eos), rows=rows, start=start)
 
 
 def started_rows(vocabulary: VocabularyMap) -> TensorChange:
