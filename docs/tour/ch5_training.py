@@ -141,6 +141,9 @@ assert (by_way < there).all()  # D is no distance: a detour is shorter
 assert (roots >= shannon.sqrt()).all()  # the root of J is one
 
 # %% [markdown]
+# So $D$ is never negative, has a direction and no bound, and is no distance: a detour is shorter.
+# $J$ is the same both ways and below one bit, and its root is a distance.
+#
 # ## The loss
 #
 # Training knows the right word, and no distribution. So $P$ is all on one word, its entropy is 0,
