@@ -94,6 +94,14 @@ def test_every_picture_draws_its_own_operations():
     assert found.max() <= 255.001
 
 
+def test_strengths_may_be_drawn_below_the_magnitude():
+    flat = torch.full((512, 3, 8, 8), 100.0)
+    levels = {
+        vary: rand_augment(flat, 1, 10, vary=vary)[:, 0, 4, 4].unique() for vary in (False, True)
+    }
+    assert len(levels[False]) < 8 < 20 < len(levels[True])  # of brightness, above all
+
+
 def test_a_crop_moves_pictures_and_mirrors_half_of_them():
     pixels = bytes_of(1, 4).expand(512, -1, -1, -1)
     found = crop_and_flip(pixels, 1, flip=True)

@@ -33,6 +33,9 @@ class AugmentationSettings(Settings):
     """RandAugment: operations in a row, each drawn out of fourteen (Cubuk et al. 2020)."""
     magnitude: float = Field(default=9.0, ge=0, le=MAX_MAGNITUDE)
     """RandAugment: the strength of each operation, from 0 to 10."""
+    vary_magnitude: bool = False
+    """Each operation draws its strength between 0 and `magnitude`; with one operation and a
+    magnitude of 10 that is TrivialAugment (Müller and Hutter 2021)."""
     erasing: float = Field(default=0.0, ge=0, le=1)
     """Share of the pictures in which a random rectangle becomes noise (Zhong et al. 2020)."""
     mixup: NonNegativeFloat = 0.0
@@ -65,7 +68,7 @@ def augment(pixels: Tensor, settings: AugmentationSettings) -> Tensor:
     if settings.crop_area < 1:
         x = zoom(x, settings.crop_area)
     if settings.operations:
-        x = rand_augment(x, settings.operations, settings.magnitude)
+        x = rand_augment(x, settings.operations, settings.magnitude, vary=settings.vary_magnitude)
     return erase(x, settings.erasing) if settings.erasing else x
 
 

@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al. 2020): random changes of pictures, all of one strength.
+"""RandAugment (Cubuk et al. 2020): random changes of pictures, all of one strength or of any.
 
 Whole batches at once on whichever device: each picture draws its own operations, every kind of
 operation is computed for all pictures, and each picks its own. Shapes are static and nothing waits
@@ -27,15 +27,21 @@ OPERATIONS = (
 """The fourteen of the paper."""
 
 
-def rand_augment(pixels: Tensor, operations: int, magnitude: float) -> Tensor:
+def rand_augment(
+    pixels: Tensor, operations: int, magnitude: float, *, vary: bool = False
+) -> Tensor:
     """`pixels` (B, 3, height, width) behind `operations` random operations in a row.
 
-    `magnitude`, from 0 to 10, is their strength; each drawn with a random sign.
+    `magnitude`, from 0 to 10, is their strength, or where they `vary` the most of it; each is drawn
+    with a random sign.
     """
+    batch, device = len(pixels), pixels.device
     for _ in range(operations):
-        drawn = torch.randint(len(OPERATIONS), (len(pixels),), device=pixels.device)  # (B,)
-        signs = torch.randint(2, (len(pixels),), device=pixels.device) * 2 - 1
-        pixels = apply_operations(pixels, drawn, signs * (magnitude / MAX_MAGNITUDE))
+        drawn = torch.randint(len(OPERATIONS), (batch,), device=device)  # (B,)
+        strengths = torch.randint(2, (batch,), device=device) * 2.0 - 1  # (B,) the signs
+        if vary:
+            strengths = strengths * torch.rand(batch, device=device)
+        pixels = apply_operations(pixels, drawn, strengths * (magnitude / MAX_MAGNITUDE))
     return pixels
 
 
