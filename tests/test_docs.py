@@ -1,11 +1,15 @@
 """The documents name files, pages and headings that exist; every chapter of the tour runs."""
 
 import ast
+import importlib
 import re
 import runpy
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+
+from regard.models.build import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted((ROOT / "docs" / "tour").glob("*.py"))
@@ -65,3 +69,13 @@ def test_a_chapter_of_the_tour_runs_and_compares_what_it_says(chapter):
     nodes = list(ast.walk(ast.parse(chapter.read_text("utf-8"))))
     assert sum(isinstance(node, ast.Assert) for node in nodes) >= 5
     runpy.run_path(str(chapter))
+
+
+def test_the_sheet_has_a_drawing_of_every_translator_and_is_well_formed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    module = importlib.import_module("site_build.system_sheet")
+    assert set(FAMILIES) <= set(module.CARDS) == set(module.DRAWINGS)
+    markup = re.search(r"<div.*</div>", module.sheet(), re.DOTALL)[0]
+    drawings = ET.fromstring(markup).findall("section/svg")
+    assert len(drawings) == len(module.CARDS)
+    assert all(len(drawing) > 10 and drawing.get("aria-label") for drawing in drawings)

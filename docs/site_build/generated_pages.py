@@ -1,10 +1,13 @@
-"""Pages that are not written in `docs/`: the commands, and what lies in the repository's root."""
+"""Pages that are not written in `docs/`: the commands, the sheet of systems, and what lies in the
+repository's root.
+"""
 
 import gc
 import re
 from pathlib import Path
 from typing import Any
 
+from site_build.system_sheet import sheet
 from sphinx.application import Sphinx
 from typer.cli import get_docs_for_click
 
@@ -34,6 +37,8 @@ def read_page(app: Sphinx, name: str, content: list[str]) -> None:
     """The source of a page, as it is parsed."""
     if name == "commands":
         content[0] += commands_page()
+    if name == "tour/sheet":
+        content[0] += sheet()
     if name == "settings":  # one page with one title: its other headings go a level down
         content[0] = re.sub(r"(?<=\n)(?=#+ )", "#", content[0])
     content[0] = relink(content[0])
