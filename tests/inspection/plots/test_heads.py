@@ -170,6 +170,14 @@ def test_a_panel_for_each_part_with_its_numbers():
     ]
 
 
+def test_whole_layers_stand_in_a_last_column():
+    whole = {"encoder": torch.tensor([9.0]), "cross": torch.tensor([30.0, 40.0])}
+    encoder, cross, _ = plot_head_costs(COSTS, whole).axes
+    assert numbers(encoder)[-1] == "9.0"
+    assert numbers(cross)[2::3] == ["30.0", "40.0"]
+    assert encoder.get_xticklabels()[-1].get_text() == "whole layer"
+
+
 def test_all_parts_share_one_scale_from_zero():
     encoder, cross, _ = plot_head_costs(COSTS).axes
     for axes in (encoder, cross):

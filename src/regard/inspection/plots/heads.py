@@ -122,11 +122,20 @@ def _draw_points(
     figure.write(axes, 0, -CAPTION_OFFSET, caption)
 
 
-def plot_head_costs(costs: Mapping[str, Tensor], *, theme: ThemeName = "light") -> Figure:
-    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across.
+def plot_head_costs(
+    costs: Mapping[str, Tensor],
+    whole: Mapping[str, Tensor] | None = None,
+    *,
+    theme: ThemeName = "light",
+) -> Figure:
+    """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across, and
+    in a last column what it costs to lose the `whole` layer (L), if given.
 
     All `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0.
     """
+    last = [] if whole is None else ["whole layer"]
+    if whole is not None:
+        costs = {part: torch.cat([one, whole[part][:, None]], 1) for part, one in costs.items()}
     layers, widest = sum(map(len, costs.values())), max(part.shape[1] for part in costs.values())
     height = COST_HEIGHT * layers + PART_GAP * (len(costs) - 1)
     figure, top = InchFigure(COST_WIDTH * widest, height, theme), 0.0
@@ -144,7 +153,8 @@ def plot_head_costs(costs: Mapping[str, Tensor], *, theme: ThemeName = "light") 
             figure.write(axes, column + 0.5, row + 0.5, _format_cost(cost), **style)
         figure.label_rows(axes, [f"{name} {layer}" for layer in range(rows)], 9)
         if top == 0:
-            figure.label_columns(axes, [f"head {head}" for head in range(columns)], 9)
+            heads = [f"head {head}" for head in range(columns - len(last))]
+            figure.label_columns(axes, heads + last, 9)
         top += COST_HEIGHT * rows + PART_GAP
     figure.add_colourbar(scale, gap=0.3, label="BLEU lost")
     return figure
