@@ -1,7 +1,12 @@
 import pytest
 
-from regard.cli.options.corpus_options import corpus_from_options, recipe_with_corpus
+from regard.cli.options.corpus_options import (
+    corpus_from_options,
+    recipe_of_run,
+    recipe_with_corpus,
+)
 from regard.errors import SettingsError
+from regard.recipes.recipe_files import load_any_recipe
 
 
 def test_two_files_and_held_out_ones():
@@ -93,6 +98,16 @@ def test_a_recipe_on_a_named_corpus_cleans_as_that_does(tmp_path):
     found = recipe_with_corpus(str(file), {"name": "copy"}, [])
     assert found.corpus.name == "copy"
     assert not found.corpus.cleaning.drop_identical
+
+
+def test_the_recipe_of_a_run_on_files_keeps_its_model_and_how_texts_are_read():
+    changes = ["corpus.documents=line", "start.run=runs/old", "model.layers=1"]
+    given = load_any_recipe("shakespeare", changes)
+    made = recipe_of_run(given, {"train": {"data": "novel.txt"}}, ["training.steps=3"])
+    assert (made.task, made.name, made.start) == (given.task, "own", None)
+    assert made.corpus.train == ("novel.txt",)
+    assert made.corpus.documents == "line"
+    assert (made.model, made.text, made.training.steps) == (given.model, given.text, 3)
 
 
 def test_a_recipe_as_it_is():

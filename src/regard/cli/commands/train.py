@@ -18,7 +18,7 @@ from regard.errors import SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
 from regard.pipelines.train import measure_run, train_run
-from regard.recipes.paths import CHAT, TRANSLATION
+from regard.recipes.paths import CHAT, TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
@@ -36,7 +36,7 @@ def command(
         None,
         metavar="RECIPE",
         help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
-        "it says how to train on them; without RECIPE that is the recipe `own`.",
+        "it says how to train on them; without RECIPE that is the recipe `own`, or that of RUN.",
     ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
@@ -109,7 +109,7 @@ def command(
         recipe_to_train = folder.load_any_recipe(settings or [])
     else:
         changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
-        recipe_to_train = resolve_start(_load_new(recipe, corpus, changes))
+        recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes))
         folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
         if launch.restarts and folder.exists():
             recipe_to_train = folder.load_any_recipe(settings or [])
@@ -221,12 +221,21 @@ def _start_settings(
     return [f"{name}={dump_json(value)}" for name, value in given.items() if value is not None]
 
 
-def _load_new(name: str | None, corpus: dict[str, Any] | None, overrides: list[str]) -> TaskRecipe:
+def _load_new(
+    name: str | None, corpus: dict[str, Any] | None, start: Path | None, overrides: list[str]
+) -> TaskRecipe:
+    """The recipe of a new run; without a name, the recipe for one's own translations, or that of
+    the run of another task that it begins with.
+    """
     if name is None and corpus is None:
         raise SettingsError(
             "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
             "--source FILE and --target FILE"
         )
+    if name is None and start is not None and corpus is not None:
+        given = RunFolder(start).load_any_recipe()
+        if given.task not in TEXT_TASKS:
+            return corpus_options.recipe_of_run(given, corpus, overrides)
     return corpus_options.recipe_with_corpus(name or corpus_options.OWN_RECIPE, corpus, overrides)
 
 

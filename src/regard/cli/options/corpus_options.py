@@ -181,6 +181,15 @@ def recipe_with_corpus(
     return make_any_recipe({**raw, "corpus": dict(corpus)}, overrides, where=file.name)
 
 
+def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[str]) -> TaskRecipe:
+    """The recipe of a trained run, for files instead of its corpus, which are read as it says."""
+    raw = given.model_dump(mode="json", exclude={"start", "about"})
+    own = {name: value for name, value in raw["corpus"].items() if value is not None}
+    files = given.corpus_of_files(own, corpus)
+    where = f"the recipe of {given.name}"
+    return make_any_recipe({**raw, "name": OWN_RECIPE, "corpus": files}, overrides, where=where)
+
+
 def _require_data(name: str, overrides: Sequence[str]) -> None:
     """Raises an error if a recipe of the shelf is for files, of which none are given or here."""
     if name.endswith((".yaml", ".yml")) or any(one.startswith("corpus.") for one in overrides):
