@@ -28,6 +28,7 @@ COMMANDS = {
     "ray_serve": "whether Ray Serve loses an answer while replicas are killed and updated",
     "runtimes": "whether transformers, onnxruntime and CTranslate2 write what we do, and how fast",
     "ranks": "training in two processes against one; and what is left of it when they are killed",
+    "sizes": "parameters of the models of recipes, sizes and digests of their corpora",
     "serve": "how many requests a server answers in a second, and whether rightly",
     "tags": "how many tags of a document come to stand at the words they belong to",
     "windows": "what attention through a window costs, in time and memory",

@@ -7,6 +7,7 @@ Europarl in $REGARD_DATA/alignments, and prints a Markdown table. The first 100 
 to choose by, the other 408 to score on. What is chosen by agreement never sees gold: it is chosen
 on validation pairs of the first run's own corpus, and scored on all 508 as well, like the outputs
 of fast_align and GIZA++, which were trained on other data than our models: Europarl itself.
+Without runs, only these outputs are scored.
 """
 
 import argparse
@@ -155,13 +156,21 @@ def print_table(rows: Iterable[AlignmentRow], gold: Sequence[GoldAlignment]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("forward", help="a run from German to English")
-    parser.add_argument("backward", help="a run from English to German")
+    parser.add_argument("runs", nargs="*", help="one from German to English, and one back")
     parser.add_argument("--device", default="auto")
     asked = parser.parse_args()
-    device = pick_device(asked.device)
-    run, reverse = (load_run(name, device=device) for name in (asked.forward, asked.backward))
+    if len(asked.runs) not in (0, 2):
+        parser.error("give two runs, from German to English and back, or none")
     known = read_gold_set(Path(os.environ["REGARD_DATA"]) / "alignments")
+    rows = [AlignmentRow(name, links) for name, links in known.others.items()]
+    if asked.runs:
+        device = pick_device(asked.device)
+        rows += model_rows(known, *(load_run(name, device=device) for name in asked.runs))
+    print_table(rows, known.gold)
+
+
+def model_rows(known: GoldSet, run: Run, reverse: Run) -> Iterator[AlignmentRow]:
+    """What two runs attend to in the sentences, alone and together."""
     by_agreement = agree(run, reverse)
     models = [
         ModelAttention(
@@ -177,8 +186,7 @@ def main() -> None:
             turned=True,
         ),
     ]
-    rows = [AlignmentRow(name, links) for name, links in known.others.items()]
     by_gold = models[0].choose(), models[1].choose()
     for each, *ways in zip(models, by_agreement, by_gold, strict=True):
-        rows += each.rows(*ways)
-    print_table([*rows, *rows_of_both(models, by_agreement, by_gold)], known.gold)
+        yield from each.rows(*ways)
+    yield from rows_of_both(models, by_agreement, by_gold)

@@ -12,7 +12,7 @@ ORDER = [
     {"manifest", "nested_values"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
-    {"text", "images", "attention"},
+    {"receipts", "text", "images", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},
     {"evaluation"},

@@ -49,12 +49,15 @@ COMMANDS = {
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
+    "receipts": "Check where the numbers of the documentation come from: in a checkout.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 INFERENCE = (
     "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed"
 )  # fmt: skip
 """Commands that use a model, each for its task: they lie in `cli/inference`."""
+CATALOGUES = ("corpora", "recipes", "receipts")
+"""Commands that list what there is: they lie in `cli/catalogues`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name: one that Python can import."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
@@ -115,7 +118,8 @@ def redirect_stdout_to_devnull() -> None:
 def command_app(name: str) -> typer.Typer:
     """The app of a command: that of its module if it has commands of its own."""
     with exit_on_signals(), _no_garbage_collection():
-        folder = "inference" if name in INFERENCE else "commands"
+        listing = "catalogues" if name in CATALOGUES else "commands"
+        folder = "inference" if name in INFERENCE else listing
         module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:

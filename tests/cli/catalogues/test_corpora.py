@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.corpora import app
+from regard.cli.catalogues.corpora import app
 from regard.corpora.build import CORPORA
 from regard.corpora.captions.build import CAPTION_CORPORA
 from regard.corpora.classification.labelled_texts import LABELLED_TEXTS

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from regard.cli.commands.recipes import app
+from regard.cli.catalogues.recipes import app
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import explain_settings, load_any_recipe, shelf_recipes
 

@@ -1,0 +1,182 @@
+"""`regard receipts`: where the numbers of the documentation come from, and whether they hold."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.markup import escape
+from typer import Argument, Typer, prompt
+
+from regard.cli.display.console import note, out
+from regard.cli.options.shared_options import flag, option
+from regard.errors import SettingsError
+from regard.receipts.recording import Measurement, record_page
+from regard.receipts.records import Receipt, Rerun, find_checkout
+from regard.receipts.rerun import NamedReceipt, all_receipts, full_form, rerun
+from regard.receipts.scan import Scan, page_of
+from regard.settings import counted
+
+app = Typer(no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def command() -> None:
+    """Every number that the documentation gives is computed by the build, has a receipt (command,
+    machine, date) in docs/receipts/, or is cited from docs/citations.yaml. In a checkout only.
+    """
+
+
+@app.command("list")
+def list_receipts(
+    names: list[str] = Argument(None, metavar="[NAME…]", help="Pages, or PAGE#SECTION."),
+) -> None:
+    """List receipts: how each can be checked here, and which are stale: those whose recipe or
+    program has changed since.
+
+    Examples:
+
+        regard receipts list
+        regard receipts list performance results#memory
+    """
+    scan = Scan(find_checkout(Path.cwd()))
+    for one in _chosen(scan, names or []):
+        out.print(f"[bold]{escape(one.name)}[/bold]: {_way(one.receipt)}")
+        for line in _details(scan, one.receipt):
+            out.print(f"  {escape(line)}")
+
+
+def _way(receipt: Receipt) -> str:
+    """How a receipt can be checked."""
+    if receipt.short:
+        return "short form"
+    if receipt.gpu:
+        return "not checked here: needs a GPU"
+    if receipt.prints:
+        minutes = f", {receipt.minutes:g} min" if receipt.minutes else ""
+        return f"checked by --full{minutes}"
+    return "by hand" if receipt.command else "its command was not kept"
+
+
+def _details(scan: Scan, receipt: Receipt) -> Iterator[str]:
+    yield "; ".join(said for said in (receipt.command, receipt.machine, receipt.date) if said)
+    if receipt.unknown:
+        yield f"not known: {', '.join(receipt.unknown)}"
+    changed = receipt.stale_sources(scan.checkout.root)
+    if changed:
+        yield f"stale: {', '.join(changed)} changed since"
+
+
+@app.command()
+def check(
+    names: list[str] = Argument(None, metavar="[NAME…]", help="Pages, or PAGE#SECTION."),
+    full: bool = flag("--full", "Run whole commands, not short forms: minutes to hours each."),
+) -> None:
+    """Compare the numbers of all pages with what was recorded, run the short forms of receipts
+    again and compare what they print. Receipts that are stale, and those that need a GPU, are
+    listed. The exit code is 1 if a number differs.
+
+    Examples:
+
+        regard receipts check
+        regard receipts check results --full
+    """
+    scan = Scan(find_checkout(Path.cwd()))
+    chosen = _chosen(scan, names or [])
+    findings = [str(one) for one in scan.findings()]
+    for finding in findings:
+        out.print(f"[red]differs[/] {escape(finding)}")
+    failed = [one for one in chosen if not _check(scan, one, full=full)]
+    stale = [one for one in chosen if one.receipt.stale_sources(scan.checkout.root)]
+    for one in stale:
+        changed = ", ".join(one.receipt.stale_sources(scan.checkout.root))
+        out.print(f"[yellow]stale[/] {escape(f'{one.name}: {changed} changed since')}")
+    left = [one for one in chosen if _form(one.receipt, full=full) is None]
+    _list_unchecked("needs a GPU", [one for one in left if one.receipt.gpu])
+    _list_unchecked("no short form", [one for one in left if not one.receipt.gpu])
+    if findings or failed:
+        raise SettingsError(
+            f"{counted(len(findings), 'section')} and {counted(len(failed), 'receipt')} differ; "
+            "after a change that is meant: regard receipts record PAGE"
+        )
+    out.print(f"all numbers are as recorded; {counted(len(stale), 'receipt')} stale")
+
+
+def _list_unchecked(why: str, receipts: list[NamedReceipt]) -> None:
+    names = list(dict.fromkeys(one.name for one in receipts))
+    if names:
+        out.print(f"[dim]not checked here, {why}:[/] {escape(', '.join(names))}")
+
+
+def _form(receipt: Receipt, *, full: bool) -> Rerun | None:
+    """What is run again of a receipt; None: nothing can be."""
+    whole = full_form(receipt) if full and not receipt.gpu else None
+    return whole or receipt.short
+
+
+def _check(scan: Scan, one: NamedReceipt, *, full: bool) -> bool:
+    """Run a receipt again, where it can be; whether nothing differs."""
+    form = _form(one.receipt, full=full)
+    if form is None:
+        return True
+    if form.data and "REGARD_DATA" not in os.environ:
+        note(f"{one.name}: left out, it needs the corpora of $REGARD_DATA")
+        return True
+    outcome = rerun(scan.checkout.root, form, one.receipt.data)
+    said = f"{one.name} ({outcome.seconds:.0f} s): {form.command}"
+    if outcome.same:
+        out.print(f"[green]as recorded[/] {escape(f'{form.prints}  {said}')}")
+        return True
+    why = outcome.failed or f"does not print {' '.join(map(str, outcome.missing))}"
+    out.print(f"[red]differs[/] {escape(f'{said}: {why}')}")
+    return False
+
+
+def _chosen(scan: Scan, names: list[str]) -> list[NamedReceipt]:
+    """The receipts of some pages or sections; of all, if none is named."""
+    found = list(all_receipts(scan.checkout))
+    if not names:
+        return found
+    wanted = []
+    for name in names:
+        page, _, anchor = name.partition("#")
+        whole = _page(scan, page)
+        matching = [one for one in found if one.page == whole and anchor in ("", one.anchor)]
+        if anchor and not matching:
+            known = ", ".join(dict.fromkeys(one.anchor for one in found if one.page == whole))
+            raise SettingsError(f"{whole} has no receipt #{anchor}; it has {known or 'none'}")
+        wanted += matching
+    return wanted
+
+
+def _page(scan: Scan, name: str) -> str:
+    page = page_of(scan.checkout, name)
+    if not page:
+        raise SettingsError(f"{name}: there is no such page; pages are README.md, docs/*.md, …")
+    return page
+
+
+@app.command()
+def record(
+    pages: list[str] = Argument(metavar="PAGE…", help="Pages that were changed."),
+    measured_by: str = option("What measured the new numbers.", "--command", default=""),
+    machine: str = option("The machine, such as 'one NVIDIA H200'.", default=""),
+    date: str = option("The day, such as 2026-11-18.", default=""),
+    gpu: bool = flag("--gpu", "It needs a GPU."),
+) -> None:
+    """Record the numbers of a page as they stand now. What is not said is taken from the page's
+    section and its last receipt, and asked for where they do not say it.
+
+    Examples:
+
+        regard receipts record docs/systems.md
+        regard receipts record performance --command "python -m bench gpt_gpu" --date 2026-11-18
+    """
+    ask = prompt if sys.stdin.isatty() else None
+    scan = Scan(find_checkout(Path.cwd()))
+    said = Measurement(measured_by, machine, date, gpu, ask)
+    for page in [_page(scan, name) for name in pages]:
+        for change in record_page(scan, page, said) or [f"{page}: as recorded"]:
+            out.print(escape(change))
+        for finding in scan.page_findings(page):
+            note(str(finding))

@@ -1,0 +1,1 @@
+"""Where the numbers of the documentation come from, and whether they still do."""

@@ -1,0 +1,118 @@
+"""Recording the numbers of a page that has been changed, with the receipt of those that are new."""
+
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import SettingsError
+from regard.receipts.numbers import Number, Section
+from regard.receipts.records import Receipt, SectionRecord, sources_of
+from regard.receipts.scan import DIGEST, Scan, compare, lines_of
+
+COMMAND = re.compile(
+    r"(?:^|`)((?:OMP_\w+=\d+ )?(?:regard|python -m bench|make) [^`\n]+)", re.MULTILINE
+)
+DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a person says of the numbers that are new; empty: it is on the page, or asked for."""
+
+    command: str = ""
+    machine: str = ""
+    date: str = ""
+    gpu: bool = False
+    ask: Callable[[str], str] | None = None
+    """Asks a person at a terminal."""
+
+
+def record_page(scan: Scan, page: str, said: Measurement) -> list[str]:
+    """Record the numbers of a page as they stand; what has changed, a line for each section."""
+    before = scan.checkout.read_record(page)
+    after: dict[str, SectionRecord] = {}
+    changes = []
+    for section in scan.sections[page]:
+        known = before.get(section.anchor) or _moved(section, before) or SectionRecord()
+        place = f"{page}#{section.anchor}"
+        fresh = fresh_numbers(scan, section, known)
+        updated = known.model_copy(update={"numbers": lines_of(section)})
+        if fresh:
+            receipt = _receipt(scan.checkout.root, place, section, known, said, fresh)
+            others = [one for one in known.receipts if one.command != receipt.command]
+            updated = updated.model_copy(update={"receipts": (*others, receipt)})
+        if before.get(section.anchor) != updated:
+            what = compare(known.numbers, updated.numbers)
+            by = f" ({receipt.command}; {receipt.machine}; {receipt.date})" if fresh else ""
+            changes.append(f"{place}: {what}{by}")
+        after[section.anchor] = updated
+    changes += [f"{page}#{anchor}: gone" for anchor in before if anchor not in after]
+    if changes:
+        scan.checkout.write_record(page, after)
+    return changes
+
+
+def _moved(section: Section, before: Mapping[str, SectionRecord]) -> SectionRecord | None:
+    """The record of a section under its former heading."""
+    same = (one for one in before.values() if one.numbers == lines_of(section))
+    return next(same, None)
+
+
+def fresh_numbers(scan: Scan, section: Section, known: SectionRecord) -> list[Number]:
+    """The measured numbers of a section that no receipt holds yet."""
+    held = Counter(" ".join(known.numbers).split()) if known.receipts else Counter[str]()
+    fresh = []
+    for number in scan.without_source(section, known):
+        if not held[str(number)]:
+            fresh.append(number)
+        held[str(number)] -= 1
+    return fresh
+
+
+def _receipt(
+    root: Path,
+    place: str,
+    section: Section,
+    known: SectionRecord,
+    said: Measurement,
+    fresh: list[Number],
+) -> Receipt:
+    """The receipt of numbers that are new: that of the section renewed, or a new one."""
+    shown = " ".join(map(str, fresh[:8])) + (" …" if len(fresh) > 8 else "")
+    if len(known.receipts) > 1 and not said.command:
+        commands = "\n  ".join(one.command for one in known.receipts)
+        raise SettingsError(
+            f"{place}: {shown}: say by --command which of these gave it:\n  {commands}"
+        )
+    old = next((one for one in known.receipts if said.command in ("", one.command)), None)
+    on_page = COMMAND.search(section.text)
+    told = {
+        "command": said.command or (old.command if old else on_page[1] if on_page else ""),
+        "machine": said.machine or (old.machine if old else ""),
+        "date": said.date or max(DATE.findall(section.text), default=""),
+    }
+    missing = [name for name, value in told.items() if not value]
+    if missing and said.ask is None:
+        raise SettingsError(f"{place}: {shown}: say {', '.join(f'--{name}' for name in missing)}")
+    for name in missing:
+        assert said.ask is not None
+        told[name] = said.ask(f"{place}: {shown}: {name}")
+    kept = old.model_dump() if old else {"gpu": said.gpu or "H200" in told["machine"]}
+    found = {
+        "commit": _head(root),
+        "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
+        "sources": sources_of(root, told["command"]),
+    }
+    return Receipt.model_validate({**kept, **told, **found})
+
+
+def _head(root: Path) -> str:
+    """The commit that the checkout stands on, where git can say."""
+    command = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

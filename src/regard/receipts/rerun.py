@@ -1,0 +1,103 @@
+"""Running the command of a receipt again, and comparing what it prints with the page."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from regard.receipts.numbers import Number
+from regard.receipts.records import Checkout, Receipt, Rerun, parse_numbers
+
+DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+PRINTED = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class NamedReceipt:
+    """A receipt and the section that it stands in."""
+
+    page: str
+    anchor: str
+    receipt: Receipt
+
+    @property
+    def name(self) -> str:
+        return f"{Path(self.page.removeprefix('docs/')).with_suffix('')}#{self.anchor}"
+
+
+def all_receipts(checkout: Checkout) -> Iterator[NamedReceipt]:
+    """All receipts, page by page."""
+    for page in checkout.pages():
+        for anchor, record in checkout.read_record(page).items():
+            for receipt in record.receipts:
+                yield NamedReceipt(page, anchor, receipt)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command gave when it was run again."""
+
+    seconds: float
+    missing: list[Number]
+    """The numbers that it should have printed, and did not."""
+    failed: str = ""
+    """Its last line, where it failed."""
+
+    @property
+    def same(self) -> bool:
+        return not self.missing and not self.failed
+
+
+def full_form(receipt: Receipt) -> Rerun | None:
+    """The whole command, where its numbers can be compared."""
+    if not receipt.prints:
+        return None
+    return Rerun(command=receipt.command, prints=receipt.prints, tolerance=receipt.tolerance)
+
+
+def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
+    """Run a command at the root of the checkout, by the Python that runs this.
+
+    Digests that it prints must be among those of the receipt's `data`, where it has any.
+    """
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PATH": programs, "OUT": folder}
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", form.command],
+            cwd=root, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    seconds = time.perf_counter() - begin
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        return Outcome(seconds, [], said[-1] if said else f"exit code {done.returncode}")
+    printed = done.stdout + done.stderr
+    others = [one for one in DIGEST.findall(printed) if data and one not in data]
+    failed = f"the digest of its data is {others[0]}" if others else ""
+    return Outcome(seconds, missing_numbers(form, printed), failed)
+
+
+def missing_numbers(form: Rerun, output: str) -> list[Number]:
+    """The numbers of the page that are not in the output, even within the tolerance."""
+    printed = [_value(text) for text in PRINTED.findall(output)]
+    return [
+        number
+        for number in parse_numbers(form.prints)
+        if not any(_near(number, value, form.tolerance) for value in printed)
+    ]
+
+
+def _value(text: str) -> Decimal:
+    return Decimal(text.replace(",", "").replace("−", "-"))
+
+
+def _near(number: Number, printed: Decimal, tolerance: float) -> bool:
+    rounding = Decimal(1).scaleb(number.last_place) / 2
+    return abs(printed - number.value) <= rounding + abs(number.value) * Decimal(str(tolerance))

@@ -1,0 +1,197 @@
+"""Whether every number of the documentation is held, and is still the one that was recorded.
+
+A number that is measured is one of three: computed by the build (in the code of its chapter of the
+tour, in the source file that defines it, or on another page that is itself held), a receipt's, or
+a citation. Plain numbers are only compared with what was recorded.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import Path
+
+from regard.receipts.numbers import (
+    Number,
+    Section,
+    chapter_text,
+    chapter_values,
+    code_values,
+    read_sections,
+)
+from regard.receipts.records import Checkout, Citation, SectionRecord, parse_numbers
+
+DIGEST = re.compile(r"`([0-9a-f]{64})`")
+SCALES = {
+    "%": Decimal("0.01"),
+    "percent": Decimal("0.01"),
+    "KB": Decimal(1000),
+    "MB": Decimal(1_000_000),
+    "KiB": Decimal(1 << 10),
+    "MiB": Decimal(1 << 20),
+    "megapixels": Decimal(1_000_000),
+}
+"""Units -> what a number with them may be multiplied with in code."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about the numbers of a section that is not as it should be."""
+
+    page: str
+    anchor: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.page}#{self.anchor}: {self.what}"
+
+
+def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
+    """The sections of a page that have numbers; of a chapter those that its code does not have."""
+    text = (checkout.root / page).read_text("utf-8")
+    if not page.endswith(".py"):
+        return [section for section in read_sections(text) if section.blocks]
+    computed = chapter_values(text)
+    return [
+        replace(section, blocks=blocks)
+        for section in read_sections(chapter_text(text))
+        if (blocks := tuple(_without(section, computed)))
+    ]
+
+
+def _without(section: Section, computed: set[Decimal]) -> Iterator[tuple[Number, ...]]:
+    for block in section.blocks:
+        left = tuple(number for number in block if abs(number.value) not in computed)
+        if left:
+            yield left
+
+
+def lines_of(section: Section) -> tuple[str, ...]:
+    """The numbers of a section as they are recorded."""
+    return tuple(" ".join(map(str, block)) for block in section.blocks)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """One reading of all pages, records and citations."""
+
+    checkout: Checkout
+
+    @cached_property
+    def sections(self) -> Mapping[str, list[Section]]:
+        pages = self.checkout.pages()
+        return {page: numbered_sections(self.checkout, page) for page in pages}
+
+    @cached_property
+    def citations(self) -> Mapping[str, Citation]:
+        return self.checkout.citations()
+
+    def findings(self) -> list[Finding]:
+        """All that is wrong."""
+        return [finding for page in self.sections for finding in self.page_findings(page)]
+
+    def page_findings(self, page: str) -> Iterator[Finding]:
+        """What is wrong with the numbers of a page."""
+        record = self.checkout.read_record(page)
+        sections = {section.anchor: section for section in self.sections[page]}
+        for anchor, section in sections.items():
+            known = record.get(anchor)
+            if known is None:
+                yield Finding(page, anchor, f"not recorded: {' '.join(lines_of(section))}")
+            elif known.numbers != lines_of(section):
+                yield Finding(page, anchor, compare(known.numbers, lines_of(section)))
+            else:
+                wrong = self.not_held(section, known)
+                yield from (Finding(page, anchor, what) for what in wrong)
+        for anchor in record.keys() - sections.keys():
+            yield Finding(page, anchor, "recorded, and no longer on the page")
+
+    def not_held(self, section: Section, known: SectionRecord) -> Iterator[str]:
+        """What is wrong with the record of a section whose numbers are as recorded."""
+        there = {number.figures for number in section.numbers}
+        for name, line in known.cited.items():
+            if name not in self.citations:
+                yield f"{name} is not in docs/citations.yaml"
+                continue
+            published = {
+                number.figures
+                for values in self.citations[name].values.values()
+                for number in parse_numbers(values)
+            }
+            yield from self._missing(line, there & published, f"cited from {name}")
+        for file, line in known.defined.items():
+            there_too = {number.figures for number in self._in_file(section, file)}
+            yield from self._missing(line, there_too, f"defined in {file}")
+        for form in (form for one in known.receipts for form in (one, one.short) if form):
+            yield from self._missing(form.prints, there, "to be printed again")
+        unknown = set(DIGEST.findall(section.text)) - set(self._digests(known))
+        yield from (f"the digest {digest} is in no receipt" for digest in sorted(unknown))
+        if not known.receipts:
+            left = self.without_source(section, known)
+            if left:
+                yield f"no receipt, citation or source for {' '.join(map(str, left))}"
+
+    def without_source(self, section: Section, known: SectionRecord) -> list[Number]:
+        """The measured numbers that only a receipt can hold."""
+        named = [*known.cited.values(), *known.defined.values()]
+        named_figures = {number.figures for line in named for number in parse_numbers(line)}
+        copied = [number for place in known.copied for number in self._numbers_at(place)]
+        return [
+            number
+            for number in section.measured
+            if number.figures not in named_figures
+            and not any(number.is_rounded(exact) for exact in copied)
+        ]
+
+    def _in_file(self, section: Section, file: str) -> Iterator[Number]:
+        """The numbers of a section whose values stand in a source file too."""
+        path = self.checkout.root / file
+        values = code_values(path.read_text("utf-8")) if path.is_file() else set()
+        return (number for number in section.numbers if _spellings(number) & values)
+
+    def _numbers_at(self, place: str) -> Iterator[Number]:
+        """The numbers of `docs/page.md`, or of `docs/page.md#section`."""
+        page, _, anchor = place.partition("#")
+        for section in self.sections.get(page, []):
+            if anchor in ("", section.anchor):
+                yield from section.numbers
+
+    @staticmethod
+    def _missing(line: str, found: set[str], what: str) -> Iterator[str]:
+        for number in parse_numbers(line):
+            if number.figures not in found:
+                yield f"{number} is said to be {what}, and is not"
+
+    @staticmethod
+    def _digests(known: SectionRecord) -> Iterator[str]:
+        return (digest for one in known.receipts for digest in one.data.split())
+
+
+def _spellings(number: Number) -> set[Decimal]:
+    """The values by which a source file may have a number: 2 % may be 0.02 there."""
+    value = abs(number.value)
+    return {value, value * SCALES.get(number.unit, Decimal(1))}
+
+
+def compare(before: tuple[str, ...], now: tuple[str, ...]) -> str:
+    """What has become of recorded numbers, in words."""
+    old, new = " ".join(before).split(), " ".join(now).split()
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    said = [
+        f"{' '.join(old[a:b]) or 'nothing'} is now {' '.join(new[c:d]) or 'gone'}"
+        for kind, a, b, c, d in changes
+        if kind != "equal"
+    ]
+    return "; ".join(said) or "the same numbers in other paragraphs"
+
+
+def page_of(checkout: Checkout, name: str) -> str:
+    """The page that a person names: `docs/results.md`, `results.md` or `results`."""
+    wanted = Path(name).as_posix()
+    for page in checkout.pages():
+        short = page.removeprefix("docs/")
+        if wanted in (page, short, str(Path(short).with_suffix(""))):
+            return page
+    return ""
