@@ -241,6 +241,7 @@ for name, model in models.items():
     print(f"{name:8} 8 13 → {forecast(model, 8, 13):6.2f}    5 5 → {forecast(model, 5, 5):6.2f}")
     assert abs(forecast(model, 8, 13) - 21) < 1
     assert abs(forecast(model, 5, 5) - 5 * golden) < 1
+assert round(5 * golden, 2) == 8.09
 
 # %% [markdown]
 # They multiply. They were never asked to add: in every window of the training set the last number

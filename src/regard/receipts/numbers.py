@@ -2,8 +2,8 @@
 
 What counts: every number that is written in figures, in prose, tables, comments of code blocks and
 what commands print there (the lines below one that begins with `$`). What does not: headings, code
-spans, code, addresses, the attributes of pictures, dates, years, and numbers that are part of a
-name (`GPT-2`, `int8`, 2.6.0).
+spans, code, addresses, the attributes of pictures, dates, years, numbers of sections and tables,
+and numbers that are part of a name (`GPT-2`, `int8`, 2.6.0).
 
 A number is *measured* if it has a decimal point, an exponent, a comma between thousands or a unit,
 or if nothing else stands in its cell of a table. All others (a beam of 5, layer 2) are *plain*.
@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import cached_property
 from itertools import groupby
 
@@ -32,7 +32,8 @@ NUMBER = re.compile(
 YEAR = re.compile(r"1[89]\d\d|20[0-3]\d")
 SKIPPED = re.compile(
     r"<!--.*?-->|(`+)[^`].*?\1|<[a-z/][^>]*>|(?<=\])\([^)]*\)|https?://\S+"
-    r"|\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d\b|\b\d{4}\.\d{4,5}\b",
+    r"|\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d\b|\b\d{4}\.\d{4,5}\b"
+    r"|\b(?:[Ss]ection|[Tt]able|[Cc]hapter|[Ff]igure)s?\s\d[\d.]*",
     re.DOTALL,
 )
 HEADING = re.compile(r"#{1,6} (.+)")
@@ -70,6 +71,11 @@ class Number:
             return True
         step = Decimal(1).scaleb(self.last_place)
         return self.last_place > exact.last_place and abs(exact.value - self.value) * 2 <= step
+
+
+def significand(value: Decimal) -> tuple[int, ...]:
+    """The figures of a value without zeros at either end: the same for 9.5 and 9.5e12."""
+    return abs(value).normalize().as_tuple().digits
 
 
 def parse_value(figures: str) -> Decimal:
@@ -197,9 +203,18 @@ def code_values(source: str) -> set[Decimal]:
     return plain | {Decimal(int(base) << int(bits)) for base, bits in shifted}
 
 
-def chapter_values(script: str) -> set[Decimal]:
-    """The values of all numbers in the code of a chapter."""
-    return code_values("\n".join(_cells(script, markdown=False)))
+def chapter_figures(script: str) -> set[tuple[int, ...]]:
+    """The figures of all numbers in the code of a chapter, where they may have another unit, and
+    of these numbers rounded to three figures or more.
+    """
+    values = code_values("\n".join(_cells(script, markdown=False)))
+    figures = {significand(value) for value in values}
+    rounded = {
+        significand(Context(prec=places).plus(value))
+        for value in values
+        for places in range(3, len(significand(value)))
+    }
+    return figures | rounded
 
 
 def _cells(script: str, *, markdown: bool) -> Iterator[str]:

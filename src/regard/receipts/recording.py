@@ -35,7 +35,7 @@ def record_page(scan: Scan, page: str, said: Measurement) -> list[str]:
     before = scan.checkout.read_record(page)
     after: dict[str, SectionRecord] = {}
     changes = []
-    for section in scan.sections[page]:
+    for section in scan.sections(page):
         known = before.get(section.anchor) or _moved(section, before) or SectionRecord()
         place = f"{page}#{section.anchor}"
         fresh = fresh_numbers(scan, section, known)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from regard.receipts.numbers import Number
+from regard.receipts.numbers import Number, parse_value
 from regard.receipts.records import Checkout, Receipt, Rerun, parse_numbers
 
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-PRINTED = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+PRINTED = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMGTP]\b)?")
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,12 @@ def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
 
 def missing_numbers(form: Rerun, output: str) -> list[Number]:
     """The numbers of the page that are not in the output, even within the tolerance."""
-    printed = [_value(text) for text in PRINTED.findall(output)]
+    printed = [parse_value(text) for text in PRINTED.findall(output)]
     return [
         number
         for number in parse_numbers(form.prints)
         if not any(_near(number, value, form.tolerance) for value in printed)
     ]
-
-
-def _value(text: str) -> Decimal:
-    return Decimal(text.replace(",", "").replace("−", "-"))
 
 
 def _near(number: Number, printed: Decimal, tolerance: float) -> bool:

@@ -7,7 +7,7 @@ a citation. Plain numbers are only compared with what was recorded.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -16,10 +16,11 @@ from pathlib import Path
 from regard.receipts.numbers import (
     Number,
     Section,
+    chapter_figures,
     chapter_text,
-    chapter_values,
     code_values,
     read_sections,
+    significand,
 )
 from regard.receipts.records import Checkout, Citation, SectionRecord, parse_numbers
 
@@ -37,7 +38,7 @@ SCALES = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class NumberFinding:
     """Something about the numbers of a section that is not as it should be."""
 
     page: str
@@ -53,7 +54,7 @@ def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
     text = (checkout.root / page).read_text("utf-8")
     if not page.endswith(".py"):
         return [section for section in read_sections(text) if section.blocks]
-    computed = chapter_values(text)
+    computed = chapter_figures(text)
     return [
         replace(section, blocks=blocks)
         for section in read_sections(chapter_text(text))
@@ -61,9 +62,9 @@ def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
     ]
 
 
-def _without(section: Section, computed: set[Decimal]) -> Iterator[tuple[Number, ...]]:
+def _without(section: Section, computed: set[tuple[int, ...]]) -> Iterator[tuple[Number, ...]]:
     for block in section.blocks:
-        left = tuple(number for number in block if abs(number.value) not in computed)
+        left = tuple(number for number in block if significand(number.value) not in computed)
         if left:
             yield left
 
@@ -78,35 +79,37 @@ class Scan:
     """One reading of all pages, records and citations."""
 
     checkout: Checkout
+    _read: dict[str, list[Section]] = field(default_factory=dict)
 
-    @cached_property
-    def sections(self) -> Mapping[str, list[Section]]:
-        pages = self.checkout.pages()
-        return {page: numbered_sections(self.checkout, page) for page in pages}
+    def sections(self, page: str) -> list[Section]:
+        """The sections of a page that have numbers."""
+        if page not in self._read:
+            self._read[page] = numbered_sections(self.checkout, page)
+        return self._read[page]
 
     @cached_property
     def citations(self) -> Mapping[str, Citation]:
         return self.checkout.citations()
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[NumberFinding]:
         """All that is wrong."""
-        return [finding for page in self.sections for finding in self.page_findings(page)]
+        return [finding for page in self.checkout.pages() for finding in self.page_findings(page)]
 
-    def page_findings(self, page: str) -> Iterator[Finding]:
+    def page_findings(self, page: str) -> Iterator[NumberFinding]:
         """What is wrong with the numbers of a page."""
         record = self.checkout.read_record(page)
-        sections = {section.anchor: section for section in self.sections[page]}
+        sections = {section.anchor: section for section in self.sections(page)}
         for anchor, section in sections.items():
             known = record.get(anchor)
             if known is None:
-                yield Finding(page, anchor, f"not recorded: {' '.join(lines_of(section))}")
+                yield NumberFinding(page, anchor, f"not recorded: {' '.join(lines_of(section))}")
             elif known.numbers != lines_of(section):
-                yield Finding(page, anchor, compare(known.numbers, lines_of(section)))
+                yield NumberFinding(page, anchor, compare(known.numbers, lines_of(section)))
             else:
                 wrong = self.not_held(section, known)
-                yield from (Finding(page, anchor, what) for what in wrong)
+                yield from (NumberFinding(page, anchor, what) for what in wrong)
         for anchor in record.keys() - sections.keys():
-            yield Finding(page, anchor, "recorded, and no longer on the page")
+            yield NumberFinding(page, anchor, "recorded, and no longer on the page")
 
     def not_held(self, section: Section, known: SectionRecord) -> Iterator[str]:
         """What is wrong with the record of a section whose numbers are as recorded."""
@@ -125,7 +128,7 @@ class Scan:
             there_too = {number.figures for number in self._in_file(section, file)}
             yield from self._missing(line, there_too, f"defined in {file}")
         for form in (form for one in known.receipts for form in (one, one.short) if form):
-            yield from self._missing(form.prints, there, "to be printed again")
+            yield from self._missing(form.prints, there, "printed again")
         unknown = set(DIGEST.findall(section.text)) - set(self._digests(known))
         yield from (f"the digest {digest} is in no receipt" for digest in sorted(unknown))
         if not known.receipts:
@@ -154,7 +157,9 @@ class Scan:
     def _numbers_at(self, place: str) -> Iterator[Number]:
         """The numbers of `docs/page.md`, or of `docs/page.md#section`."""
         page, _, anchor = place.partition("#")
-        for section in self.sections.get(page, []):
+        if not (self.checkout.root / page).is_file():
+            return
+        for section in self.sections(page):
             if anchor in ("", section.anchor):
                 yield from section.numbers
 
