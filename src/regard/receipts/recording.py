@@ -30,29 +30,41 @@ class Measurement:
     """Asks a person at a terminal."""
 
 
-def record_page(scan: Scan, page: str, said: Measurement) -> list[str]:
-    """Record the numbers of a page as they stand; what has changed, a line for each section."""
+def record_page(scan: Scan, page: str, said: Measurement, only: str = "") -> list[str]:
+    """Record the numbers of a page, or of one section, as they stand; a line for each change."""
     before = scan.checkout.read_record(page)
-    after: dict[str, SectionRecord] = {}
+    sections = {section.anchor: section for section in scan.sections(page)}
+    wanted = {only: sections[only]} if only else sections
+    after = {anchor: before[anchor] for anchor in sections if anchor in before}
     changes = []
-    for section in scan.sections(page):
-        known = before.get(section.anchor) or _moved(section, before) or SectionRecord()
-        place = f"{page}#{section.anchor}"
-        fresh = fresh_numbers(scan, section, known)
-        updated = known.model_copy(update={"numbers": lines_of(section)})
-        if fresh:
-            receipt = _receipt(scan.checkout.root, place, section, known, said, fresh)
-            others = [one for one in known.receipts if one.command != receipt.command]
-            updated = updated.model_copy(update={"receipts": (*others, receipt)})
-        if before.get(section.anchor) != updated:
-            what = compare(known.numbers, updated.numbers)
-            by = f" ({receipt.command}; {receipt.machine}; {receipt.date})" if fresh else ""
-            changes.append(f"{place}: {what}{by}")
-        after[section.anchor] = updated
-    changes += [f"{page}#{anchor}: gone" for anchor in before if anchor not in after]
+    for anchor, section in wanted.items():
+        known = before.get(anchor) or _moved(section, before) or SectionRecord()
+        updated, by = _renewed(scan, f"{page}#{anchor}", section, known, said)
+        if before.get(anchor) != updated:
+            changes.append(f"{page}#{anchor}: {compare(known.numbers, updated.numbers)}{by}")
+        after[anchor] = updated
+    changes += [f"{page}#{anchor}: gone" for anchor in before if anchor not in sections]
     if changes:
-        scan.checkout.write_record(page, after)
+        ordered = {anchor: after[anchor] for anchor in sections if anchor in after}
+        scan.checkout.write_record(page, ordered)
     return changes
+
+
+def _renewed(
+    scan: Scan, place: str, section: Section, known: SectionRecord, said: Measurement
+) -> tuple[SectionRecord, str]:
+    """The record of a section as it is now, and the receipt of what is new, in words."""
+    fresh = fresh_numbers(scan, section, known)
+    updated = known.model_copy(update={"numbers": lines_of(section)})
+    if not fresh:
+        return updated, ""
+    receipt = _receipt(scan.checkout.root, place, section, known, said, fresh)
+    commands = [one.command for one in known.receipts]
+    receipts = [receipt if one.command == receipt.command else one for one in known.receipts]
+    if receipt.command not in commands:
+        receipts.append(receipt)
+    by = f" ({receipt.command}; {receipt.machine}; {receipt.date})"
+    return updated.model_copy(update={"receipts": tuple(receipts)}), by
 
 
 def _moved(section: Section, before: Mapping[str, SectionRecord]) -> SectionRecord | None:
@@ -105,6 +117,7 @@ def _receipt(
         "commit": _head(root),
         "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
         "sources": sources_of(root, told["command"]),
+        "minutes": None,  # of the former run
     }
     return Receipt.model_validate({**kept, **told, **found})
 

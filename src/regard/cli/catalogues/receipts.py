@@ -158,7 +158,7 @@ def _page(scan: Scan, name: str) -> str:
 
 @app.command()
 def record(
-    pages: list[str] = Argument(metavar="PAGE…", help="Pages that were changed."),
+    pages: list[str] = Argument(metavar="PAGE…", help="Pages that were changed, or PAGE#SECTION."),
     measured_by: str = option("What measured the new numbers.", "--command", default=""),
     machine: str = option("The machine, such as 'one NVIDIA H200'.", default=""),
     date: str = option("The day, such as 2026-11-18.", default=""),
@@ -175,8 +175,12 @@ def record(
     ask = prompt if sys.stdin.isatty() else None
     scan = Scan(find_checkout(Path.cwd()))
     said = Measurement(measured_by, machine, date, gpu, ask)
-    for page in [_page(scan, name) for name in pages]:
-        for change in record_page(scan, page, said) or [f"{page}: as recorded"]:
+    for name in pages:
+        page, anchor = _page(scan, name.partition("#")[0]), name.partition("#")[2]
+        known = [section.anchor for section in scan.sections(page)]
+        if anchor and anchor not in known:
+            raise SettingsError(f"{page} has no numbers at #{anchor}; it has {', '.join(known)}")
+        for change in record_page(scan, page, said, anchor) or [f"{page}: as recorded"]:
             out.print(escape(change))
         for finding in scan.page_findings(page):
             note(str(finding))
