@@ -91,14 +91,14 @@ def next_word(source: str, begun: str) -> Tensor:
     return model.logits(model.training_features(batch).features)[-1].double()
 
 
-logits = [next_word(f"Jane visite l'{place} en septembre.", "Jane visits")
-          for place in ("Afrique", "Asie")]  # fmt: skip
-p, q = (one.softmax(-1) for one in logits)
+africa, asia = (next_word(f"Jane visite l'{place} en septembre.", "Jane visits")
+                for place in ("Afrique", "Asie"))  # fmt: skip
+p, q = africa.softmax(-1), asia.softmax(-1)
 for name, one in (("P", p), ("Q", q)):
     best = one.topk(4)
     words = zip(translator.target.pieces(best.indices.tolist()), best.values, strict=True)
     print(name, "  ".join(f"{word.strip('▁')} {share:.4f}" for word, share in words))
-both_ways = symmetric_kl(*(one[None] for one in logits), torch.zeros(1)).item() / math.log(2)
+both_ways = symmetric_kl(africa[None], asia[None], torch.zeros(1)).item() / math.log(2)
 print(f"H(P) {cross_entropy(p, p):.2f}, H(P, Q) {cross_entropy(p, q):.2f} bits")
 print(f"D(P‖Q) {divergence(p, q):.2f}, D(Q‖P) {divergence(q, p):.2f}, their mean {both_ways:.2f}")
 print(f"J(P, Q) {jensen_shannon(p, q):.2f}, J(Q, P) {jensen_shannon(q, p):.2f}")
@@ -196,9 +196,11 @@ assert grads.abs().max() < 1e-12
 torch.manual_seed(1)
 with torch.no_grad():
     model.train()  # dropout on
-    draws = [model.logits(model.training_features(batch).features) for _ in range(2)]
+    one_draw, another = (model.logits(model.training_features(batch).features) for _ in range(2))
     model.eval()
-in_training = torch.cat(draws).softmax(-1).gather(1, batch.labels.repeat(2)[:, None])[:, 0]
+in_training = (
+    torch.cat([one_draw, another]).softmax(-1).gather(1, batch.labels.repeat(2)[:, None])[:, 0]
+)
 print(f"median of what right words get: {right.median():.3f}, with dropout "
       f"{in_training.median():.3f}; asked for {wanted:.3f}")  # fmt: skip
 
@@ -216,8 +218,8 @@ def draw_confidence(theme: str) -> InchFigure:
     series = [("in training, with dropout", in_training, figure.theme.muted, (0.889, 0.08)),
               ("in use", right, figure.theme.accent, (0.961, 0.12))]  # fmt: skip
     for name, found, colour, place in series:
-        shares = torch.histogram(found.double(), torch.tensor(bins, dtype=torch.float64)).hist
-        shares = (shares / len(found)).tolist()
+        counts = torch.histogram(found.double(), torch.tensor(bins, dtype=torch.float64)).hist
+        shares = (counts / len(found)).tolist()
         axes.stairs(shares, bins, color=colour, linewidth=1.4)
         axes.stairs(shares, bins, color=colour, alpha=0.25, fill=True)
         side = "right" if colour == figure.theme.muted else "left"
@@ -255,7 +257,7 @@ base, big = TransformerSettings(), TransformerSettings(preset="big")
 dropped = Dropout(base.dropout)(torch.ones(100_000))  # a new module is in training mode
 print(f"{(dropped == 0).float().mean():.3f} are zeros, the others {dropped.max():.3f}, "
       f"the mean is {dropped.mean():.3f}")  # fmt: skip
-same_word = symmetric_kl(*draws, batch.labels).item() / batch.num_labels / math.log(2)
+same_word = symmetric_kl(one_draw, another, batch.labels).item() / batch.num_labels / math.log(2)
 print(f"two draws of the model differ by {same_word:.3f} bits a word")
 
 assert (base.dropout, big.dropout) == (0.1, 0.3)  # the paper, section 5.4 and table 3
@@ -297,6 +299,7 @@ assert fed[1:] == asked[:-1]
 
 # %%
 given, memory = batch.decoder_input, model.encode(batch.inputs)
+assert batch.positions is not None
 labels = torch.zeros_like(given.ids).flatten().index_copy(0, batch.positions, batch.labels)
 labels = labels.view_as(given.ids)  # (B, T)
 at_once = model.logits(model.decode(given, memory).features).detach()  # (B, T, V)
@@ -355,9 +358,9 @@ ThemedFigure(
 # %%
 not_word = translator.target.encode(["She does not"])[0][-1]
 for begun in ("She does", "He does", "She visits"):
-    found = next_word("Elle ne la visite pas.", begun).log_softmax(-1)
-    [says] = translator.target.pieces([int(found.argmax())])
-    cost = -found[not_word].item() / math.log(2)
+    follows = next_word("Elle ne la visite pas.", begun).log_softmax(-1)
+    [says] = translator.target.pieces([int(follows.argmax())])
+    cost = -follows[not_word].item() / math.log(2)
     print(f"{begun} … {says.strip('▁'):4} and not costs {cost:5.2f} bits")
 
 assert says.strip("▁") == "it"

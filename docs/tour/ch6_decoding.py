@@ -140,7 +140,8 @@ for name, answer in (("greedy", plain), ("beam of 5", looked), ("patient beam of
 
 assert plain.text == patient.text == "This ticket is more famous than the present."
 assert looked.text == "This ticket is famous than the present."
-assert looked.candidates[0].log_probability < plain.candidates[0].log_probability - 4
+assert abs(looked.candidates[0].log_probability + 5.9) < 0.1
+assert abs(patient.candidates[0].log_probability + 0.6) < 0.05
 
 # %%
 ThemedFigure(
@@ -163,10 +164,10 @@ ThemedFigure(
 #
 # An answer is wrong. If the right one is *likelier*, the search has missed it: a search error. If
 # it is less likely, no search helps, for the model prefers the wrong one: a model error. Here are
-# 200 sentences that the model has never seen.
+# 150 sentences that the model has never seen.
 
 # %%
-pairs = list(travel(GeneratedSettings(train=1, valid=1, test=300)).splits["test"]())[100:]
+pairs = list(travel(GeneratedSettings(train=1, valid=1, test=300)).splits["test"]())[150:]
 sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
 batch = collate(translator.sources[0].encode(sources), translator.target.encode(references))
 with torch.no_grad():
@@ -187,12 +188,12 @@ for name, settings in {
         of_references[row] > answers[row].candidates[0].log_probability for row in wrong[name]
     )
     errors[name] = (missed, len(wrong[name]) - missed)
-    print(f"{name:17} {200 - len(wrong[name])} right, errors of the search {missed}, "
+    print(f"{name:17} {150 - len(wrong[name])} right, errors of the search {missed}, "
           f"of the model {errors[name][1]}")  # fmt: skip
 
 assert errors["beam of 5"][0] == 1  # the ticket
 assert errors["patient beam of 5"][0] == errors["greedy"][0] == 0
-assert errors["patient beam of 5"][1] >= 4
+assert errors["patient beam of 5"][1] >= 2
 
 # %% [markdown]
 # A model this sure leaves little to search for: greedy search finds as much as a patient beam. What
