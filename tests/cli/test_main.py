@@ -303,3 +303,9 @@ def test_imports_leave_the_garbage_collection_as_it_was():
         change()
         main.command_app("verify")
         assert gc.isenabled() == (change is gc.enable)
+
+
+def test_nothing_is_said_of_leaks_at_the_end():
+    command = [sys.executable, "-m", "regard", "compare", "no-such-recipe"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr

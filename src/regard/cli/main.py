@@ -1,5 +1,6 @@
 """The command `regard`: its commands, their errors, signals and streams."""
 
+import atexit
 import errno
 import gc
 import io
@@ -139,8 +140,15 @@ def _no_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        atexit.register(_free_triton)
         if enabled:
             gc.enable()
+
+
+def _free_triton() -> None:
+    """Have what is frozen freed at the end, or Triton reports hundreds of lines of leaks."""
+    if "triton" in sys.modules:
+        gc.unfreeze()
 
 
 def load_command(name: str) -> Any:
