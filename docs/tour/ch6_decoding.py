@@ -116,8 +116,9 @@ assert abs(better[1] - max(chances)) < 1e-6  # 0.36, the best of all sentences
 # > take two words at a time. It takes one, and keeps several beginnings, not for the first word
 # > alone but to the end.
 #
-# How many? Sutskever et al. 2014 (table 1) have 33.00 BLEU with a beam of 1, 34.50 with 2 and 34.81
-# with 12, and write that two give *most of the benefits*; the Transformer paper has 4.
+# How many? Five networks of Sutskever et al. 2014 (table 1) have 33.00 BLEU with a beam of 1, 34.50
+# with 2 and 34.81 with 12. *A beam of size 2 provides most of the benefits*; the Transformer paper
+# has 4.
 
 # %%
 share = (34.50 - 33.00) / (34.81 - 33.00)
@@ -362,8 +363,9 @@ assert hard.best(3)[0] == "bird"  # 0.25 beside 0.2: the certain end was behind 
 
 def flawless(temperature: float) -> float:
     """The probability that 25 samples are all right."""
-    odds: float = ((0.06 / 394) / 0.94) ** (1 / temperature)  # of one wrong word
-    return (1 / (1 + 394 * odds)) ** 25
+    others = 395 - 1
+    odds: float = ((0.06 / others) / 0.94) ** (1 / temperature)  # of one wrong word
+    return (1 / (1 + others * odds)) ** 25
 
 
 lowest = max(step / 100 for step in range(1, 101) if flawless(step / 100) >= 0.9)
