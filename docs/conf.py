@@ -19,6 +19,8 @@ extensions = [
     "site_build.mathml",
     "site_build.source_pages",
     "site_build.generated_pages",
+    "site_build.viewer_frames",
+    "site_build.site_check",
 ]
 exclude_patterns = ["conf.py", "site_build/*"]
 nitpicky = False
