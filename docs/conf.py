@@ -52,6 +52,7 @@ html_title = "regard"
 MATH_FONT = Path(ziamath.__file__).parent / "fonts" / "STIXTwoMath-Regular.ttf"
 html_static_path = ["site_build/static", str(MATH_FONT)]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False

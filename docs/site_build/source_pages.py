@@ -43,7 +43,7 @@ class LinkSources(SphinxTransform):
                 link.replace_self(self.reference(source, *link.children))
         for span in list(self.document.findall(nodes.literal)):
             found = find_source(span.astext())
-            if found is not None and not isinstance(span.parent, nodes.reference):
+            if found is not None and not _is_in_link(span):
                 span.replace_self(self.reference(found, span.deepcopy()))
 
     def reference(self, source: Path, *children: nodes.Node) -> nodes.reference:
@@ -51,6 +51,12 @@ class LinkSources(SphinxTransform):
         sources_of(self.app).add(source)
         uri = self.app.builder.get_relative_uri(self.env.docname, page_name(source))
         return nodes.reference("", "", *children, internal=True, refuri=uri)
+
+
+def _is_in_link(node: nodes.Node | None) -> bool:
+    while node is not None and not isinstance(node, nodes.reference):
+        node = node.parent
+    return node is not None
 
 
 def sources_of(app: Sphinx) -> set[Path]:
