@@ -56,6 +56,7 @@ html_js_files = ["site.js"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it would be fetched, which a page from a disk may not
 html_show_copyright = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b57a4", "color-brand-content": "#0b57a4"},

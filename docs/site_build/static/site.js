@@ -1,25 +1,33 @@
 /* What the theme lacks for those who use the keyboard or have pages read to them. */
 "use strict";
 
-/** The sidebars of narrow windows: their buttons answer the keyboard, and Escape closes them. */
+/** An element of another kind in the place of one, with its classes and content. */
+function replaceBy(kind, old) {
+  const made = document.createElement(kind);
+  made.className = old.className;
+  made.append(...old.childNodes);
+  old.replaceWith(made);
+  return made;
+}
+
+/** The sidebars of narrow windows: their labels become buttons, and Escape closes them. */
 function openByKeyboard() {
-  for (const id of ["__navigation", "__toc"]) {
+  for (const [id, drawer, name] of [
+    ["__navigation", ".sidebar-drawer", "Contents of the site"],
+    ["__toc", ".toc-drawer", "Contents of this page"],
+  ]) {
     const box = document.getElementById(id);
-    if (!box) continue;
-    const buttons = [...document.querySelectorAll(`label[for="${id}"]:not(.overlay)`)];
-    const drawer = document.querySelector(id === "__toc" ? ".toc-drawer" : ".sidebar-drawer");
+    const labels = document.querySelectorAll(`label[for="${id}"]:not(.overlay)`);
+    const buttons = [...labels].map((label) => replaceBy("button", label));
     const show = () => {
-      for (const button of buttons) button.setAttribute("aria-expanded", box.checked);
+      for (const button of buttons) button.ariaExpanded = String(box.checked);
     };
     for (const button of buttons) {
-      button.tabIndex = 0;
-      button.role = "button";
-      button.ariaLabel = id === "__toc" ? "Contents of this page" : "Contents of the site";
-      button.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
+      button.type = "button";
+      button.ariaLabel = name;
+      button.addEventListener("click", () => {
         box.click();
-        if (box.checked) drawer?.querySelector("a, input")?.focus();
+        if (box.checked) document.querySelector(`${drawer} :is(a, input)`)?.focus();
       });
     }
     box.tabIndex = -1;
@@ -48,7 +56,7 @@ function nameParts() {
   for (const caption of document.querySelectorAll(".caption[role=heading]")) {
     caption.ariaLevel = "2";
   }
-  for (const list of document.querySelectorAll(".sig dl, .sig dl > dd")) list.role = "none";
+  for (const part of document.querySelectorAll(".sig dl, .sig dl > dd")) replaceBy("span", part);
   for (const head of document.querySelectorAll("thead")) {
     const empty = [...head.querySelectorAll("th")].filter((cell) => !cell.textContent.trim());
     if (empty.length === head.querySelectorAll("th").length) head.remove();
