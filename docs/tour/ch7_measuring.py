@@ -236,8 +236,9 @@ def read_table(heading: str) -> list[list[str]]:
 
 
 ladder = {}  # BLEU, the ends of its interval, p
-for name, *_, value, interval, p, _, _, _ in read_table("The ladder on Multi30k"):
-    name = "transformer" if name == "multi30k" else name.removeprefix("multi30k-")
+for row in read_table("The ladder on Multi30k"):
+    recipe, (value, interval, p) = row[0], row[5:8]
+    name = "transformer" if recipe == "multi30k" else recipe.removeprefix("multi30k-")
     low, high = map(float, interval.split("…"))
     ladder[name] = float(value), low, high, math.inf if p == "best" else float(p)
     print(f"{name:12} BLEU {value}  95% {low} to {high}  p {p}")
@@ -369,7 +370,9 @@ def per_token(preset: str, layers: int, words: int) -> np.ndarray:
 def whole(preset: str, layers: int = 6, words: int = 37_000) -> np.ndarray:
     """The same of the paper's model, on the lines through three small ones."""
     small, deeper, wordier = (per_token(preset, *size) for size in ((1, 10), (2, 10), (1, 20)))
-    return small + (layers - 1) * (deeper - small) + (words - 10) * (wordier - small) / 10
+    return np.asarray(
+        small + (layers - 1) * (deeper - small) + (words - 10) * (wordier - small) / 10
+    )
 
 
 sizes, operations = {}, {}
@@ -407,9 +410,9 @@ for short, name in {
     "Transformer, base": "Transformer (base)",
     "Transformer, big": "Transformer (big)",
 }.items():
-    each, printed = counted[short], [german_cost.get(name), french_cost.get(name)]
-    costs = "  ".join("      –" if cost is None else f"{cost:.1e}" for cost in printed)
-    print(f"{name:19} printed {costs}   counted {each:.1e} for each target token")
+    both = (german_cost.get(name), french_cost.get(name))
+    costs = "  ".join("      –" if cost is None else f"{cost:.1e}" for cost in both)
+    print(f"{name:19} printed {costs}   counted {counted[short]:.1e} for each target token")
 
 for preset, steps in (("base", 100_000), ("big", 300_000)):  # the page says what was counted here
     assert abs(operations[preset] / (counted[f"Transformer, {preset}"] * steps * 25_000) - 1) < 2e-3

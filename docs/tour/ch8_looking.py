@@ -44,7 +44,9 @@ from regard.types import AttentionHook, GoldAlignment
 translator = regard.load(device="cpu")  # without a name: the model in the package
 sentence = "Jane visite l'Afrique en septembre."
 answer = translator(sentence, look=True)
-cross = answer.attention.attention("cross", words=False)
+capture = answer.attention
+assert capture is not None  # it was asked for
+cross = capture.attention("cross", words=False)
 layers, heads, said, read = cross.weights.shape
 print(f"{answer.text}  ({layers} layers of {heads} heads, {said} pieces said, {read} read)")
 
@@ -71,7 +73,7 @@ ThemedFigure(
 # *septembre*; *who?*, and the third at *Jane*. Here is what *l'Afrique* looks at in each of ours:
 
 # %%
-encoder = answer.attention.attention("encoder")  # of whole words: pieces are summed
+encoder = capture.attention("encoder")  # of whole words: pieces are summed
 words = encoder.columns.words
 place = words.index("l'Afrique")
 looks = encoder.weights[:, :, place].flatten(0, 1)  # (L * H, S)
@@ -171,7 +173,7 @@ assert abs(best.error_rate - 0.042) < 0.02
 # et al. 2023). We call a column a sink if the median row pays it a fifth or more, whatever it says.
 
 # %%
-sinks = find_sinks(answer.attention.attention("decoder", words=False))
+sinks = find_sinks(capture.attention("decoder", words=False))
 counter = SinkCounter()
 for number in range(len(pairs)):
     counter.add(recording.attention(number, *run.tokenizers, "decoder"))
@@ -257,8 +259,10 @@ assert forced["Africa", "Jane"].startswith("Jane visits Jane")
 # If attention tells what a word is made of, this map must look like the attention.
 
 # %%
-pieces = [tokenizer.encode([text])[0] for tokenizer, text in
-          zip(run.tokenizers, (sentence, answer.text), strict=True)]  # fmt: skip
+[source_ids], [target_ids] = (
+    tokenizer.encode([text])
+    for tokenizer, text in zip(run.tokenizers, (sentence, answer.text), strict=True)
+)
 
 
 @torch.inference_mode()
@@ -275,7 +279,12 @@ def probabilities(
 
 effect = torch.stack(
     [
-        torch.stack([probabilities(*pieces, ForcedPositions((t,), (s,)))[t] for s in range(read)])
+        torch.stack(
+            [
+                probabilities(source_ids, target_ids, ForcedPositions((t,), (s,)))[t]
+                for s in range(read)
+            ]
+        )
         for t in range(said)
     ]
 )  # (T, S)
@@ -328,8 +337,9 @@ search = translator.search_settings(beam=1)
 
 def unchanged(*changes: Flattened) -> float:
     """The share of translations that stay as they were."""
-    answers = (translator.translate(texts, search, changes=these) for these in ((), changes))
-    return sum(one.text == other.text for one, other in zip(*answers, strict=True)) / len(texts)
+    before = translator.translate(texts, search)
+    after = translator.translate(texts, search, changes=changes)
+    return sum(a.text == b.text for a, b in zip(before, after, strict=True)) / len(texts)
 
 
 sharp = unchanged(Flattened("cross", layer, head))
@@ -351,6 +361,7 @@ assert blind < 0.2
 # %%
 for subject, verb in (("Jane", "visits"), ("Je", "visit")):
     other = translator(f"{subject} visite l'Afrique en septembre.", look=True)
+    assert other.attention is not None
     view = other.attention.attention("cross")
     row, column = view.rows.words.index(verb), view.columns.words.index("visite")
     weights = view.select()[row]
