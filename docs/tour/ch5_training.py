@@ -31,7 +31,7 @@ from regard.training.loss import batch_loss, cross_entropy_and_grad_, symmetric_
 from regard.training.optimizer import OptimizerSettings, ScheduleSettings, learning_rate
 from regard.types import Padded
 
-translator = regard.load()
+translator = regard.load(device="cpu")  # without a name: the model in the package
 model, vocabulary = translator.model, translator.target.size  # V words of English
 
 # %% [markdown]
@@ -181,8 +181,8 @@ gap = math.log(1 + vocabulary * (1 - epsilon) / epsilon)
 grads = torch.zeros(1, vocabulary, dtype=torch.float64)
 grads[0, 7] = gap
 cross_entropy_and_grad_(grads, torch.tensor([7]), epsilon)  # logits become gradients
-print(f"ε = {epsilon}, V = {vocabulary}: the right word should get {wanted:.4f}, its logit be "
-      f"{gap:.2f} ahead; gradients there {grads.abs().max():.0e}")  # fmt: skip
+print(f"ε = {epsilon}, V = {vocabulary}: the right word should get {wanted:.4f},")
+print(f"its logit be {gap:.2f} ahead; gradients there {grads.abs().max():.0e}")
 
 assert epsilon == 0.1  # Vaswani et al. 2017, section 5.4
 assert grads.abs().max() < 1e-12
