@@ -202,20 +202,9 @@ assert 0.01 < alarms < 0.12
 assert p_value(first, better) < 0.01  # the least that 200 draws can give is 1/201
 
 # %% [markdown]
-# More sentences, less chance, but slowly: it shrinks with the root of their number. The test set of
-# both columns of the lectures' table, newstest2014, has 3,003 sentences. How far would two of our
-# equals be apart on so many?
-
-# %%
-here = 1.96 * np.std([one.value - other.value for one, other in pairs])
-there = here * math.sqrt(len(texts) / 3003)
-print(f"19 of 20 differences are within ± {here:.1f} here, and would be within ± {there:.2f} there")
-
-assert 0.5 < there < 1.5
-
-# %% [markdown]
-# Real systems err alike where a sentence is hard, which makes differences between them surer than
-# between ours. Still, the sentence *half a BLEU better* should come with a test.
+# More sentences, less chance, but slowly: it shrinks with the root of their number. And real
+# systems err alike where a sentence is hard, which makes differences between them surer than
+# between ours. Still, *half a BLEU better* should come with a test.
 #
 # ## The ladder of nine systems
 #
@@ -402,17 +391,12 @@ assert 0.35 < operations["big"] / 2.3e19 < 1 / 2
 # %%
 counted = {name: float(each.rstrip("M").replace(",", "")) * 1e6
            for name, _, each, *_ in read_table("What the papers' sizes cost")}  # fmt: skip
-for short, name in {
-    "deep-att-paper": "Deep-Att + PosUnk",
-    "gnmt-paper": "GNMT + RL",
-    "convs2s-paper": "ConvS2S",
-    "moe-paper": "MoE",
-    "Transformer, base": "Transformer (base)",
-    "Transformer, big": "Transformer (big)",
-}.items():
-    both = (german_cost.get(name), french_cost.get(name))
-    costs = "  ".join("      –" if cost is None else f"{cost:.1e}" for cost in both)
-    print(f"{name:19} printed {costs}   counted {counted[short]:.1e} for each target token")
+named = {"Deep-Att + PosUnk": "deep-att-paper", "GNMT + RL": "gnmt-paper", "MoE": "moe-paper",
+         "ConvS2S": "convs2s-paper", "Transformer (base)": "Transformer, base",
+         "Transformer (big)": "Transformer, big"}  # fmt: skip
+for name, short in named.items():
+    both = f"{german_cost.get(name, nan):7.1e}  {french_cost[name]:.1e}"
+    print(f"{name:19} printed {both}   counted {counted[short]:.1e} for each target token")
 
 for preset, steps in (("base", 100_000), ("big", 300_000)):  # the page says what was counted here
     assert abs(operations[preset] / (counted[f"Transformer, {preset}"] * steps * 25_000) - 1) < 2e-3
