@@ -50,23 +50,29 @@ class NumberFinding:
 
 
 def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
-    """The sections of a page that have numbers; of a chapter those that its code does not have."""
+    """The sections of a page that have numbers. What the code of a chapter has is computed there,
+    and needs no other source.
+    """
     text = (checkout.root / page).read_text("utf-8")
-    if not page.endswith(".py"):
-        return [section for section in read_sections(text) if section.blocks]
-    computed = chapter_figures(text)
+    chapter = page.endswith(".py")
+    sections = read_sections(chapter_text(text) if chapter else text)
+    computed = chapter_figures(text) if chapter else set()
     return [
-        replace(section, blocks=blocks)
-        for section in read_sections(chapter_text(text))
-        if (blocks := tuple(_without(section, computed)))
+        replace(section, blocks=tuple(_without_computed(section, computed)))
+        for section in sections
+        if section.blocks
     ]
 
 
-def _without(section: Section, computed: set[tuple[int, ...]]) -> Iterator[tuple[Number, ...]]:
+def _without_computed(
+    section: Section, computed: set[tuple[int, ...]]
+) -> Iterator[tuple[Number, ...]]:
+    """The blocks of a section, in which only what is not computed counts as measured."""
     for block in section.blocks:
-        left = tuple(number for number in block if significand(number.value) not in computed)
-        if left:
-            yield left
+        yield tuple(
+            replace(one, measured=one.measured and significand(one.value) not in computed)
+            for one in block
+        )
 
 
 def lines_of(section: Section) -> tuple[str, ...]:
@@ -182,6 +188,8 @@ def _spellings(number: Number) -> set[Decimal]:
 
 def compare(before: tuple[str, ...], now: tuple[str, ...]) -> str:
     """What has become of recorded numbers, in words."""
+    if not before:
+        return f"new: {' '.join(now)}"
     old, new = " ".join(before).split(), " ".join(now).split()
     changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     said = [
