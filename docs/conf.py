@@ -18,6 +18,7 @@ extensions = [
     "sphinx_copybutton",
     "site_build.mathml",
     "site_build.source_pages",
+    "site_build.stream_output",
     "site_build.generated_pages",
     "site_build.viewer_frames",
     "site_build.site_check",
