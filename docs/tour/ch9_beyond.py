@@ -14,6 +14,7 @@
 
 # %% tags=["hide-input"] mystnb={"code_prompt_show": "What is imported"}
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def fit(model: nn.Module, loss: Callable[[], Tensor], steps: int, rate: float) -
     for _ in range(steps):
         optimizer.zero_grad()
         found = loss()
-        found.backward()
+        torch.autograd.backward(found)
         optimizer.step()
     return found.item()
 
@@ -128,7 +129,7 @@ recorder, soft = AttentionRecorder(), captioners["soft"]
 with torch.no_grad():
     soft(Pixels(test_pictures), padded(test_captions[:, :-1]), hook=recorder)
 [weights] = recorder.weights().values()  # (64, 1, 3, 144)
-seen = weights[:, 0].unflatten(-1, soft.grid)  # (64, 3, 12, 12): 3 words with </s>
+seen = torch.unflatten(weights[:, 0], -1, soft.grid)  # (64, 3, 12, 12): 3 words with </s>
 on_left = seen[..., : seen.shape[-1] // 2].sum((2, 3)).mean(0)  # (3,)
 print(
     f"weight on the left half: {on_left[0]:.2f} for the first word, {on_left[1]:.2f} for the second"
@@ -165,7 +166,7 @@ def multiply_adds(run: Callable[[], Any]) -> int:
     # torch does not count inside fused attention, so the plain formula computes it
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         run()
-    return counter.get_total_flops() // 2  # it counts a multiplication and an addition as two
+    return int(counter.get_total_flops()) // 2  # it counts a multiplication and an addition as two
 
 
 picture, first = Pixels(test_pictures[:1]), torch.ones(1, 1, dtype=torch.long)
@@ -173,8 +174,8 @@ costs = {}
 for kind, captioner in captioners.items():
     with torch.no_grad():
         state = captioner.start(captioner.encode(picture))
-    encoding = multiply_adds(lambda model=captioner: model.encode(picture))
-    a_word = multiply_adds(lambda model=captioner, at=state: model.step(first, at))
+    encoding = multiply_adds(partial(captioner.encode, picture))
+    a_word = multiply_adds(partial(captioner.step, first, state))
     costs[kind] = encoding, a_word
     print(f"{kind}: {encoding:,} for the picture, {a_word:,} for each word")
 
@@ -200,7 +201,7 @@ def picture_cost(build: Callable[[], nn.Module], size: int) -> float:
 
 def vit(size: int = 224, **sizes: int) -> Vit:
     """A ViT for 1,000 classes; of base size with nothing given."""
-    base = {"patch": 16, "width": 768, "heads": 12, "layers": 12}
+    base: dict[str, Any] = {"patch": 16, "width": 768, "heads": 12, "layers": 12}
     return Vit(VitSettings(picture_size=size, **base | sizes), 1000)
 
 
@@ -258,7 +259,8 @@ def recall(model: CausalTextEncoder, between: int) -> float:
 
 gpt_settings = GptSettings(layers=1, width=64, heads=1, dropout=0.0, context=512)
 plain = [name for name in AwdLstmSettings.model_fields if "drop" in name or "penalty" in name]
-lstm_settings = AwdLstmSettings(width=64, layers=1, **dict.fromkeys(plain, 0.0))
+lstm_sizes = {"width": 64, "layers": 1, **dict.fromkeys(plain, 0.0)}
+lstm_settings = AwdLstmSettings.model_validate(lstm_sizes)
 torch.manual_seed(2)
 attentive = Gpt(gpt_settings, len(vocabulary))
 remembering, schooled = (AwdLstm(lstm_settings, len(vocabulary)) for _ in range(2))
@@ -297,7 +299,8 @@ def sensitivity(state: Tensor, vectors: Tensor) -> Tensor:
     """How much a state (D,) changes with each row of a table of vectors (V, D): (V,)."""
     direction = torch.randn(state.shape, generator=torch.Generator().manual_seed(1))
     [gradient] = torch.autograd.grad(state @ direction, vectors, retain_graph=True)
-    return gradient.norm(dim=-1)
+    sizes: Tensor = gradient.norm(dim=-1)
+    return sizes
 
 
 def name_gradient(model: Gpt | AwdLstm, between: int) -> float:
@@ -308,7 +311,10 @@ def name_gradient(model: Gpt | AwdLstm, between: int) -> float:
 
 
 torch.manual_seed(1)
-fresh = {"GPT": Gpt(gpt_settings, len(vocabulary)), "LSTM": AwdLstm(lstm_settings, len(vocabulary))}
+fresh: dict[str, Gpt | AwdLstm] = {
+    "GPT": Gpt(gpt_settings, len(vocabulary)),
+    "LSTM": AwdLstm(lstm_settings, len(vocabulary)),
+}
 reaches = {
     name: [name_gradient(model, count) for count in distances] for name, model in fresh.items()
 }
@@ -423,8 +429,8 @@ maps = {
 for layers in (1, 3):
     stack = TransformerSettings(encoder_layers=layers, decoder_layers=1, window=2, **small)
     model = Transformer(stack, 16, 16)
-    found = influence(model.encode(text).states[0], model.embeddings.source)
-    maps[f"window 2, {layers} layer{'s' * (layers > 1)}"] = found
+    name = f"window 2, {layers} layer{'s' * (layers > 1)}"
+    maps[name] = influence(model.encode(text).states[0], model.embeddings.source)
 apart = (torch.arange(16)[:, None] - torch.arange(16)).abs()
 assert maps["GPT, 3 layers"].triu(1).max() == 0  # nothing of what follows
 assert maps["BERT, 3 layers"].min() > 0
@@ -490,12 +496,12 @@ def gpt_of(layers: int, width: int, heads: int, context: int = 1024) -> Gpt:
 
 def swin() -> Swin:
     """Swin-T for 1,000 classes."""
-    sizes = {"patch": 4, "window": 7, "width": 96}
-    stages = {"stages": (2, 2, 6, 2), "heads": (3, 6, 12, 24)}
-    return Swin(SwinSettings(picture_size=224, **sizes, **stages), 1000)
+    stages, heads = (2, 2, 6, 2), (3, 6, 12, 24)
+    sizes = SwinSettings(picture_size=224, patch=4, window=7, width=96, stages=stages, heads=heads)
+    return Swin(sizes, 1000)
 
 
-large = {"layers": 24, "width": 1024, "heads": 16}
+large: dict[str, Any] = {"layers": 24, "width": 1024, "heads": 16}
 giant = {"patch": 14, "layers": 48, "width": 1664, "heads": 16, "feed_forward": 8192}
 printed: dict[str, tuple[Callable[[], nn.Module], float]] = {
     "BERT base": (lambda: Bert(BertSettings(), 30522), 110),
