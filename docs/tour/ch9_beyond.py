@@ -571,7 +571,7 @@ assert abs(shifted / 4.5 - 1) < 0.01  # Liu et al. 2021, table 1: 4.5G
 #
 # CoCa, CoAtNet and *model soups* head the lectures' table of ImageNet. GPT-3's prompting, semantic
 # segmentation, object detection (FD-SwinV2-G), speech recognition, behaviour and decisions are on
-# its other slides. `regard` has none of them, and GPT-3 was only counted. What they look with is
+# other slides. `regard` has none of them, and GPT-3 was only counted. What they look with is
 # what this tour has shown: queries, keys, values, and a mask.
 #
 # ## Exercises

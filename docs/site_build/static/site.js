@@ -41,9 +41,11 @@ function openByKeyboard() {
   }
 }
 
+const SCROLLING = ".content pre, .content table, .table-wrapper, .regard-figure";
+
 /** What scrolls in its place can be reached, so that the arrow keys scroll it. */
 function reachScrolling() {
-  for (const box of document.querySelectorAll(".content pre, .content table, .table-wrapper")) {
+  for (const box of document.querySelectorAll(SCROLLING)) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
   }
