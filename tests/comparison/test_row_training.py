@@ -27,6 +27,7 @@ from regard.comparison.row_training import (
 )
 from regard.errors import CorpusError, SettingsError
 from regard.recipes.prepared_data import prepare, prepare_data
+from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.trial.dry_run import TimedSteps
 from regard.recipes.verification import verify
@@ -232,3 +233,11 @@ def test_an_imported_run_is_measured_on_the_corpus_of_the_others(row, tmp_path):
     assert measured.surprise.per_token > 1
     with pytest.raises(SettingsError, match="were imported, and have no data"):
         folder.data(imported, make_plan([imported], Budget(), 2))
+
+
+def test_imported_runs_of_other_tasks_are_refused_with_the_command_that_measures_them(tmp_path):
+    folder = RunFolder(tmp_path)
+    given = load_any_recipe("shakespeare", ["corpus.imported=true", "corpus.name=null"])
+    folder.save_recipe(given)
+    with pytest.raises(SettingsError, match=r"no data to be compared on.*regard evaluate"):
+        entry_of_run(tmp_path, None)

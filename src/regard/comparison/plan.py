@@ -187,6 +187,12 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
     recipe = check_comparable(folder.load_any_recipe(), str(path))
+    if recipe.is_imported and recipe.task in TASKS:
+        raise SettingsError(
+            f"{path}: was imported, and has no data to be compared on; imported translators alone "
+            f"are measured on those of other runs. Use `regard evaluate {path} --data FILE "
+            "--against RUN`"
+        )
     check_finished(folder)
     label = label or _label_in_comparison(path, recipe) or recipe.name
     return PlanEntry(label=label, recipe=recipe, run=path.resolve())

@@ -144,8 +144,8 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         """Raise an error unless another run reads the same tokens: else no test compares them."""
         if not np.array_equal(self.stream(split).ids, other.stream(split).ids):
             raise SettingsError(
-                f"--against: {other.folder} reads other {split} tokens: a test needs the same text "
-                "and the same vocabulary"
+                f"--against: {other.folder} reads other {split} tokens: a test needs the same "
+                "text, vocabulary and corpus.documents"
             )
 
     def _fingerprint(self) -> str:

@@ -53,6 +53,12 @@ def runs(tiny_run, tmp_path_factory):
     return folder
 
 
+def test_an_adapter_of_a_model_of_another_size_is_refused(runs, tmp_path):
+    recipe = adapter_recipe(runs / "base", "model.feed_forward=12")
+    with pytest.raises(SettingsError, match=r"--adapter legal: .* has other encoder\.0\.feed"):
+        train_in(tmp_path / "other", recipe)
+
+
 def test_the_base_and_its_adapter_are_the_merged_run(runs):
     base, tuned = (load_run(runs / x, device=CPU) for x in ("base", "legal"))
     adapted = load_run(runs / "base", device=CPU, adapter="legal")

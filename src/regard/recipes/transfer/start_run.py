@@ -17,6 +17,7 @@ from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_T
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
+from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, Notify, TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
@@ -178,6 +179,15 @@ class RunStart:
                 f"tensors of its {found.recipe.model.family} has the name and shape of one of "
                 f"{self.recipe.model.family}; begin with a run of the same or an inner model"
             )
+        if self.recipe.start.adapter is not None:
+            other = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
+            if differing := [*other, *map(str, done.new or done.left)]:
+                raise SettingsError(
+                    f"--adapter {self.recipe.start.adapter}: low-rank updates are for the model of "
+                    f"{found.folder.path} as it is, and this one has other "
+                    f"{abbreviate(', '.join(differing))}: leave out --adapter, or go on with the "
+                    "same labels and settings of the model"
+                )
         save_weights(self.weights, model.state_dict())
         report = {**done.to_json(), "origin": found.origin()}
         write_atomic(self.report, dump_json(report, indent=1).encode())
