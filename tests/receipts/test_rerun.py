@@ -3,8 +3,9 @@ from regard.receipts.rerun import rerun
 
 
 def test_a_command_must_print_the_numbers_of_the_page(tmp_path):
-    printed = "test $PWD = {} -a -d $OUT && echo '805760 parameters, loss 1.7441, 138M'"
-    form = Rerun(command=printed.format(tmp_path), prints="805,760 1.744 138M")
+    (tmp_path / "bench.py").write_text("print('805760 parameters, loss 1.7441, 138M')\n")
+    command = "test $PWD = $OUT -a ! -e bench.py && python -m bench"
+    form = Rerun(command=command, prints="805,760 1.744 138M")
     assert rerun(tmp_path, form).same
     other = form.model_copy(update={"prints": "805,761 1.745"})
     assert [str(one) for one in rerun(tmp_path, other).missing] == ["805,761", "1.745"]

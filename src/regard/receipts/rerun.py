@@ -62,18 +62,22 @@ def full_form(receipt: Receipt) -> Rerun | None:
 
 
 def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
-    """Run a command at the root of the checkout, by the Python that runs this.
+    """Run a command in a new folder, `$OUT`, with the checkout's `bench` and this Python.
 
     Digests that it prints must be among those of the receipt's `data`, where it has any.
     """
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        environment = {"OMP_NUM_THREADS": "1"} | os.environ | {"PATH": programs, "OUT": folder}
+        own = {"PATH": programs, "PYTHONPATH": str(root), "OUT": folder}
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", form.command],
-            cwd=root, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=folder,
+            env={"OMP_NUM_THREADS": "1"} | os.environ | own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     seconds = time.perf_counter() - begin
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()

@@ -35,7 +35,9 @@ def test_check_runs_short_forms_and_lists_what_is_stale_or_needs_a_gpu(checkout)
     told = run("check").stdout
     assert "as recorded 1.5  a#a" in told
     assert "stale a#a: bench/fast.py changed since" in told
-    assert "not checked here, needs a GPU: a#b" in told
+    assert (
+        "not checked here, needs a GPU: a#b\nwithout command, machine or date: 2 receipts" in told
+    )
     assert told.endswith("all numbers are as recorded; 1 receipt stale\n")
 
 

@@ -94,6 +94,9 @@ def check(
     left = [one for one in chosen if _form(one.receipt, full=full) is None]
     _list_unchecked("needs a GPU", [one for one in left if one.receipt.gpu])
     _list_unchecked("no short form", [one for one in left if not one.receipt.gpu])
+    unknown = sum(bool(one.receipt.unknown) for one in chosen)
+    if unknown:
+        out.print(f"[dim]without command, machine or date:[/] {counted(unknown, 'receipt')}")
     if findings or failed:
         raise SettingsError(
             f"{counted(len(findings), 'section')} and {counted(len(failed), 'receipt')} differ; "
