@@ -66,6 +66,11 @@ ThemedFigure(
 # the French word that is being translated. The first does so less sharply, and each of its heads a
 # little differently: what does *in* look at, what *September*?
 #
+# On the site, the same can be asked by pointing, which `regard look TEXT --html FILE` writes:
+#
+# ```{look} Jane visite l'Afrique en septembre.
+# ```
+#
 # ## Do heads ask questions?
 #
 # One lecture gives each head of the encoder a question of its own. The word *l'Afrique* asks *what
