@@ -93,7 +93,7 @@ def load(split: SplitName) -> tuple[Tensor, Tensor]:
 
 def train_captioner(kind: str) -> ShowAttendTell:
     """One that has learned from the training pictures."""
-    torch.manual_seed(1)
+    torch.manual_seed(2)
     cnn = SmallCnnSettings(picture_size=24, width=16, layers=1)
     sizes = {"width": 16, "embedding": 16, "alignment": 16, "dropout": 0.0, "encoder": cnn}
     settings = ShowAttendTellSettings.model_validate({"attention": kind, **sizes})
@@ -117,7 +117,7 @@ for kind, captioner in captioners.items():
     exact[kind] = float((said == test_captions[:, 1:]).all(1).float().mean())
     print(f"attention {kind}: {exact[kind]:.0%} of the test pictures have both colours right")
 
-assert exact["soft"] > 0.9 > exact["none"] + 0.1
+assert exact["soft"] > 0.9 > exact["none"] + 0.2
 
 # %% [markdown]
 # Without attention (`none`) each word gets the mean of all regions: red and blue are in it, but
@@ -140,9 +140,9 @@ assert seen.min() >= 0
 assert on_left[0] > 0.75 > on_left[1] + 0.25
 
 # %% tags=["hide-input"] mystnb={"code_prompt_show": "How it is drawn"}
-shown = corpus.splits["test"][3]
-told = [words[number] for number in test_captions[3, 1:3]]
-panels = list(zip(told, seen[3], strict=False))
+shown = corpus.splits["test"][0]
+told = [words[number] for number in test_captions[0, 1:3]]
+panels = list(zip(told, seen[0], strict=False))
 ThemedFigure(
     lambda theme: plot_picture_panels(shown.read().pixels, panels, theme=theme),
     alt=f"A picture of two shapes; for the word {told[0]} the left one is bright, for {told[1]} "
