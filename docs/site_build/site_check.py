@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-if TYPE_CHECKING:  # the tests do without it
+if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 RESOURCES = {
@@ -113,10 +113,12 @@ def _target(page: Path, address: str) -> Path:
 
 def check_site(app: "Sphinx", error: Exception | None) -> None:
     """Fail the build if there are faults."""
+    from sphinx.errors import SphinxError  # the tests do without Sphinx
+
     if error is None and app.builder.format == "html":
         faults = list(find_faults(Path(app.outdir)))
         if faults:
-            raise ValueError("\n".join(faults))
+            raise SphinxError("\n".join(faults))
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
