@@ -301,6 +301,15 @@ def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_tokenizer_of_code_is_refused(folders, tmp_path):
+    folder = _copy(folders("gpt2"), tmp_path / "folder")
+    path = folder / "tokenizer_config.json"
+    code = {"auto_map": {"AutoTokenizer": ["code.Tokenizer", None]}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | code))
+    with pytest.raises(RunError, match=r"tokenizer_config\.json: auto_map: .* never executed"):
+        import_folder(folder, tmp_path / "run")
+
+
 def _truncated(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])

@@ -24,6 +24,7 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 CONFIG_MAX_BYTES = 1 << 20
 HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.msgpack", "*.h5")
+CONFIGS = (CONFIG, "tokenizer_config.json", "preprocessor_config.json")
 REMOTE_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
 
 JsonObject = dict[str, Any]
@@ -54,11 +55,12 @@ class HfFolder:
                 "(model.save_pretrained)"
             )
         self.config = config
-        for name in REMOTE_CODE:
-            if config.get(name):
+        for file in CONFIGS:
+            raw = self.read_object(file) or {}
+            if found := next(filter(raw.get, REMOTE_CODE), None):
                 raise RunError(
-                    f"{path / CONFIG}: {name}: its model is code of its own, which is never "
-                    "executed here; take a model of a family that transformers has itself"
+                    f"{path / file}: {found}: it is code of its own, which is never executed here; "
+                    "take a model of a family that transformers has itself"
                 )
         if config.get("quantization_config"):
             raise RunError(

@@ -33,11 +33,13 @@ TASK = "picture-classification"
 
 
 class PictureClass(NamedTuple):
-    """What a class there is called, and its tensors in memory."""
+    """What a class there is called, its tensors in memory, and what is its own of a model."""
 
     model_type: str
     architecture: str
     peer_names: tuple[tuple[str, str], ...]  # beside those that all have
+    sizes: Callable[[Any], Mapping[str, Any]]  # our settings -> its own of `config.json`
+    table: Callable[[Any], TensorTable]  # of our settings
 
     def family(
         self, read: Callable[[HfFolder], HfModel], write: Callable[..., HfModel]
@@ -49,21 +51,38 @@ class PictureClass(NamedTuple):
         )
 
 
+def read_shared(folder: HfFolder, kind: PictureClass) -> tuple[ConfigReader, dict[str, Any]]:
+    """A reader of `config.json`, and our settings of what all classes have."""
+    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config.require("architectures", ([kind.architecture],))
+    config.require("num_channels", (3,), default=3)
+    config.ignore("encoder_stride", "attention_probs_dropout_prob")
+    size = config.square("image_size")
+    return config, {
+        "picture_size": size,
+        "patch": config.square("patch_size"),
+        "activation": config.activation("hidden_act"),
+        "norm_epsilon": config.get("layer_norm_eps", float),
+        "qkv_bias": config.get("qkv_bias", bool, True),
+        "dropout": config.get("hidden_dropout_prob", float, 0.0),
+        **read_preprocessor(folder, size),
+    }
+
+
 def describe(
     kind: PictureClass,
     settings: PictureModelSettings,
-    sizes: Mapping[str, Any],
-    table: TensorTable,
     labels: tuple[str, ...],
     files: Mapping[str, bytes] | None = None,
 ) -> HfModel:
-    """A model in both worlds; `sizes` are the settings of `config.json` that are its own."""
+    """A model in both worlds."""
     config = {
         "model_type": kind.model_type,
         "architectures": [kind.architecture],
         "image_size": settings.picture_size,
         "num_channels": 3,
-        **sizes,
+        "patch_size": settings.patch,
+        **kind.sizes(settings),
         "hidden_act": their_activation(settings.activation),
         "layer_norm_eps": settings.norm_epsilon,
         "qkv_bias": settings.qkv_bias,
@@ -75,7 +94,7 @@ def describe(
         kind.architecture,
         config,
         settings,
-        table,
+        kind.table(settings),
         recipe={"task": TASK, "corpus": {"imported": True}},
         labels=labels,
         files=files or {},

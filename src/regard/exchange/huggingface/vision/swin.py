@@ -2,6 +2,8 @@
 those in memory.
 """
 
+from typing import Any
+
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings
 from regard.exchange.huggingface.family import HfModel
@@ -13,7 +15,7 @@ from regard.exchange.huggingface.vision.pictures import (
     layer_entries,
     linear_entries,
     patch_matrix,
-    read_preprocessor,
+    read_shared,
     write_preprocessor,
 )
 from regard.exchange.tensor_table import TensorEntry, TensorTable
@@ -21,41 +23,31 @@ from regard.models.vision.swin import SwinSettings
 
 BIAS_TABLE = "relative_position_bias_table"
 BIAS_NAMES = ((rf"\.self\.{BIAS_TABLE}$", f".relative_position_bias.{BIAS_TABLE}"),)
-KIND = PictureClass("swin", "SwinForImageClassification", BIAS_NAMES)
 UNUSED = (r".*\.relative_position_index",)  # which distances have which row, in older files
 
 
 def _read(folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
-    config.require("architectures", ([KIND.architecture],))
-    config.require("num_channels", (3,), default=3)
+    config, shared = read_shared(folder, KIND)
     config.require("use_absolute_embeddings", (False,), default=False)
-    config.ignore("encoder_stride", "attention_probs_dropout_prob", "hidden_size", "num_layers")
-    config.ignore("out_features", "out_indices", "stage_names", "path_norm")
-    size = config.square("image_size")
+    config.ignore("hidden_size", "num_layers", "path_norm")
+    config.ignore("out_features", "out_indices", "stage_names")
     settings = build_settings(
         SwinSettings,
         {
-            "picture_size": size,
-            "patch": config.square("patch_size"),
+            **shared,
             "window": config.get("window_size", int),
             "width": config.get("embed_dim", int),
             "stages": config.numbers("depths"),
             "heads": config.numbers("num_heads"),
             "expansion": config.get("mlp_ratio", float),
-            "activation": config.activation("hidden_act"),
-            "norm_epsilon": config.get("layer_norm_eps", float),
-            "qkv_bias": config.get("qkv_bias", bool, True),
-            "dropout": config.get("hidden_dropout_prob", float, 0.0),
             "drop_path": config.get("drop_path_rate", float, 0.0),
-            **read_preprocessor(folder, size),
         },
         config.where,
     )
     require_classes(config, labels := read_labels(folder))
     config.finish()
     _check(settings, config)
-    return _model(settings, labels)
+    return describe(KIND, settings, labels)
 
 
 def _check(settings: SwinSettings, config: ConfigReader) -> None:
@@ -81,14 +73,11 @@ def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
             f"model.window {settings.window}: the last stage has {coarsest} patches a side, and "
             "Swin there has tables of biases for whole windows"
         )
-    return _model(settings, labels, write_preprocessor(settings))
+    return describe(KIND, settings, labels, write_preprocessor(settings))
 
 
-def _model(
-    settings: SwinSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
-) -> HfModel:
-    sizes = {
-        "patch_size": settings.patch,
+def _sizes(settings: SwinSettings) -> dict[str, Any]:
+    return {
         "window_size": settings.window,
         "embed_dim": settings.width,
         "depths": list(settings.stages),
@@ -97,7 +86,6 @@ def _model(
         "use_absolute_embeddings": False,
         "drop_path_rate": settings.drop_path,
     }
-    return describe(KIND, settings, sizes, _table(settings), labels, files)
 
 
 def _table(settings: SwinSettings) -> TensorTable:
@@ -126,4 +114,5 @@ def _table(settings: SwinSettings) -> TensorTable:
     return TensorTable(entries, unused=UNUSED)
 
 
+KIND = PictureClass("swin", "SwinForImageClassification", BIAS_NAMES, _sizes, _table)
 SWIN = KIND.family(_read, _write)

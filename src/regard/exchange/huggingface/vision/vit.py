@@ -3,7 +3,7 @@ memory.
 """
 
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.config import build_settings
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import read_labels, require_classes
@@ -13,47 +13,33 @@ from regard.exchange.huggingface.vision.pictures import (
     layer_entries,
     linear_entries,
     patch_matrix,
-    read_preprocessor,
+    read_shared,
     write_preprocessor,
 )
 from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable
 from regard.models.vision.vit import VitSettings
 
-KIND = PictureClass(
-    "vit", "ViTForImageClassification", ((r"^vit\.encoder\.layer\.", "vit.layers."),)
-)
 WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
 """(1, S, D), and ours (S, D)."""
 
 
 def _read(folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
-    config.require("architectures", ([KIND.architecture],))
-    config.require("num_channels", (3,), default=3)
-    config.ignore(
-        "encoder_stride", "pooler_act", "pooler_output_size", "attention_probs_dropout_prob"
-    )
-    size = config.square("image_size")
+    config, shared = read_shared(folder, KIND)
+    config.ignore("pooler_act", "pooler_output_size")
     settings = build_settings(
         VitSettings,
         {
-            "picture_size": size,
-            "patch": config.square("patch_size"),
+            **shared,
             "layers": config.get("num_hidden_layers", int),
             "width": config.get("hidden_size", int),
             "heads": config.get("num_attention_heads", int),
             "feed_forward": config.get("intermediate_size", int),
-            "activation": config.activation("hidden_act"),
-            "norm_epsilon": config.get("layer_norm_eps", float),
-            "qkv_bias": config.get("qkv_bias", bool, True),
-            "dropout": config.get("hidden_dropout_prob", float, 0.0),
-            **read_preprocessor(folder, size),
         },
         config.where,
     )
     require_classes(config, labels := read_labels(folder))
     config.finish()
-    return _model(settings, labels)
+    return describe(KIND, settings, labels)
 
 
 def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
@@ -62,20 +48,16 @@ def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
             f"model.positions {settings.positions} and pooling {settings.pooling}: ViT there has "
             "learned positions and a class token"
         )
-    return _model(settings, labels, write_preprocessor(settings))
+    return describe(KIND, settings, labels, write_preprocessor(settings))
 
 
-def _model(
-    settings: VitSettings, labels: tuple[str, ...], files: dict[str, bytes] | None = None
-) -> HfModel:
-    sizes = {
-        "patch_size": settings.patch,
+def _sizes(settings: VitSettings) -> dict[str, int]:
+    return {
         "num_hidden_layers": settings.layers,
         "hidden_size": settings.width,
         "num_attention_heads": settings.heads,
         "intermediate_size": settings.feed_forward or 4 * settings.width,
     }
-    return describe(KIND, settings, sizes, _table(settings), labels, files)
 
 
 def _table(settings: VitSettings) -> TensorTable:
@@ -100,4 +82,11 @@ def _table(settings: VitSettings) -> TensorTable:
     return TensorTable(entries)
 
 
+KIND = PictureClass(
+    "vit",
+    "ViTForImageClassification",
+    ((r"^vit\.encoder\.layer\.", "vit.layers."),),
+    _sizes,
+    _table,
+)
 VIT = KIND.family(_read, _write)
