@@ -81,7 +81,6 @@ def describe(
         "architectures": [kind.architecture],
         "image_size": settings.picture_size,
         "num_channels": 3,
-        "patch_size": settings.patch,
         **kind.sizes(settings),
         "hidden_act": their_activation(settings.activation),
         "layer_norm_eps": settings.norm_epsilon,

@@ -78,6 +78,7 @@ def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
 
 def _sizes(settings: SwinSettings) -> dict[str, Any]:
     return {
+        "patch_size": settings.patch,
         "window_size": settings.window,
         "embed_dim": settings.width,
         "depths": list(settings.stages),

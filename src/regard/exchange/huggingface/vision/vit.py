@@ -53,6 +53,7 @@ def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
 
 def _sizes(settings: VitSettings) -> dict[str, int]:
     return {
+        "patch_size": settings.patch,
         "num_hidden_layers": settings.layers,
         "hidden_size": settings.width,
         "num_attention_heads": settings.heads,
