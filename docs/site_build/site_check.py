@@ -112,13 +112,12 @@ def _target(page: Path, address: str) -> Path:
 
 
 def check_site(app: "Sphinx", error: Exception | None) -> None:
-    """Fail the build if there are faults."""
-    from sphinx.errors import SphinxError  # the tests do without Sphinx
+    """Warn of each fault, which is an error in `make docs`."""
+    from sphinx.util import logging  # the tests do without Sphinx
 
     if error is None and app.builder.format == "html":
-        faults = list(find_faults(Path(app.outdir)))
-        if faults:
-            raise SphinxError("\n".join(faults))
+        for fault in find_faults(Path(app.outdir)):
+            logging.getLogger(__name__).warning(fault)
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
