@@ -76,7 +76,7 @@ torch.manual_seed(1)
 attention, words = MultiHeadAttention(512, heads=8, bias=False), torch.randn(1, 4, 512)
 with torch.no_grad():
     queries, (keys, values) = attention.project_all(words)  # of I am a student
-    by_word = [(q @ keys[0].mT / 8).softmax(-1) @ values[0] for q in queries[0].split(1, dim=1)]
+    by_word = [(q @ keys[0].mT / 8).softmax(-1) @ values[0] for q in queries[0].chunk(4, dim=1)]
     output = look(attention, words)
 print("words", tuple(words.shape), "→ queries", tuple(queries.shape), "→", tuple(output.shape))
 
@@ -381,7 +381,7 @@ def learn_before(name: str) -> Tensor:
     for _ in range(300):
         optimizer.zero_grad()
         found = scores_of(head, encode[name](torch.arange(SEEN))[None])
-        F.cross_entropy(found, torch.arange(SEEN - 1)).backward()
+        torch.autograd.backward(F.cross_entropy(found, torch.arange(SEEN - 1)))
         optimizer.step()
     with torch.no_grad():
         every = scores_of(head, encode[name](torch.arange(ASKED))[None])
