@@ -1,7 +1,7 @@
 """Names and shapes of tensors, ours and another toolkit's: one table, read in both directions."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
@@ -100,6 +100,20 @@ class TensorEntry(NamedTuple):
         split = torch.split(ours, [part.rows for part in self.parts]) if stacked else [ours]
         pairs = zip(self.parts, split, strict=True)
         return {part.name: part.change.to_theirs(rows).contiguous() for part, rows in pairs}
+
+
+def linear_entries(ours: str, theirs: str, *, bias: bool = True) -> Iterator[TensorEntry]:
+    """Weight and bias of a linear layer or a norm."""
+    return stacked_entries(ours, (theirs,), 0, bias=bias)
+
+
+def stacked_entries(
+    ours: str, theirs: Sequence[str], rows: int, *, bias: bool = True
+) -> Iterator[TensorEntry]:
+    """Weight and bias of one linear layer of ours that are several there, of so many rows each."""
+    for kind in ("weight", "bias") if bias else ("weight",):
+        parts = tuple(StackedPart(f"{name}.{kind}", rows) for name in theirs)
+        yield TensorEntry(f"{ours}.{kind}", parts)
 
 
 class TensorTable(NamedTuple):

@@ -25,9 +25,10 @@ from regard.exchange.huggingface.tokenizer_files import (
     with_tokenizer_files,
 )
 from regard.exchange.tensor_table import (
-    StackedPart,
     TensorEntry,
     TensorTable,
+    linear_entries,
+    stacked_entries,
     vocabulary_rows,
 )
 from regard.models.language.bert import BertSettings, RobertaSettings
@@ -288,25 +289,13 @@ def constants(names: BertNames) -> str:
 def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
     projections = [f"{theirs}.attention.self.{name}" for name in ("query", "key", "value")]
     return [
-        *(
-            TensorEntry(
-                f"{ours}.own.project.{kind}",
-                tuple(StackedPart(f"{name}.{kind}", width) for name in projections),
-            )
-            for kind in ("weight", "bias")
-        ),
+        *stacked_entries(f"{ours}.own.project", projections, width),
         *linear_entries(f"{ours}.own.out", f"{theirs}.attention.output.dense"),
         *linear_entries(f"{ours}.around_own.norm", f"{theirs}.attention.output.LayerNorm"),
         *linear_entries(f"{ours}.feed.inner", f"{theirs}.intermediate.dense"),
         *linear_entries(f"{ours}.feed.outer", f"{theirs}.output.dense"),
         *linear_entries(f"{ours}.around_feed.norm", f"{theirs}.output.LayerNorm"),
     ]
-
-
-def linear_entries(ours: str, theirs: str) -> list[TensorEntry]:
-    """Weight and bias of a linear layer or a norm."""
-    kinds = ("weight", "bias")
-    return [TensorEntry.single(f"{ours}.{kind}", f"{theirs}.{kind}") for kind in kinds]
 
 
 def modern_name(name: str) -> str:

@@ -15,7 +15,6 @@ from regard.exchange.huggingface.bert import (
     constants,
     encoder_config,
     encoder_entries,
-    linear_entries,
     modern_name,
     read_encoder,
     special_ids,
@@ -30,7 +29,7 @@ from regard.exchange.huggingface.family import (
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import label_config, read_labels, require_classes
 from regard.exchange.huggingface.tokenizer_files import with_tokenizer_files
-from regard.exchange.tensor_table import TensorTable
+from regard.exchange.tensor_table import TensorTable, linear_entries
 from regard.models.classification.text_classifier import TextClassifierSettings
 from regard.text.build import Tokenizers
 

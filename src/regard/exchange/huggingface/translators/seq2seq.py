@@ -12,10 +12,11 @@ from regard.exchange.huggingface.config import ConfigReader, build_settings, the
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder, JsonObject
 from regard.exchange.tensor_table import (
-    StackedPart,
     TensorChange,
     TensorEntry,
     TensorTable,
+    linear_entries,
+    stacked_entries,
     vocabulary_rows,
 )
 from regard.models.translation.transformer_settings import TransformerSettings
@@ -193,9 +194,9 @@ def seq2seq_table(
             positions = f"model.{stack}.embed_positions.weight"
             entries.append(TensorEntry.single(f"{side}_positions.table.weight", positions))
         if settings.embedding_norm:
-            entries += _both(f"{side}_norm", f"model.{stack}.layernorm_embedding")
+            entries += linear_entries(f"{side}_norm", f"model.{stack}.layernorm_embedding")
         if settings.final_norm:
-            entries += _both(f"{stack}_norm", f"model.{stack}.layer_norm")
+            entries += linear_entries(f"{stack}_norm", f"model.{stack}.layer_norm")
         for n in range(getattr(settings, f"{stack}_layers")):
             entries += _layer(f"{stack}.{n}", f"model.{stack}.layers.{n}", settings.width)
             if stack == "decoder":
@@ -203,7 +204,7 @@ def seq2seq_table(
                     f"decoder.{n}.cross", f"model.decoder.layers.{n}.encoder_attn", settings.width
                 )
                 norm = f"model.decoder.layers.{n}.encoder_attn_layer_norm"
-                entries += _both(f"decoder.{n}.around_cross.norm", norm)
+                entries += linear_entries(f"decoder.{n}.around_cross.norm", norm)
     return TensorTable(entries, copies, (*kind.constants, *unused))
 
 
@@ -239,23 +240,16 @@ def _embeddings(
 
 def _layer(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
     yield from _attention(f"{ours}.own", f"{theirs}.self_attn", width)
-    yield from _both(f"{ours}.around_own.norm", f"{theirs}.self_attn_layer_norm")
-    yield from _both(f"{ours}.feed.inner", f"{theirs}.fc1")
-    yield from _both(f"{ours}.feed.outer", f"{theirs}.fc2")
-    yield from _both(f"{ours}.around_feed.norm", f"{theirs}.final_layer_norm")
+    yield from linear_entries(f"{ours}.around_own.norm", f"{theirs}.self_attn_layer_norm")
+    yield from linear_entries(f"{ours}.feed.inner", f"{theirs}.fc1")
+    yield from linear_entries(f"{ours}.feed.outer", f"{theirs}.fc2")
+    yield from linear_entries(f"{ours}.around_feed.norm", f"{theirs}.final_layer_norm")
 
 
 def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
     """Queries, keys and values are one matrix here, and three there."""
-    for part in ("weight", "bias"):
-        stacked = tuple(StackedPart(f"{theirs}.{one}_proj.{part}", width) for one in "qkv")
-        yield TensorEntry(f"{ours}.project.{part}", stacked)
-        yield TensorEntry.single(f"{ours}.out.{part}", f"{theirs}.out_proj.{part}")
-
-
-def _both(ours: str, theirs: str) -> list[TensorEntry]:
-    parts = ("weight", "bias")
-    return [TensorEntry.single(f"{ours}.{part}", f"{theirs}.{part}") for part in parts]
+    yield from stacked_entries(f"{ours}.project", [f"{theirs}.{x}_proj" for x in "qkv"], width)
+    yield from linear_entries(f"{ours}.out", f"{theirs}.out_proj")
 
 
 def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:

@@ -10,7 +10,13 @@ from regard.exchange.huggingface.config import ConfigReader, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import label_config
-from regard.exchange.tensor_table import StackedPart, TensorChange, TensorEntry, TensorTable
+from regard.exchange.tensor_table import (
+    TensorChange,
+    TensorEntry,
+    TensorTable,
+    linear_entries,
+    stacked_entries,
+)
 from regard.json_files import dump_json
 from regard.models.vision.vit import PictureModelSettings
 from regard.settings import abbreviate
@@ -176,20 +182,12 @@ def _flat_rows(tensor: Tensor) -> Tensor:
     return tensor.flatten(1)
 
 
-def linear_entries(ours: str, theirs: str, *, bias: bool = True) -> Iterator[TensorEntry]:
-    """Weight and bias of a linear layer or a norm."""
-    for part in ("weight", "bias") if bias else ("weight",):
-        yield TensorEntry.single(f"{ours}.{part}", f"{theirs}.{part}")
-
-
 def layer_entries(
     ours: str, theirs: str, projections: str, width: int, *, qkv_bias: bool
 ) -> Iterator[TensorEntry]:
     """A layer's attention, feed-forward and norms; `projections` is the name before theirs."""
-    for part in ("weight", "bias") if qkv_bias else ("weight",):
-        names = (f"{theirs}.{projections}.{one}.{part}" for one in ("query", "key", "value"))
-        parts = tuple(StackedPart(name, width) for name in names)
-        yield TensorEntry(f"{ours}.own.project.{part}", parts)
+    names = [f"{theirs}.{projections}.{one}" for one in ("query", "key", "value")]
+    yield from stacked_entries(f"{ours}.own.project", names, width, bias=qkv_bias)
     yield from linear_entries(f"{ours}.own.out", f"{theirs}.attention.output.dense")
     yield from linear_entries(f"{ours}.around_own.norm", f"{theirs}.layernorm_before")
     yield from linear_entries(f"{ours}.feed.inner", f"{theirs}.intermediate.dense")

@@ -13,12 +13,11 @@ from regard.exchange.huggingface.vision.pictures import (
     PictureClass,
     describe,
     layer_entries,
-    linear_entries,
     patch_matrix,
     read_shared,
     write_preprocessor,
 )
-from regard.exchange.tensor_table import TensorEntry, TensorTable
+from regard.exchange.tensor_table import TensorEntry, TensorTable, linear_entries
 from regard.models.vision.swin import SwinSettings
 
 BIAS_TABLE = "relative_position_bias_table"

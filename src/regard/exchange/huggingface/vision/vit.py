@@ -11,12 +11,11 @@ from regard.exchange.huggingface.vision.pictures import (
     PictureClass,
     describe,
     layer_entries,
-    linear_entries,
     patch_matrix,
     read_shared,
     write_preprocessor,
 )
-from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable
+from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable, linear_entries
 from regard.models.vision.vit import VitSettings
 
 WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
