@@ -45,10 +45,11 @@ fuzz: $(READY) browser
 coverage: $(READY) browser
 	$(PYTEST) --cov --cov-report term
 
-# Ray is large and slow to start: what needs it is tested apart.
+# What `make test` does on Ray with some hundred lines, at length: actors, the command and replicas are
+# killed, a disk is filled, an update goes through. Minutes.
 cluster: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[cluster]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/cluster
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench bulk $(PACKAGED) --lines 200000 --rate-lines 0
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench ray_serve $(PACKAGED)
 
 check: lint
 	$(BIN)/mypy

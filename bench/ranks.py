@@ -2,29 +2,32 @@
 process under NCCL, captured, against one that trains alone, on a GPU.
 
 Both sides do the same work: a step of the one that is alone accumulates as many batches. Rounds
-alternate, so that what else the machine does slows both down. With --kill, processes of a training
-on two ranks, and the one that started them, are killed at random, and the weights in the end are
-compared with those of a run that was left alone.
+alternate, so that what else the machine does slows both down, and speeds are compared at the same
+steps, those of the second half, when graphs are captured. What `regard doctor --devices` plans for
+two ranks, from steps of one thread and the bandwidth that is measured here, is held against them.
+With --kill, processes of a training on two ranks, and the one that started them, are killed at
+random, and the weights in the end are compared with those of a run that was left alone.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.report import console
-from bench.statistics import ratio
+from bench.statistics import ratio, summarise
 from regard.recipes.trial.device_plan import exchange_seconds
 from regard.training.checkpoints import list_checkpoints
 from regard.training.metric_log import read_metrics
 
-STEPS, LOG_EVERY, SKIPPED = 60, 10, 2  # log lines of the first steps are not counted
+STEPS, LOG_EVERY = 60, 5
 PAYLOAD = 1 << 22  # numbers that are exchanged to measure a bandwidth
 EXCHANGES = 20
 KILLED_STEPS, SAVE_EVERY = 120, 4
@@ -43,6 +46,25 @@ if dist.get_rank() == 0:
     print((time.perf_counter() - began) / {times})
 dist.destroy_process_group()
 """
+EVEN_ONE = """
+from functools import partial
+from regard.__main__ import run
+from regard.cli.commands import train
+train.joined_ranks = partial(train.joined_ranks, even_one=True)
+run()
+"""
+"""`python -m regard`, where a single rank exchanges with itself, as several do."""
+
+Speeds = dict[int, float]
+"""Tokens a second by the step at which they were logged."""
+
+
+class Exchange(NamedTuple):
+    """What it takes to sum numbers over ranks."""
+
+    size: int  # bytes
+    seconds: float
+    bandwidth: float  # GB/s
 
 
 def parse() -> argparse.Namespace:
@@ -64,18 +86,25 @@ def torchrun(count: int) -> list[str]:
 
 def train(
     asked: argparse.Namespace, folder: Path, start: list[str], threads: int, *settings: str
-) -> float:
-    """The tokens a second of a training that `start` starts, and of all its processes together."""
+) -> Speeds:
+    """The speeds of a training that `start` starts, and of all its processes together."""
     few = (f"training.steps={asked.steps}", f"training.log_every={LOG_EVERY}")
     never = (f"training.validation.every={asked.steps}", f"training.save_every={asked.steps}")
-    command = [*start, "-m", "regard", "train", asked.recipe, "--device", asked.device]
-    command += ["--out", str(folder)]
+    command = [*start, "train", asked.recipe, "--device", asked.device, "--out", str(folder)]
     for one in (*few, *never, *settings):
         command += ["--set", one]
-    around = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    subprocess.run(command, env=around, check=True, capture_output=True)
+    subprocess.run(command, env=one_of(threads), check=True, capture_output=True)
     lines = [one for one in read_metrics(folder / "metrics.jsonl") if one["kind"] == "train"]
-    return statistics.median(float(one["tokens_per_second"]) for one in lines[SKIPPED:])
+    return {
+        int(one["step"]): float(one["tokens_per_second"])
+        for one in lines
+        if asked.steps // 2 < one["step"] < asked.steps  # the last one is followed by validation
+    }
+
+
+def one_of(threads: int) -> dict[str, str]:
+    """The environment of a process of so many threads."""
+    return os.environ | {"OMP_NUM_THREADS": str(threads)}
 
 
 def compare(asked: argparse.Namespace) -> None:
@@ -84,33 +113,60 @@ def compare(asked: argparse.Namespace) -> None:
     ranks, threads = (1, os.cpu_count() or 1) if on_gpu else (2, 1)
     alone: list[float] = []
     together: list[float] = []
+    single: list[float] = []
+    regard, many = [sys.executable, "-m", "regard"], f"training.accumulate={ranks}"
     with tempfile.TemporaryDirectory() as temporary:
+        script = Path(temporary) / "even_one.py"
+        script.write_text(EVEN_ONE)
         for number in range(asked.rounds):
             folder = Path(temporary) / f"{number}"
-            many = f"training.accumulate={ranks}"
-            alone.append(train(asked, folder / "one", [sys.executable], threads * ranks, many))
-            start = torchrun(ranks)
-            together.append(train(asked, folder / "ranks", start, threads))
-            console.print(f"alone {alone[-1]:,.0f} tokens/s, {ranks} ranks {together[-1]:,.0f}")
-        script = Path(temporary) / "bandwidth.py"
-        text = BANDWIDTH.format(device=asked.device, payload=PAYLOAD, times=EXCHANGES)
-        script.write_text(text)
-        said = subprocess.run(
-            [*torchrun(ranks), str(script)], check=True, capture_output=True, text=True
-        )
-    found, seconds = ratio(together, alone), float(said.stdout.split()[-1])
+            one = train(asked, folder / "one", regard, threads * ranks, many)
+            both = train(asked, folder / "ranks", [*torchrun(ranks), str(script)], threads)
+            alone += one.values()
+            together += both.values()
+            middles = summarise(list(one.values())).median, summarise(list(both.values())).median
+            console.print(f"alone {middles[0]:,.0f} tokens/s, {ranks} ranks {middles[1]:,.0f}")
+            if ranks > 1:
+                single += train(asked, folder / "single", regard, threads).values()
+        exchange = measure_exchange(asked, ranks, Path(temporary))
+    found = ratio(together, alone)
     console.print(
         f"{ranks} ranks of {threads} threads train {found.median:.3f} times as fast together as "
-        f"one process of {threads * ranks} ({found.low:.3f} to {found.high:.3f} in {asked.rounds} "
-        "alternating rounds)"
+        f"one process of {threads * ranks} (the median of {len(alone)} stretches of {LOG_EVERY} "
+        f"steps in {asked.rounds} alternating rounds)"
     )
-    size = 4 * PAYLOAD
+    if ranks > 1:
+        compare_plan(asked, ratio(together, single).median, ranks, exchange)
+
+
+def measure_exchange(asked: argparse.Namespace, ranks: int, folder: Path) -> Exchange:
+    """Sum numbers over ranks some times."""
+    script = folder / "bandwidth.py"
+    script.write_text(BANDWIDTH.format(device=asked.device, payload=PAYLOAD, times=EXCHANGES))
+    command = [*torchrun(ranks), str(script)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=one_of(1))
+    size, seconds = 4 * PAYLOAD, float(said.stdout.split()[-1])
     moved = 2 * (ranks - 1) / ranks * size if ranks > 1 else size
     bandwidth = moved / seconds / 1e9
     console.print(f"{size / 1e6:.0f} MB are summed in {1e3 * seconds:.2f} ms: {bandwidth:.2f} GB/s")
-    if ranks > 1:
-        planned = exchange_seconds(size, ranks, bandwidth)
-        console.print(f"the plan of `regard doctor --devices` says {1e3 * planned:.2f} ms for that")
+    return Exchange(size, seconds, bandwidth)
+
+
+def compare_plan(
+    asked: argparse.Namespace, measured: float, ranks: int, exchange: Exchange
+) -> None:
+    """Print what `regard doctor --devices` plans beside what was measured."""
+    alike = exchange_seconds(exchange.size, ranks, exchange.bandwidth)
+    command = [sys.executable, "-m", "regard", "doctor", asked.recipe, "--device", asked.device]
+    command += ["--devices", str(ranks), "--bandwidth", f"{exchange.bandwidth:.3f}", "--json"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=one_of(1))
+    one, *_, several = json.loads(said.stdout)["devices"]["rows"]
+    planned = several["tokens_per_second"] / one["tokens_per_second"]
+    console.print(
+        f"`regard doctor --devices {ranks}` says {1e3 * alike:.2f} ms for that, and that {ranks} "
+        f"ranks train {planned:.3f} times as fast as one: {1e3 * several['exchange_seconds']:.1f} "
+        f"ms of {1e3 * several['step_seconds']:.1f} are exchange; measured: {measured:.3f} times"
+    )
 
 
 def kill_often(asked: argparse.Namespace) -> int:

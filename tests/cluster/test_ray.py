@@ -1,73 +1,159 @@
-"""Bulk translation by the command, which starts Ray itself, and the server's routes."""
+"""What needs Ray: bulk translation by the command, and the server's replicas, on one Ray."""
 
+import os
+import secrets
+import shutil
+import signal
 import socket
 import subprocess
 import sys
-from importlib import import_module
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from bench.bulk import ACTOR_TITLE, make_lines
+from bench.process_tree import descendants, kill, processes_called
+from forks import Fork
+from regard.cli.main import command_app
+from regard.cluster.bulk import RayOptions
 from regard.errors import SettingsError
+from servers import client
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-LOOPBACK = "127.0.0.1"
-LINES = ["Jane visite l'Afrique en septembre.", "", "Paul aime la mer."]
+NODE = Path(__file__).parents[1] / "ray_node.py"
+PATIENCE = 120.0
+"""Seconds until something that has not happened never will, on a busy machine too."""
+SENTENCE = "Jane visite l'Afrique en septembre."
 
-
-@pytest.fixture(scope="module")
-def ray():
-    """Ray on two cores; it is imported here, as that takes seconds, and warns."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'regard[cluster]'")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            object_store_memory=100 << 20,
-        )
-        yield ray
-        ray.shutdown()
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs pip install 'regard[cluster]'"),
+]
 
 
-def test_bulk_gives_what_the_translator_gives(tiny_run, translator, tmp_path):
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'regard[cluster]'")
-    source, out = tmp_path / "in.txt", tmp_path / "out"
-    source.write_text("".join(f"{line}\n" for line in LINES * 1000))  # two blocks
-    args = [str(tiny_run), str(source), "--out", str(out), "--beam", "1", "--actors", "1"]
-    args += ["--device", "cpu", "--engine", "native"]
-    command = [sys.executable, "-m", "regard", "bulk", *args]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=200)
-    assert shown.returncode == 0, shown.stderr
-    expected = [one.text for one in translator.translate(LINES, translator.search_settings(beam=1))]
-    assert (out / "in.txt").read_text().splitlines() == expected * 1000
-    assert "3,000  1,000" in shown.stdout  # lines, and blank ones
+def wait_until(happened, process):
+    """What `happened()` returns once that is true, if `process` lives on until then."""
+    until = time.monotonic() + PATIENCE
+    while not (found := happened()):
+        assert process.poll() is None, "ended too early"
+        assert time.monotonic() < until, f"waited {PATIENCE} s in vain"
+        time.sleep(0.02)
+    return found
 
 
-def test_ray_serve_has_the_routes_and_the_page_of_the_server(ray, tiny_run, translator, tmp_path):
-    serve, ours = import_module("ray.serve"), import_module("regard.cluster.ray_serve")
-    with socket.create_server((LOOPBACK, 0)) as free:
+@contextmanager
+def ray_node(run, log):
+    """Ray with a replica of the server: its process and the server's URL.
+
+    In the end none of its processes lives; they end by themselves where this one is killed.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    given = {"models": str(tiny_run), "device": "cpu", "engine": "native", "files": tmp_path}
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # sockets have short paths
+    with log.open("w") as file:
+        node = subprocess.Popen(
+            [sys.executable, str(NODE), str(run), folder, str(port)],
+            stdin=subprocess.PIPE,
+            stdout=file,
+        )
     try:
-        serve.start(http_options={"host": LOOPBACK, "port": port})
-        serve.run(ours.app(ours.ServeArguments(**given)))
-        with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", timeout=60) as client:
-            assert client.get("/ready").json()["models"] == ["fr-en"]
-            assert "static/page/" in client.get("/").text
-            asked = {"q": LINES[0], "source": "fr", "target": "en"}
-            answer = client.post("/translate", json=asked).json()["translatedText"]
-            sent = client.post("/translate_file", data=asked, files={"file": ("a.txt", LINES[0])})
-            assert client.get(sent.json()["translatedFileUrl"]).text == answer
-        assert answer == translator(LINES[0]).text
+        yield node, f"http://127.0.0.1:{port}"
     finally:
-        serve.shutdown()
+        processes = descendants(node.pid)
+        with suppress(subprocess.TimeoutExpired):
+            node.communicate(timeout=20)
+        for process in processes[1:]:
+            kill(process)
+        node.kill()
+        node.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class LateFile:
+    """A named pipe as an input: who reads it waits until it is fed, each time."""
+
+    def __init__(self, path, lines):
+        self.path, self._lines = path, lines
+        os.mkfifo(path)
+
+    def feed(self, process):
+        """Give all lines to who opens it, which `process` or one of its own does."""
+
+        def open_pipe():
+            with suppress(OSError):  # nobody reads
+                return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+
+        with os.fdopen(wait_until(open_pipe, process), "wb") as pipe:
+            pipe.write(self._lines)
+
+
+def test_bulk_and_the_server_on_ray_answer_as_without_it_while_actors_and_the_command_are_killed(
+    tiny_run, tmp_path, monkeypatch
+):
+    for name, value in RayOptions().environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")  # others may fill the memory
+    with client(tiny_run) as server:  # first, as it exports the model
+        asked = {"q": [SENTENCE, "", "Paul aime la mer."], "source": "fr", "target": "en"}
+        expected = server.post("/translate", json=asked).json()
+    log = tmp_path / "node.log"
+    with ray_node(tiny_run, log) as (node, url):
+        address = wait_until(log.read_text, node).split()[0]
+        check_bulk(tiny_run, tmp_path, node, address)
+        wait_until(lambda: "ready" in log.read_text(), node)
+        with httpx.Client(base_url=url, timeout=PATIENCE) as remote:
+            assert remote.post("/translate", json=asked).json() == expected
+            assert remote.get("/ready").json()["models"] == ["fr-en"]
+            assert "static/page/" in remote.get("/").text
+            sent = remote.post("/translate_file", data=asked, files={"file": ("a.txt", SENTENCE)})
+            translated = remote.get(sent.json()["translatedFileUrl"]).text
+            assert translated == expected["translatedText"][0]
+
+
+def check_bulk(run, folder, node, address):
+    """Three files; actors are killed at the second, the command itself before the third."""
+    source, out = folder / "source.txt", folder / "out"
+    make_lines(source, 600)
+    lines = source.read_bytes().splitlines(keepends=True)
+    first = folder / "first.txt"
+    first.write_bytes(b"".join(lines[:200]))
+    second = LateFile(folder / "second.txt", b"".join(lines[200:400]))
+    third = LateFile(folder / "third.txt", b"".join(lines[400:]))
+    options = ("--beam", "1", "--device", "cpu", "--engine", "ctranslate2")
+    inputs = (first, second.path, third.path)
+    bulk = ("bulk", run, *inputs, "--out", out, "--actors", "2", "--address", address, *options)
+    with Fork(folder / "killed.log", *bulk) as killed:
+        second.feed(killed)  # to be counted
+        third.feed(killed)
+        wait_until((out / "first.txt").exists, killed)
+        actors = processes_called(node.pid, ACTOR_TITLE)
+        for actor in actors:
+            os.kill(actor, signal.SIGSTOP)
+        second.feed(killed)
+        time.sleep(0.5)  # until the block is with one of them
+        for actor in actors:
+            kill(actor)
+        wait_until((out / "second.txt").exists, killed)
+    assert not (out / "third.txt").exists()
+    with Fork(folder / "again.log", *bulk) as again:
+        second.feed(again)
+        third.feed(again)
+        wait_until(lambda: "400 of 600 lines are finished" in again.said(), again)
+        third.feed(again)
+        assert again.wait(PATIENCE) == 0, again.said()
+    plain = CliRunner().invoke(command_app("translate"), [str(run), str(source), *options])
+    outputs = b"".join((out / one.name).read_bytes() for one in inputs)
+    assert outputs == plain.stdout_bytes
 
 
 def test_an_address_where_no_cluster_is_ends_at_once():
-    module = pytest.importorskip("regard.cluster.ray_bulk", reason="Ray is not installed")
+    module = pytest.importorskip("regard.cluster.ray_bulk")
     for address, message in {
         "127.0.0.1:1": "no Ray cluster answers",
         "ray://a:1": "HOST:PORT",

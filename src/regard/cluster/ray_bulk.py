@@ -112,7 +112,9 @@ def translate_on_ray(
             num_gpus=1 if options.on_gpu else None,
         )
         try:
-            for table in translated.iter_batches(batch_size=None, batch_format="pyarrow"):
+            # nothing is fetched ahead: a block would then be held until the next one is translated
+            one_by_one = {"batch_size": None, "prefetch_batches": 0, "batch_format": "pyarrow"}
+            for table in translated.iter_batches(**one_by_one):
                 for block in table.column(COLUMN).to_pylist():
                     yield TranslatedBlock.model_validate_json(block)
         except RayError as error:

@@ -147,10 +147,13 @@ def _give_up(launch: Launch) -> None:
 
 
 @contextmanager
-def joined_ranks(device: torch.device) -> Iterator[Ranks]:
-    """The ranks of this training, joined: those that `torchrun` has started, or this one alone."""
+def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ranks]:
+    """The ranks of this training, joined: those that `torchrun` has started, or this one alone.
+
+    If it has started only one, that one exchanges nothing, unless `even_one` is to do so.
+    """
     launch = Launch.of_environment()
-    if not launch.ranks:
+    if launch.ranks <= (0 if even_one else 1):
         yield ALONE
         return
     number, count = launch.number, launch.ranks
