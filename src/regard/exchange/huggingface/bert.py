@@ -90,7 +90,7 @@ def _read(names: BertNames, folder: HfFolder) -> HfModel:
     allowed = [[names.masked], [PRETRAINING]] if names is BERT_NAMES else [[names.masked]]
     there = folder.tensor_names()
     follows = names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", allowed)
     tied = config.get("tie_word_embeddings", bool, True)
     settings, tokenizers = read_encoder(

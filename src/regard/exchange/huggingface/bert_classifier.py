@@ -19,7 +19,7 @@ from regard.exchange.huggingface.bert import (
     read_encoder,
     special_ids,
 )
-from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.config import build_settings
 from regard.exchange.huggingface.family import (
     HfFamily,
     HfModel,
@@ -56,7 +56,7 @@ ROBERTA_CLASSIFIER_NAMES = _Names(
 
 
 def _read(names: _Names, folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", ([names.architecture],))
     config.ignore("tie_word_embeddings")
     require_classes(config, labels := read_labels(folder))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.atomic_io import read_limited
 from regard.errors import RunError
+from regard.exchange.huggingface.config import ConfigReader
 from regard.json_files import JSON_MAX_BYTES, describe_error, parse_json, read_json
 from regard.manifest import sha256_of_file
 from regard.settings import abbreviate
@@ -67,6 +68,10 @@ class HfFolder:
                 f"{path / CONFIG}: quantization_config: quantized weights cannot be imported; take "
                 "the model from before it was quantized"
             )
+
+    def config_reader(self) -> ConfigReader:
+        """Its settings, of which each is read or refused."""
+        return ConfigReader(self.config, str(self.path / CONFIG))
 
     @property
     def model_type(self) -> str:

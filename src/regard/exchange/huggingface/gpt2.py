@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
+from regard.exchange.huggingface.config import build_settings, their_activation
 from regard.exchange.huggingface.family import (
     HfFamily,
     HfModel,
@@ -31,7 +31,7 @@ UNUSED = (r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",)  # causal masks of 
 
 
 def _read(folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", ([ARCHITECTURE], ["GPT2Model"]), default=[ARCHITECTURE])
     config.require("scale_attn_weights", (True,), default=True)
     config.require("scale_attn_by_inverse_layer_idx", (False,), default=False)

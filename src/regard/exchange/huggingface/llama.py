@@ -40,7 +40,7 @@ UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants 
 
 
 def _read(folder: HfFolder) -> HfModel:
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", ([ARCHITECTURE],))
     config.require("hidden_act", ("silu",))
     config.require("rope_scaling", (None,))

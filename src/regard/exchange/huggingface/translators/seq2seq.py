@@ -55,7 +55,7 @@ def read_seq2seq(
 
     `separate`: encoder and decoder have vocabularies, and matrices, of their own.
     """
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", ([kind.architecture],), default=[kind.architecture])
     config.require("is_encoder_decoder", (True,), default=True)
     config.require("is_decoder", (False,), default=False)

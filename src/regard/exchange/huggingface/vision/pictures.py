@@ -59,7 +59,7 @@ class PictureClass(NamedTuple):
 
 def read_shared(folder: HfFolder, kind: PictureClass) -> tuple[ConfigReader, dict[str, Any]]:
     """A reader of `config.json`, and our settings of what all classes have."""
-    config = ConfigReader(folder.config, str(folder.path / "config.json"))
+    config = folder.config_reader()
     config.require("architectures", ([kind.architecture],))
     config.require("num_channels", (3,), default=3)
     config.ignore("encoder_stride", "attention_probs_dropout_prob")
