@@ -5,6 +5,7 @@ import importlib
 import re
 import runpy
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def _anchors(page):
     """The names that GitHub and the site give to the headings of a page."""
     headings = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def test_no_formula_of_a_chapter_is_broken_into_a_list():
+    """A line that begins with a plus or a minus is an item, also in the middle of a formula."""
+    lines = [(path.name, *pair) for path in CHAPTERS for pair in pairwise(_lines(path))]
+    assert len(lines) > 3000
+    assert not [line for line in lines if re.match("# [-+*] ", line[2]) and line[1].count("$") % 2]
+
+
+def _lines(page):
+    return page.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)

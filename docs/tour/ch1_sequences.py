@@ -103,9 +103,10 @@ assert (seen == 0).sum() == 983
 # > network. Whatever the table shows beside it cannot be an effect of the numbers.
 #
 # That is a strong claim, and the same table lets us test it: it also prints the states $h_t$ after
-# these time steps. If every input is zero, the state follows its own rule, $h_t = \tanh(U h_{t-1}
-# + b)$, and six numbers decide all of it. Below are six, found by least squares. Our network,
-# reading the lectures' window, gives every state that the slide prints, to its last digit.
+# these time steps. If every input is zero, the state follows its own rule,
+# $h_t = \tanh(U h_{t-1} + b)$, and six numbers decide all of it. Below are six, found by least
+# squares. Our network, reading the lectures' window, gives every state that the slide prints, to
+# its last digit.
 
 # %%
 printed_states = torch.tensor(
@@ -143,8 +144,8 @@ assert (states[shown] - printed_states).abs().max() <= 0.0005  # all 14 are with
 # The lectures give their attention layer 22 parameters, 33 in all, and there are two ways to spend
 # them. The slide has a learned weight for each of the 20 time steps, and a bias for each of the
 # two units, $c = \sum_t \alpha_t h_t + b_\alpha$: this is `linear` here. The tutorial that the
-# slide cites scores each state and takes the softmax, $\alpha = \mathrm{softmax}(\tanh(w^\top h_t
-# + b_t))$, with 2 + 20 numbers: `softmax`.
+# slide cites scores each state and takes the softmax,
+# $\alpha = \mathrm{softmax}(\tanh(w^\top h_t + b_t))$, with 2 + 20 numbers: `softmax`.
 
 # %%
 for kind in ("linear", "softmax"):
