@@ -11,9 +11,6 @@ import sys
 from pathlib import Path
 
 import ray
-from ray import serve
-
-from regard.cluster.ray_serve import ServeArguments, app
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,6 +28,10 @@ def main(run: str, folder: str, port: str) -> None:
     )
     try:
         print(ray.get_runtime_context().gcs_address, flush=True)
+        from ray import serve  # which takes seconds; the address is used meanwhile
+
+        from regard.cluster.ray_serve import ServeArguments, app
+
         serve.start(http_options={"host": LOOPBACK, "port": int(port)})
         serve.run(app(ServeArguments(models=(run,), device="cpu", files=Path(folder))))
         print("ready", flush=True)

@@ -64,13 +64,9 @@ def ray_node(run, log):
     try:
         yield node, f"http://127.0.0.1:{port}"
     finally:
-        processes = descendants(node.pid)
-        with suppress(subprocess.TimeoutExpired):
-            node.communicate(timeout=20)
-        for process in processes[1:]:
+        for process in reversed(descendants(node.pid)):  # to end in order takes seconds
             kill(process)
-        node.kill()
-        node.wait()
+        node.communicate()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -99,13 +95,12 @@ def test_bulk_and_the_server_on_ray_answer_as_without_it_while_actors_and_the_co
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")  # others may fill the memory
-    with client(tiny_run) as server:  # first, as it exports the model
-        asked = {"q": [SENTENCE, "", "Paul aime la mer."], "source": "fr", "target": "en"}
-        expected = server.post("/translate", json=asked).json()
+    asked = {"q": [SENTENCE, "", "Paul aime la mer."], "source": "fr", "target": "en"}
     log = tmp_path / "node.log"
     with ray_node(tiny_run, log) as (node, url):
-        address = wait_until(log.read_text, node).split()[0]
-        check_bulk(tiny_run, tmp_path, node, address)
+        with client(tiny_run) as server:
+            expected = server.post("/translate", json=asked).json()
+        check_bulk(tiny_run, tmp_path, node, log)
         wait_until(lambda: "ready" in log.read_text(), node)
         with httpx.Client(base_url=url, timeout=PATIENCE) as remote:
             assert remote.post("/translate", json=asked).json() == expected
@@ -116,7 +111,7 @@ def test_bulk_and_the_server_on_ray_answer_as_without_it_while_actors_and_the_co
             assert translated == expected["translatedText"][0]
 
 
-def check_bulk(run, folder, node, address):
+def check_bulk(run, folder, node, log):
     """Three files; actors are killed at the second, the command itself before the third."""
     source, out = folder / "source.txt", folder / "out"
     make_lines(source, 600)
@@ -127,8 +122,10 @@ def check_bulk(run, folder, node, address):
     third = LateFile(folder / "third.txt", b"".join(lines[400:]))
     options = ("--beam", "1", "--device", "cpu", "--engine", "ctranslate2")
     inputs = (first, second.path, third.path)
-    bulk = ("bulk", run, *inputs, "--out", out, "--actors", "2", "--address", address, *options)
-    with Fork(folder / "killed.log", *bulk) as killed:
+    plain = CliRunner().invoke(command_app("translate"), [str(run), str(source), *options])
+    address = wait_until(log.read_text, node).split()[0]
+    bulk = ("bulk", run, *inputs, "--out", out, "--address", address, *options)
+    with Fork(folder / "killed.log", *bulk, "--actors", "2") as killed:
         second.feed(killed)  # to be counted
         third.feed(killed)
         wait_until((out / "first.txt").exists, killed)
@@ -141,13 +138,12 @@ def check_bulk(run, folder, node, address):
             kill(actor)
         wait_until((out / "second.txt").exists, killed)
     assert not (out / "third.txt").exists()
-    with Fork(folder / "again.log", *bulk) as again:
+    with Fork(folder / "again.log", *bulk, "--actors", "1") as again:
         second.feed(again)
         third.feed(again)
         wait_until(lambda: "400 of 600 lines are finished" in again.said(), again)
         third.feed(again)
         assert again.wait(PATIENCE) == 0, again.said()
-    plain = CliRunner().invoke(command_app("translate"), [str(run), str(source), *options])
     outputs = b"".join((out / one.name).read_bytes() for one in inputs)
     assert outputs == plain.stdout_bytes
 
