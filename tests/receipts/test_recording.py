@@ -44,9 +44,12 @@ def test_a_changed_number_renews_the_receipt_and_other_changes_do_not(checkout):
     (checkout.root / "bench" / "speed.py").write_text("2\n")
     assert known[0].stale_sources(checkout.root) == ["bench/speed.py"]
     (checkout.root / PAGE).write_text("# A\n\n" + RUN.format("4,100").replace("-18", "-19"))
-    (line,) = record(checkout)
+    with pytest.raises(SettingsError, match=r"^docs/a.md#a: --date today: give a day, such as"):
+        record(checkout, date="today")
+    (line,) = record(checkout, gpu=True)
     assert line.endswith("(python -m bench speed; two cores; 2026-11-19)")
     (receipt,) = checkout.read_record(PAGE)["a"].receipts
+    assert (known[0].gpu, receipt.gpu) == (False, True)
     assert receipt.stale_sources(checkout.root) == []
     assert record(checkout) == []
 

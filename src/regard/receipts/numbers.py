@@ -140,7 +140,7 @@ def _blocks(lines: list[str]) -> Iterator[str]:
     for line in [*lines, ""]:
         if line.lstrip().startswith("```"):
             if fence is not None:
-                yield "\n".join(_told_in_code(fence))
+                yield "\n".join(_comments_and_output(fence))
             fence = [] if fence is None else None
         elif fence is not None:
             fence.append(line)
@@ -154,7 +154,7 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             block.append(ITEM.sub("", line, count=1))
 
 
-def _told_in_code(lines: list[str]) -> Iterator[str]:
+def _comments_and_output(lines: list[str]) -> Iterator[str]:
     """Of code its comments, and of a session what its commands print."""
     session = False
     for line in lines:
@@ -219,9 +219,9 @@ def chapter_figures(script: str) -> set[tuple[int, ...]]:
 
 def _cells(script: str, *, markdown: bool) -> Iterator[str]:
     """The lines of all cells of one kind, without the lines that begin them."""
-    kind = False
+    in_markdown = False
     for begins, lines in groupby(script.splitlines(), lambda line: line.startswith("# %%")):
         if begins:
-            kind = "[markdown]" in list(lines)[-1]
-        elif kind == markdown:
+            in_markdown = "[markdown]" in list(lines)[-1]
+        elif in_markdown == markdown:
             yield from lines

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from regard.errors import SettingsError
 from regard.receipts.numbers import Number, Section
 from regard.receipts.records import Receipt, SectionRecord, sources_of
@@ -112,14 +114,20 @@ def _receipt(
     for name in missing:
         assert said.ask is not None
         told[name] = said.ask(f"{place}: {shown}: {name}")
-    kept = old.model_dump() if old else {"gpu": said.gpu or "H200" in told["machine"]}
+    kept = old.model_dump() if old else {}
     found = {
+        "gpu": said.gpu or (old.gpu if old else "H200" in told["machine"]),
         "commit": _head(root),
         "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
         "sources": sources_of(root, told["command"]),
         "minutes": None,  # of the former run
     }
-    return Receipt.model_validate({**kept, **told, **found})
+    try:
+        return Receipt.model_validate({**kept, **told, **found})
+    except ValidationError:
+        raise SettingsError(
+            f"{place}: --date {told['date']}: give a day, such as 2026-11-18"
+        ) from None
 
 
 def _head(root: Path) -> str:

@@ -3,7 +3,6 @@
 `docs/receipts/` has a file for each page, `docs/citations.yaml` the numbers that others published.
 """
 
-import hashlib
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from regard.atomic_io import write_atomic
 from regard.errors import SettingsError
+from regard.manifest import sha256_of_file
 from regard.receipts.numbers import Number, find_numbers
 from regard.settings import Settings, expectation
 from regard.yaml_files import read_yaml
@@ -57,7 +57,9 @@ class Receipt(Settings):
     prints: str = ""
     """Numbers of the section that the command prints again wherever it is run, as scores are."""
     tolerance: float = 0.0
+    """How far they may be off then, as in `Rerun`."""
     short: Rerun | None = None
+    """What checks some of the numbers in seconds; None: only the whole command gives them."""
     sources: Mapping[str, str] = {}
     """Files that decide the numbers -> their digests when the numbers were measured."""
 
@@ -159,7 +161,7 @@ def parse_numbers(text: str) -> list[Number]:
 
 def digest_of(file: Path) -> str:
     """The beginning of a file's SHA-256; of one that is gone, nothing."""
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12] if file.is_file() else ""
+    return sha256_of_file(file)[:12] if file.is_file() else ""
 
 
 def sources_of(root: Path, command: str) -> dict[str, str]:

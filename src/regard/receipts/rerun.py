@@ -14,8 +14,8 @@ from pathlib import Path
 from regard.receipts.numbers import Number, parse_value
 from regard.receipts.records import Checkout, Receipt, Rerun, parse_numbers
 
-DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
-PRINTED = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMGTP]\b)?")
+PRINTED_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+PRINTED_NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMGTP]\b)?")
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
         return Outcome(seconds, [], said[-1] if said else f"exit code {done.returncode}")
     printed = done.stdout + done.stderr
-    others = [one for one in DIGEST.findall(printed) if data and one not in data]
+    others = [one for one in PRINTED_DIGEST.findall(printed) if data and one not in data]
     failed = f"the digest of its data is {others[0]}" if others else ""
     return Outcome(seconds, missing_numbers(form, printed), failed)
 
 
 def missing_numbers(form: Rerun, output: str) -> list[Number]:
     """The numbers of the page that are not in the output, even within the tolerance."""
-    printed = [parse_value(text) for text in PRINTED.findall(output)]
+    printed = [parse_value(text) for text in PRINTED_NUMBER.findall(output)]
     return [
         number
         for number in parse_numbers(form.prints)

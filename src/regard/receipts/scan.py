@@ -112,12 +112,12 @@ class Scan:
             elif known.numbers != lines_of(section):
                 yield NumberFinding(page, anchor, compare(known.numbers, lines_of(section)))
             else:
-                wrong = self.not_held(section, known)
-                yield from (NumberFinding(page, anchor, what) for what in wrong)
+                faults = self.record_faults(section, known)
+                yield from (NumberFinding(page, anchor, what) for what in faults)
         for anchor in record.keys() - sections.keys():
             yield NumberFinding(page, anchor, "recorded, and no longer on the page")
 
-    def not_held(self, section: Section, known: SectionRecord) -> Iterator[str]:
+    def record_faults(self, section: Section, known: SectionRecord) -> Iterator[str]:
         """What is wrong with the record of a section whose numbers are as recorded."""
         there = {number.figures for number in section.numbers}
         for name, line in known.cited.items():
@@ -131,8 +131,8 @@ class Scan:
             }
             yield from self._missing(line, there & published, f"cited from {name}")
         for file, line in known.defined.items():
-            there_too = {number.figures for number in self._in_file(section, file)}
-            yield from self._missing(line, there_too, f"defined in {file}")
+            in_file = {number.figures for number in self._in_file(section, file)}
+            yield from self._missing(line, in_file, f"defined in {file}")
         for form in (form for one in known.receipts for form in (one, one.short) if form):
             yield from self._missing(form.prints, there, "printed again")
         unknown = set(DIGEST.findall(section.text)) - set(self._digests(known))

@@ -83,14 +83,14 @@ def check(
     """
     scan = Scan(find_checkout(Path.cwd()))
     chosen = _chosen(scan, names or [])
-    findings = [str(one) for one in scan.findings()]
+    findings = scan.findings()
     for finding in findings:
-        out.print(f"[red]differs[/] {escape(finding)}")
+        out.print(f"[red]differs[/] {escape(str(finding))}")
     failed = [one for one in chosen if not _check(scan, one, full=full)]
-    stale = [one for one in chosen if one.receipt.stale_sources(scan.checkout.root)]
-    for one in stale:
-        changed = ", ".join(one.receipt.stale_sources(scan.checkout.root))
-        out.print(f"[yellow]stale[/] {escape(f'{one.name}: {changed} changed since')}")
+    changed = [(one, one.receipt.stale_sources(scan.checkout.root)) for one in chosen]
+    stale = [(one, ", ".join(files)) for one, files in changed if files]
+    for one, files in stale:
+        out.print(f"[yellow]stale[/] {escape(f'{one.name}: {files} changed since')}")
     left = [one for one in chosen if _form(one.receipt, full=full) is None]
     _list_unchecked("needs a GPU", [one for one in left if one.receipt.gpu])
     _list_unchecked("no short form", [one for one in left if not one.receipt.gpu])
@@ -98,8 +98,9 @@ def check(
     if unknown:
         out.print(f"[dim]without command, machine or date:[/] {counted(unknown, 'receipt')}")
     if findings or failed:
+        sections = {(one.page, one.anchor) for one in findings}
         raise SettingsError(
-            f"{counted(len(findings), 'section')} and {counted(len(failed), 'receipt')} differ; "
+            f"{counted(len(sections), 'section')} and {counted(len(failed), 'receipt')} differ; "
             "after a change that is meant: regard receipts record PAGE"
         )
     out.print(f"all numbers are as recorded; {counted(len(stale), 'receipt')} stale")
@@ -142,21 +143,22 @@ def _chosen(scan: Scan, names: list[str]) -> list[NamedReceipt]:
         return found
     wanted = []
     for name in names:
-        page, _, anchor = name.partition("#")
-        whole = _page(scan, page)
-        matching = [one for one in found if one.page == whole and anchor in ("", one.anchor)]
+        page, anchor = _place(scan, name)
+        matching = [one for one in found if one.page == page and anchor in ("", one.anchor)]
         if anchor and not matching:
-            known = ", ".join(dict.fromkeys(one.anchor for one in found if one.page == whole))
-            raise SettingsError(f"{whole} has no receipt #{anchor}; it has {known or 'none'}")
+            known = ", ".join(dict.fromkeys(one.anchor for one in found if one.page == page))
+            raise SettingsError(f"{page} has no receipt #{anchor}; it has {known or 'none'}")
         wanted += matching
     return wanted
 
 
-def _page(scan: Scan, name: str) -> str:
-    page = page_of(scan.checkout, name)
+def _place(scan: Scan, name: str) -> tuple[str, str]:
+    """The page and the anchor of PAGE#SECTION; of a PAGE, an empty anchor."""
+    given, _, anchor = name.partition("#")
+    page = page_of(scan.checkout, given)
     if not page:
-        raise SettingsError(f"{name}: there is no such page; pages are README.md, docs/*.md, …")
-    return page
+        raise SettingsError(f"{given}: there is no such page; pages are README.md, docs/*.md, …")
+    return page, anchor
 
 
 @app.command()
@@ -179,7 +181,7 @@ def record(
     scan = Scan(find_checkout(Path.cwd()))
     said = Measurement(measured_by, machine, date, gpu, ask)
     for name in pages:
-        page, anchor = _page(scan, name.partition("#")[0]), name.partition("#")[2]
+        page, anchor = _place(scan, name)
         known = [section.anchor for section in scan.sections(page)]
         if anchor and anchor not in known:
             raise SettingsError(f"{page} has no numbers at #{anchor}; it has {', '.join(known)}")
