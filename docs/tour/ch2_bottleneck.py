@@ -288,8 +288,10 @@ ThemedFigure(
 # %% [markdown]
 # Nobody told it to look there. That is the picture that made attention famous, at the size of a
 # word. At the size of sentences, with nine systems and their translations by the length of the
-# source, it is [the ladder](../systems.md#the-ladder-on-travel): there, too, the line without
-# attention falls, and the others hold.
+# source, it is [the ladder](../systems.md#the-ladder-on-travel): there, too, the lines without
+# attention fall (ByteNet has none either), and those with it hold better. At full size a translator
+# of characters, for dates, is in [the
+# results](../results.md#dates-dates-of-some-forty-places-to-iso-8601).
 #
 # ## What is in the vector
 #

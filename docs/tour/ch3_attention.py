@@ -23,8 +23,13 @@ from regard.attention.score_functions import (
     ScoreFunction,
     build_score,
 )
+from regard.batching.collate import pad, pad_source
 from regard.inspection.plots.figure import InchFigure, ThemedFigure
 from regard.inspection.recording.recorder import AttentionRecorder
+from regard.layers.recurrent import RecurrentDecoder
+from regard.models.translation.luong import Luong, LuongSettings
+from regard.models.translation.rnn import RnnEncoderDecoder, RnnSettings
+from regard.text.special_tokens import BOS
 from regard.types import Site
 
 # %% [markdown]
@@ -203,9 +208,12 @@ with torch.no_grad():
     for layer in (additive.query, additive.key):
         layer.weight.copy_(torch.eye(2))
     additive.energy.weight.fill_(1.0)
-bahdanau_scores = torch.tanh(s + h).sum(-1)  # W = U = 1, v = (1, 1)
+fits = torch.tanh(s + h)  # (3, 2) W = U = 1
+bahdanau_scores = fits.sum(-1)  # v = (1, 1)
 bahdanau, bahdanau_context = look_up(additive, s, h, h)
 
+print("Bahdanau W s + U h =", (s + h).tolist())
+print("         tanh of it =", [[f"{number:.3f}" for number in row] for row in fits.tolist()])
 for name, scored, weighed, context in (
     ("Luong", luong_scores, luong[0], luong_context[0]),
     ("Bahdanau", bahdanau_scores, bahdanau[0], bahdanau_context[0]),
@@ -220,6 +228,103 @@ for name, scored, weighed, context in (
 # %% [markdown]
 # The dot product prefers *l'Afrique* more clearly than the additive score, whose tanh cannot
 # exceed 1 for any of its units: however well a key fits, its score has a limit.
+#
+# The step ends with what becomes of the context. Luong's $W_c$ takes $c$ and $s$ alike here, so
+# that $\tilde s = \tanh(c + s)$, and the next word is read off $\tilde s$. In Bahdanau's model $c$
+# is an input of the GRU. Let its gates be half open and its candidate be $\tanh c$; then the new
+# state is halfway between $\tanh c$ and the old one.
+
+# %%
+combine = Luong(LuongSettings(layers=1, width=2, embedding=2), 5, 5).combine  # W_c
+decoder = RecurrentDecoder("gru", 2 + 2, 2)  # reads [y; c]
+[gru] = decoder.layers
+with torch.no_grad():
+    combine.weight.copy_(torch.eye(2).repeat(1, 2))
+    new_luong = torch.tanh(combine(torch.cat([luong_context, s], 1)))  # (1, 2)
+    for weight in gru.parameters():
+        weight.zero_()  # both gates are σ(0) = 1/2
+    gru.weight_ih[4:, 2:] = torch.eye(2)  # the candidate is tanh(c)
+    begin = torch.zeros(1, 2)  # y_{i-1}
+    inputs = torch.cat([begin, bahdanau_context], 1)[None]  # (1, 1, 4)
+    new_bahdanau = decoder.step(inputs, (s[None],)).outputs[0]  # (1, 2)
+print("Luong     s̃ =", [f"{number:.3f}" for number in new_luong[0].tolist()])
+print("Bahdanau  s =", [f"{number:.3f}" for number in new_bahdanau[0].tolist()])
+
+assert torch.allclose(new_luong, torch.tanh(luong_context + s))
+assert torch.allclose(new_bahdanau, (torch.tanh(bahdanau_context) + s) / 2)
+
+# %% [markdown]
+# With sizes of use, trained, both are in the ladder: [RNNsearch](../systems.md#2-rnnsearch) and
+# [Luong's model](../systems.md#3-luongs-attention).
+#
+# ## A shortcut for gradients
+#
+# *Attention helps with vanishing gradient problem; provides shortcut to faraway states*, say the
+# lectures. So let us ask the first word that is written how much it changes with the vector of
+# each of 40 words that were read,
+#
+# $$\left\lVert \frac{\partial\, z_1}{\partial\, x_j} \right\rVert, \qquad j = 1 \dots 40.$$
+#
+# Without attention the way from $x_1$ to $z_1$ leads through all 40 steps of the encoder. With it,
+# $c = \sum_j \alpha_j h_j$ holds $h_1$ itself. No model is trained: this is what training begins
+# with.
+
+# %%
+WORDS = 40
+source, target = pad_source([[4 + word for word in range(WORDS)]]), pad([[4]], first=BOS)
+
+
+def changes(model: RnnEncoderDecoder | Luong) -> Tensor:
+    """How much the first output changes with each word read, the largest being 1: (40,)."""
+    output = model.decode(target, model.encode(source)).features[0, 0]  # (D,)
+    direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(1))
+    [gradient] = torch.autograd.grad(output @ direction, model.source.weight)  # (V, E)
+    sizes = gradient[4 : 4 + WORDS].norm(dim=1)  # each word was read once
+    return sizes / sizes.max()
+
+
+torch.manual_seed(1)
+size = 4 + WORDS
+arriving = {
+    "no attention": changes(RnnEncoderDecoder(RnnSettings(width=32, embedding=32), size, size)),
+    "Luong": changes(Luong(LuongSettings(layers=1, width=32, embedding=32), size, size)),
+}
+for name, sizes in arriving.items():
+    shown = ", ".join(f"{word} {sizes[word - 1]:.0e}" for word in (1, 10, 20, 30, 40))
+    print(f"{name:13} word {shown}")
+
+far = {name: float(sizes[0]) for name, sizes in arriving.items()}
+print(f"of the first word {far['Luong'] / far['no attention']:.0e} times as much with attention")
+assert far["no attention"] < 1e-3
+assert far["Luong"] > 0.1
+
+
+# %% tags=["hide-input"] mystnb={"code_prompt_show": "How it is drawn"}
+def draw_arriving(theme: str) -> InchFigure:
+    """The change with each word, on a logarithmic scale."""
+    figure = InchFigure(6.4, 2.4, theme)
+    axes = figure.add_panel(0, 0, 6.4, 2.4)
+    axes.spines[["top", "right"]].set_visible(False)
+    for name, sizes in arriving.items():
+        colour = figure.theme.muted if name == "no attention" else figure.theme.accent
+        axes.plot(range(1, WORDS + 1), sizes.tolist(), color=colour, linewidth=1.6)
+        figure.write(
+            axes, 1, float(sizes[0]) * (3 if name == "Luong" else 8), name, 8, color=colour
+        )
+    axes.set(yscale="log", xticks=[1, 10, 20, 30, 40])
+    figure.label_axes(axes, across="word read", down="change of the first output")
+    return figure
+
+
+ThemedFigure(
+    draw_arriving,
+    alt="How much the first output changes with each of 40 words: without attention it falls by "
+    "four orders of magnitude towards the first word; with attention it stays level",
+)
+
+# %% [markdown]
+# The shortcut does not mend the recurrent network: between $h_1$ and $h_{40}$ the gradient vanishes
+# as before. It goes around it.
 #
 # ## Exercises
 #

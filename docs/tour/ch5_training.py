@@ -470,6 +470,12 @@ for name, (steps, tokens) in budgets.items():
     print(f"{name:12} {steps:8,} steps of {tokens:6,} tokens: {millions:7,.1f} million, "
           f"{millions / 2500:.2%} of the base model's")  # fmt: skip
 
+generated = load_recipe("travel").corpus.generated
+assert generated is not None
+german, french = 4_500_000, 36_000_000  # pairs of the paper
+print(f"{german:,} and {french:,} pairs; travel has {generated.train:,}, "
+      f"one in {german / generated.train:.0f} and in {french / generated.train:.0f}")  # fmt: skip
+
 assert 11 < hours["base"] < 12
 assert round(hours["big"] / 24, 1) == 3.5
 assert budgets["travel"][0] * budgets["travel"][1] < 0.002 * 100_000 * 25_000

@@ -235,7 +235,8 @@ for row in read_table("The ladder on Multi30k"):
 level = [name for name, (*_, p) in ladder.items() if p > 0.05]
 print(f"the best, and what the test does not tell apart from it: {', '.join(level)}")
 assert len(ladder) == 9
-assert min(ladder, key=ladder.__getitem__) == "rnn"  # one vector for all
+worst, second, *_ = sorted(ladder, key=ladder.__getitem__)
+assert (worst, second) == ("rnn", "bytenet")  # one vector for all; no attention
 
 
 # %% tags=["hide-input"] mystnb={"code_prompt_show": "How it is drawn"}
@@ -263,8 +264,9 @@ ThemedFigure(
 )
 
 # %% [markdown]
-# The one without attention is last, by far, and two at the top cannot be told apart. Neither of
-# the two statements could be made from nine bare numbers.
+# The two without attention are last, ByteNet and, by far, the one that hands over a single vector.
+# Two at the top cannot be told apart. Neither of the two statements could be made from nine bare
+# numbers.
 #
 # ## The paper's Table 2
 #
@@ -313,22 +315,24 @@ assert french["Transformer (base)"] == min(french.values())
 # > against the table's own caption: *the Transformer achieves better BLEU scores*.)
 #
 # And the costs themselves? Below the table the paper says how they came about: hours of training,
-# times GPUs, times what a GPU can do in a second at best (9.5 · 10¹² for a P100, 2.8 for a K80,
-# 3.7 for a K40). No operation was counted. An ensemble costs eight times its model. With the days
-# and GPUs that the papers give (Vaswani et al. 2017, Wu et al. 2016, Shazeer et al. 2017):
+# times GPUs, times *an estimate of the sustained single-precision floating-point capacity of each
+# GPU* (a footnote has 9.5 · 10¹² operations in a second for a P100, 2.8 for a K80, 3.7 for a K40).
+# No operation was counted. An ensemble costs eight times its model. With the days and GPUs that the
+# papers give (Vaswani et al. 2017 for the Transformer, Shazeer et al. 2017 for the others, and for
+# GNMT on French Wu et al. 2016 as well):
 
 # %%
-day, peak = 24 * 3600, {"P100": 9.5e12, "K80": 2.8e12, "K40": 3.7e12}
+day, sustained = 24 * 3600, {"P100": 9.5e12, "K80": 2.8e12, "K40": 3.7e12}
 capacity = {
-    ("Transformer (base)", 3.3e18): 0.5 * day * 8 * peak["P100"],
-    ("Transformer (big)", 2.3e19): 3.5 * day * 8 * peak["P100"],
-    ("GNMT, French", 1.4e20): 6 * day * 96 * peak["K80"],
-    ("GNMT, German", 2.3e19): 1 * day * 96 * peak["K80"],
-    ("MoE, French", 1.2e20): 6 * day * 64 * peak["K40"],
-    ("MoE, German", 2.0e19): 1 * day * 64 * peak["K40"],
+    ("Transformer (base)", 3.3e18): 0.5 * day * 8 * sustained["P100"],
+    ("Transformer (big)", 2.3e19): 3.5 * day * 8 * sustained["P100"],
+    ("GNMT, French", 1.4e20): 6 * day * 96 * sustained["K80"],
+    ("GNMT, German", 2.3e19): 1 * day * 96 * sustained["K80"],
+    ("MoE, French", 1.2e20): 6 * day * 64 * sustained["K40"],
+    ("MoE, German", 2.0e19): 1 * day * 64 * sustained["K40"],
 }
 for (name, printed), computed in capacity.items():
-    print(f"{name:20} printed {printed:.1e}, hours × GPUs × peak {computed:.2e}")
+    print(f"{name:20} printed {printed:.1e}, hours × GPUs × capacity {computed:.2e}")
     assert abs(computed / printed - 1) < 0.03
 for name in ("GNMT + RL", "ConvS2S"):
     assert abs(german_cost[f"{name} ensemble"] / german_cost[name] / 8 - 1) < 0.05
@@ -379,23 +383,24 @@ assert 0.25 < operations["base"] / 3.3e18 < 1 / 3
 assert 0.35 < operations["big"] / 2.3e19 < 1 / 2
 
 # %% [markdown]
-# (25,000 target tokens in a step, 100,000 and 300,000 steps, as the paper says.) The eight GPUs
-# were busy with these products for under a third of what they could do, with the larger model for
-# under a half. So the table's cost is rent, not work: honest about the bill, but it says as much
-# about GPUs and software of the year as about models.
+# (25,000 target tokens in a step, 100,000 and 300,000 steps, as the paper says.) These products are
+# under a third of what the eight GPUs are supposed to sustain, with the larger model under a half.
+# So the table's cost is rent, not work: honest about the bill, but it says as much about GPUs and
+# software of the year as about models.
 #
 # The others, in the sizes of their papers, were counted [in the same
 # way](../systems.md#what-the-papers-sizes-cost). Their budgets are those of our recipes, as theirs
-# in tokens are not all known; what compares is the work for a token.
+# in tokens are not all known; what compares is the work for a token (of ByteNet, a character).
 
 # %%
 counted = {name: float(each.rstrip("M").replace(",", "")) * 1e6
            for name, _, each, *_ in read_table("What the papers' sizes cost")}  # fmt: skip
-named = {"Deep-Att + PosUnk": "deep-att-paper", "GNMT + RL": "gnmt-paper", "MoE": "moe-paper",
-         "ConvS2S": "convs2s-paper", "Transformer (base)": "Transformer, base",
+named = {"ByteNet": "bytenet-paper", "Deep-Att + PosUnk": "deep-att-paper",
+         "GNMT + RL": "gnmt-paper", "MoE": "moe-paper", "ConvS2S": "convs2s-paper",
+         "Transformer (base)": "Transformer, base",
          "Transformer (big)": "Transformer, big"}  # fmt: skip
 for name, short in named.items():
-    both = f"{german_cost.get(name, nan):7.1e}  {french_cost[name]:.1e}"
+    both = f"{german_cost.get(name, nan):7.1e}  {french_cost.get(name, nan):7.1e}"
     print(f"{name:19} printed {both}   counted {counted[short]:.1e} for each target token")
 
 for preset, steps in (("base", 100_000), ("big", 300_000)):  # the page says what was counted here
@@ -550,10 +555,10 @@ assert math.isclose(bleu.value(counts), answer)
 assert abs(answer - 60.65) < 0.01
 
 # %% [markdown]
-# **2.** Had the eight P100s done nothing but the counted products, at their peak: how long would
+# **2.** Had the eight P100s done nothing but the counted products, at that capacity: how long would
 # the base model have trained, instead of 12 hours?
 
 # %% tags=["hide-cell"]
-hours = operations["base"] / (8 * peak["P100"]) / 3600
+hours = operations["base"] / (8 * sustained["P100"]) / 3600
 print(f"{hours:.1f} hours")
 assert 3 < hours < 4

@@ -217,6 +217,12 @@ assert quarter < whole / 4
 # > *In Robotics today, Professor Martin-Martin assigned us to read the Attention is All You Need
 # > Paper. […] \<Additional unrelated text\>. I am so happy that \_\_\_\_ picked this paper.*
 #
+# To fill the blank is the work of a *language model*, which tells each word from those before it,
+# $P(y) = \prod_t p(y_t \mid y_1 \dots y_{t-1})$: a decoder without a source. One can
+# [attend](../systems.md#a-language-model-that-attends-gpt) to them, as GPT does, or
+# [remember](../systems.md#a-language-model-that-remembers-awd-lstm) them, as an LSTM does. Both are
+# trained on real texts there, and a small GPT on letters in [chapter 7](ch7_measuring.py).
+#
 # How would a recurrent network fill the blank? The lectures: put the name into the cell state,
 # carry it from word to word, take it out again. *Definitely not ideal!* We try. A text is
 # *professor*, one of four names, some unrelated words, *that*; the name is to be told.
