@@ -70,6 +70,12 @@ def test_extended_it_keeps_old_ids_and_transformers_reads_the_new_ones(pair, tmp
     assert len(ids) < len(theirs(texts[0], add_special_tokens=False)["input_ids"])
 
 
+def test_extended_it_keeps_characters_without_a_piece(pair):
+    ours, _ = pair
+    new = extend_tokenizer(ours, ["ᚠᚢ"] * 9, 9)
+    assert new.decode(new.encode(["ᚠᚢ"])[0]) == ours.decode(ours.encode(["ᚠᚢ"])[0])
+
+
 def test_surfaces_and_words_cover_every_line(pair):
     ours, _ = pair
     for line in [line for line in LINES if len(line) < 1000][::4]:

@@ -11,9 +11,9 @@ from regard.errors import TextError
 from regard.json_files import parse_json
 from regard.settings import abbreviate
 from regard.text.settings import TokenizerSettings
-from regard.text.special_tokens import SPECIAL_PIECES
+from regard.text.special_tokens import SPECIAL_PIECES, spell_piece
 from regard.text.tokenizer import Tokenizer, normalize
-from regard.text.vocabulary_extension import Merge, Spell, learn_merges, letter_runs
+from regard.text.vocabulary_extension import INSTEAD, Merge, Spell, learn_merges, letter_runs
 from regard.text.vocabulary_map import VocabularyMap
 
 try:
@@ -23,8 +23,6 @@ except ImportError:
         "the tokenizer of an imported model needs the package tokenizers, which is not installed; "
         "install it: pip install 'regard[exchange]'"
     ) from None
-
-SPACE = "▁"  # how SentencePiece's pieces spell one
 
 
 def _byte_letters() -> dict[str, int]:
@@ -141,7 +139,7 @@ class HfTokenizer(Tokenizer):
         if model.get("type") not in ("BPE", "WordPiece"):
             raise TextError(
                 f"tokenizer.json: its model is {model.get('type')}, to which no pieces can be "
-                "added; BPE and WordPiece can be extended"
+                f"added, as they can to BPE and WordPiece; {INSTEAD}"
             )
         return model
 
@@ -180,7 +178,7 @@ class Decoding:
         elif kinds == ["Metaspace"] or {"Replace", "ByteFallback", "Fuse"}.issuperset(
             set(kinds) - {"Strip"}
         ):
-            self.leading_space, self.spell = "Strip" in kinds or _prepends(parts), _spell_spaced
+            self.leading_space, self.spell = "Strip" in kinds or _prepends(parts), spell_piece
         else:
             raise TextError(
                 f"tokenizer.json: its decoder is {abbreviate(str(kinds))}; those that can be read "
@@ -203,12 +201,6 @@ def _spell_bytes(piece: str) -> bytes:
     if all(char in BYTE_LETTERS for char in piece):
         return bytes(BYTE_LETTERS[char] for char in piece)
     return piece.encode()
-
-
-def _spell_spaced(piece: str) -> bytes:
-    if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
-        return bytes([int(piece[3:5], 16)])
-    return piece.replace(SPACE, " ").encode()
 
 
 def parse_tokenizer(content: bytes) -> "tokenizers.Tokenizer":

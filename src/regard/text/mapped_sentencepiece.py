@@ -14,13 +14,11 @@ import sentencepiece
 
 from regard.errors import TextError
 from regard.text.settings import TokenizerSettings
-from regard.text.special_tokens import SPECIAL_PIECES, UNK
+from regard.text.special_tokens import SPACE, SPECIAL_PIECES, UNK, spell_piece
 from regard.text.tokenizer import Tokenizer, normalize
 from regard.text.vocabulary_extension import Merge, extend_sentencepiece, learn_sentencepiece
 from regard.text.vocabulary_map import VocabularyMap
 
-SPACE = "▁"  # how a piece spells one
-BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 LANGUAGE_TAG = re.compile(r">>.*?<<", re.DOTALL)  # Marian's, at the beginning of a text
 NUM_SPECIAL = len(SPECIAL_PIECES)
 
@@ -68,7 +66,7 @@ class MappedSentencePieceTokenizer(Tokenizer):
         spelled = []
         for there in vocabulary.theirs[NUM_SPECIAL:]:
             piece = by_id.get(there, "") if there is not None else ""
-            spelled.append(b"" if piece in special else _spell(piece))
+            spelled.append(b"" if piece in special else spell_piece(piece))
         names = "|".join(re.escape(one) for one in sorted(special, key=len, reverse=True))
         self._special = re.compile(f"({names})") if names else None
         super().__init__(settings, spelled, _content(model, table))
@@ -89,7 +87,9 @@ class MappedSentencePieceTokenizer(Tokenizer):
 
     def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
         words = Counter(word for text in texts for word in text.split())
-        return learn_sentencepiece(self.model, words, count, known=self.table.ids, spell=_spell)
+        return learn_sentencepiece(
+            self.model, words, count, known=self.table.ids, spell=spell_piece
+        )
 
     def with_pieces(self, merges: Sequence[Merge]) -> "MappedSentencePieceTokenizer":
         assert self.vocabulary_map is not None
@@ -159,10 +159,3 @@ def split_content(content: bytes) -> tuple[bytes, PieceTable]:
         raise TextError(
             "no vocabulary of an imported translator, or damaged; import it again"
         ) from None
-
-
-def _spell(piece: str) -> bytes:
-    """The text of a piece."""
-    if byte := BYTE_PIECE.fullmatch(piece):
-        return bytes([int(byte.group(1), 16)])
-    return piece.replace(SPACE, " ").encode()

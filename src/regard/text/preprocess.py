@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from regard.errors import SearchError
 from regard.text.segmentation import InputSettings, Segment, Segments, segment
-from regard.text.special_tokens import UNK
+from regard.text.special_tokens import BYTE_PIECE, UNK
 from regard.text.tokenizer import Tokenizer
 
-BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """Of Unicode's category Cc all but the tab."""
 UNUSUAL_SPACE = re.compile(r"[^\S ]")

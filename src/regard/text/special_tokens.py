@@ -1,4 +1,6 @@
-"""The four tokens that every vocabulary begins with."""
+"""The four tokens that every vocabulary begins with, and pieces that stand for spaces and bytes."""
+
+import re
 
 PAD, UNK, BOS, EOS = range(4)  # filler, unknown, begin and end of sentence, in every tokenizer
 
@@ -6,7 +8,17 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are written, in t
 
 UNK_SURFACE = "⁇"  # what a reader sees in the place of an unknown piece
 
+SPACE = "▁"  # how pieces of SentencePiece spell one
+BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
+
 
 def token_labels(size: int) -> list[str]:
     """A string for each id, for engines that read strings: special pieces, then numbers."""
     return [*SPECIAL_PIECES, *map(str, range(len(SPECIAL_PIECES), size))]
+
+
+def spell_piece(piece: str) -> bytes:
+    """The text of a piece of SentencePiece."""
+    if byte := BYTE_PIECE.fullmatch(piece):
+        return bytes([int(byte[1], 16)])
+    return piece.replace(SPACE, " ").encode()

@@ -23,7 +23,7 @@ from regard.manifest import check_file
 from regard.settings import Settings
 from regard.text.settings import FILE_KINDS, IMPORTED_KINDS, Form, TokenizerSettings
 from regard.text.special_tokens import SPECIAL_PIECES, UNK, UNK_SURFACE
-from regard.text.vocabulary_extension import Merge
+from regard.text.vocabulary_extension import INSTEAD, Merge
 from regard.text.vocabulary_map import VocabularyMap
 from regard.text.word_units import COMBINING, JOINERS, byte_word_ids
 
@@ -175,11 +175,14 @@ class Tokenizer(ABC):
 
     def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
         """At most so many pieces that texts have often and that the vocabulary lacks."""
-        raise TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended")
+        raise self._extension_error()
 
     def with_pieces(self, merges: Sequence[Merge]) -> "Tokenizer":
         """The tokenizer with further pieces behind all others, which keep their ids."""
-        raise TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended")
+        raise self._extension_error()
+
+    def _extension_error(self) -> TextError:
+        return TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended; {INSTEAD}")
 
     def _extended_settings(self, size: int) -> TokenizerSettings:
         """The settings of a larger vocabulary; a size of 0 keeps all that was learned."""

@@ -16,12 +16,14 @@ from typing import NamedTuple
 import sentencepiece
 
 from regard.errors import TextError
+from regard.text.special_tokens import BYTE_PIECE
 
-SPACE = "▁"  # how a piece of SentencePiece spells one
 MIN_COUNT = 5  # how often the new text must have a new piece
 MAX_CHARACTERS = 16  # of a new piece, as SentencePiece's trainer has it
 UNIGRAM, BPE = 1, 2  # `model_type` of a model of SentencePiece
 MARGIN = 0.01  # by which a new piece of a unigram model is likelier than its two parts
+INSTEAD = "use it as it is (--vocabulary run), or learn another from the data (--vocabulary own)"
+"""What to do with a vocabulary that cannot be extended."""
 
 Join = Callable[[str, str], str]
 Spell = Callable[[str], bytes]  # the text of a piece
@@ -45,11 +47,14 @@ def is_of_letters(spelling: bytes) -> bool:
 
 
 def letter_runs(pieces: Iterable[str], spell: Spell) -> Iterator[tuple[str, ...]]:
-    """The longest stretches of pieces that new ones may be made of: letters of one word."""
+    """The longest stretches of pieces that new ones may be made of: letters of one word.
+
+    A piece that stands for a byte is none of them: several of these in one would spell their names.
+    """
     run: list[str] = []
     for piece in pieces:
         spelling = spell(piece)
-        letters = is_of_letters(spelling)
+        letters = is_of_letters(spelling) and not BYTE_PIECE.fullmatch(piece)
         if not letters or spelling[:1] == b" ":
             yield tuple(run)
             run = []
@@ -182,7 +187,8 @@ def model_type(model: bytes) -> int:
     found = dict(_fields(spec if isinstance(spec, bytes) else b"")).get(3, UNIGRAM)
     if found not in (UNIGRAM, BPE):
         raise TextError(
-            "a model of SentencePiece that cuts texts into words or characters cannot be extended"
+            "a model of SentencePiece that cuts texts into words or characters cannot be extended; "
+            f"{INSTEAD}"
         )
     return int(found)
 
