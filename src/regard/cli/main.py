@@ -140,12 +140,12 @@ def _no_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        atexit.register(_free_triton)
+        atexit.register(free_for_triton)
         if enabled:
             gc.enable()
 
 
-def _free_triton() -> None:
+def free_for_triton() -> None:
     """Have what is frozen freed at the end, or Triton reports hundreds of lines of leaks."""
     if "triton" in sys.modules:
         gc.unfreeze()
