@@ -45,7 +45,7 @@ COMMANDS = {
     "bench": "Measure how fast a model translates here, and which engine is the fastest.",
     "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
     "import": "Import a model of another toolkit, as a run that computes the same.",
-    "export": "Export a model for CTranslate2, transformers or onnxruntime.",
+    "export": "Export a model for CTranslate2, transformers or onnxruntime, or as a compact run.",
     "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
@@ -53,12 +53,14 @@ COMMANDS = {
     "receipts": "Check where the numbers of the documentation come from: in a checkout.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-INFERENCE = (
-    "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed"
-)  # fmt: skip
-"""Commands that use a model, each for its task: they lie in `cli/inference`."""
-CATALOGUES = ("corpora", "recipes", "receipts")
-"""Commands that list what there is: they lie in `cli/catalogues`."""
+FOLDERS = {
+    "inference": (
+        "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed",
+    ),
+    "catalogues": ("corpora", "recipes", "receipts"),
+}  # fmt: skip
+"""Folders of `cli` -> commands that lie there: those that use a model, each for its task, and those
+that list what there is. All others lie in `cli/commands`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name: one that Python can import."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
@@ -119,8 +121,7 @@ def redirect_stdout_to_devnull() -> None:
 def command_app(name: str) -> typer.Typer:
     """The app of a command: that of its module if it has commands of its own."""
     with exit_on_signals(), _no_garbage_collection():
-        listing = "catalogues" if name in CATALOGUES else "commands"
-        folder = "inference" if name in INFERENCE else listing
+        folder = next((one for one, names in FOLDERS.items() if name in names), "commands")
         module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
     app: typer.Typer | None = getattr(module, "app", None)
     if app is None:

@@ -13,6 +13,7 @@ from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.pipelines.load import load_for_look
 from regard.pipelines.run_evaluation import HeldOutScores, finish_run
+from regard.recipes.paths import RUNS
 from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
@@ -27,8 +28,6 @@ from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.loop import StopRequested
 from regard.training.signals import StopRequests
 from regard.training.weight_transfer import WeightTransfer
-
-RUNS = Path("runs")
 
 
 class RunReporter(TrainingReporter, TaskReporter, Protocol):
@@ -95,10 +94,23 @@ def train_run(
     ranks: Ranks = ALONE,
 ) -> Progress:
     """Train the recipe's model, of whatever task, from the last checkpoint if there is one."""
-    given: Any = {"device": device, "reporter": reporter, "stop_requested": stop_requested}
     if isinstance(recipe, Recipe):
-        return train_text_task(recipe, folder, **given, ranks=ranks)
-    return train_task(recipe, folder, **given, ranks=ranks)
+        return train_text_task(
+            recipe,
+            folder,
+            device=device,
+            reporter=reporter,
+            stop_requested=stop_requested,
+            ranks=ranks,
+        )
+    return train_task(
+        recipe,
+        folder,
+        device=device,
+        reporter=reporter,
+        stop_requested=stop_requested,
+        ranks=ranks,
+    )
 
 
 def measure_run(

@@ -10,6 +10,7 @@ TRANSLATION = "translation"  # the task of a recipe that names none
 CHAT = "chat"
 TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 RECIPE_FILE = "recipe.yaml"
+RUNS = Path("runs")  # where a run is made unless a folder is named
 PACKAGED_RUN = Path(__file__).parent / "packaged" / "travel"
 """The run that comes with the package, a small translator: it answers where none is named."""
 EXCHANGE_REPORT = "exchange.json"  # of a run that was imported: from where, and what was checked

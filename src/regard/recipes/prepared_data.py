@@ -384,8 +384,8 @@ def prepare_tokenizers(
     if tokenizers is None:
         note("learning the vocabulary")
         tokenizers = train_tokenizers(*texts, recipe.text)
-    elif recipe.start is not None and recipe.start.vocabulary == "extended":
-        tokenizers = extend_tokenizers(tokenizers, *texts, recipe.start.added_pieces)
+    elif (count := recipe.added_pieces()) is not None:
+        tokenizers = extend_tokenizers(tokenizers, *texts, count)
     save_tokenizers(tokenizers, folder.path)
     write_atomic(saved, mark)
     return tokenizers

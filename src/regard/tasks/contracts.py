@@ -123,11 +123,17 @@ class TaskRecipe(Settings):
         """
         return None
 
-    def extension_marks(self) -> list[str]:
-        """What says by how much the vocabulary of a run is extended; empty if it is not."""
+    def added_pieces(self) -> int | None:
+        """By how many pieces at most the vocabulary is extended of the run that this one begins
+        with; None: it is not extended.
+        """
         start = self.start
-        extended = start is not None and start.vocabulary == "extended"
-        return [f"extended by {start.added_pieces}"] if start is not None and extended else []
+        return start.added_pieces if start is not None and start.vocabulary == "extended" else None
+
+    def extension_marks(self) -> list[str]:
+        """What says by how much a vocabulary is extended; empty if it is not."""
+        count = self.added_pieces()
+        return [] if count is None else [f"extended by {count}"]
 
     def inner_model(self) -> Settings:
         """The settings of the model, or of the one inside it that others can begin with."""
@@ -210,12 +216,10 @@ class Task(ABC, Generic[RecipeT, ModelT]):
         """The vocabulary of a new run: learned from its texts, or that of the run that it begins
         with, which may be extended by them.
         """
-        given, start = self.given_tokenizer, self.recipe.start
+        given, count = self.given_tokenizer, self.recipe.added_pieces()
         if given is None:
             return train_tokenizer(texts, settings)
-        if start is not None and start.vocabulary == "extended":
-            return extend_tokenizer(given, texts, start.added_pieces)
-        return given
+        return given if count is None else extend_tokenizer(given, texts, count)
 
     @abstractmethod
     def load(self) -> None:

@@ -73,6 +73,14 @@ def test_what_cannot_be_exported(other_run):
         run(other_run)
 
 
+@pytest.mark.parametrize("to", ["hf", "onnx", "run"])
+def test_what_a_format_has_not_is_refused(to, tmp_path):
+    with pytest.raises(SettingsError, match=f"^--to {to} writes a folder: name one"):
+        run("runs/any", "--to", to)
+    with pytest.raises(SettingsError, match=r"^--precision int16.* float32"):
+        run("runs/any", "--to", to, "--out", tmp_path / "out", "--precision", "int16")
+
+
 def test_each_format_needs_only_its_own_packages(tiny_run, tmp_path, monkeypatch):
     for name in ("ctranslate2", "onnx", "onnxruntime", "tokenizers", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -26,6 +26,7 @@ from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.auto_settings import SettingChoice, format_choices
 from regard.recipes.memory import format_bytes, format_seconds, format_times
+from regard.recipes.paths import RUNS
 from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
@@ -124,7 +125,7 @@ def command(
                     found.sample,
                     _sizes(found),
                     device=torch_device,
-                    run=Path("runs"),
+                    run=RUNS,
                     notify=status.update,
                 )
             except RegardError as error:

@@ -1,5 +1,6 @@
-"""`regard export`: a model in the formats of other toolkits."""
+"""`regard export`: a model in the formats of other toolkits, or a compact copy of its run."""
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ def command(
         metavar="DIR",
     ),
     precision: ExportPrecision = option(
-        "Of the weights; auto: int8 where it is close enough, otherwise float32. For onnx, float32 "
-        "(auto) or int8. A run stores them in float16 (auto), bfloat16 or float32.",
+        "Of the weights; auto: int8 where it is close enough, otherwise float32. For hf, float32; "
+        "for onnx, float32 (auto) or int8. A run has float16 (auto), bfloat16 or float32.",
         default="auto",
     ),
     weights: shared_options.Weights = "model",
@@ -42,7 +43,7 @@ def command(
     """The export must translate a sample of sentences as the native engine does, or it is refused:
     in float32 alike, to rounding; in a lower precision nearly alike. `regard translate` makes one
     by itself when it first needs it. One that was written --to a folder translates where the run is
-    not: `regard translate DIR`.
+    not: `regard translate DIR`. A copy of a run is not compared: `regard evaluate DIR` scores it.
 
     Examples:
 
@@ -52,14 +53,12 @@ def command(
         regard export runs/travel --to onnx --out travel-onnx --precision int8
         regard export runs/travel --to run --out travel-small
     """
-    if to == "run":
-        _export_compact(model, out, weights, precision, json=json)
-        return
-    if to == "hf":
-        _export_hf(model, out, weights, json=json)
-        return
-    if to == "onnx":
-        _export_onnx(model, out, weights, precision, json=json)
+    if to in FOLDER_FORMATS:
+        if out is None:
+            raise SettingsError(
+                f"--to {to} writes a folder: name one that is new or empty with --out"
+            )
+        FOLDER_FORMATS[to](Path(model), out, weights, precision, json=json)
         return
     to = None if to == "ctranslate2" else to
     if to is not None and out is not None:
@@ -103,32 +102,30 @@ def _export_ctranslate2(
         raise RunError(f"{model}: the export is refused: {gate.refused}")
 
 
-def _export_hf(model: str, out: Path | None, weights: str, *, json: bool) -> None:
+def _export_hf(
+    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
+) -> None:
     """Write a folder for `transformers`."""
-    if out is None:
-        raise SettingsError("--to hf writes a folder: name one that is new or empty with --out")
+    if precision not in ("auto", "float32"):
+        raise SettingsError(f"--precision {precision}: a folder for transformers has float32")
     exporter: Any = import_module("regard.pipelines.exchange.export_run")  # needs tokenizers
-    _show(exporter.export_folder(Path(model), out, weights=weights), json=json)
+    _show(exporter.export_folder(model, out, weights=weights), json=json)
 
 
 def _export_onnx(
-    model: str, out: Path | None, weights: str, precision: ExportPrecision, *, json: bool
+    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
 ) -> None:
     """Write graphs for onnxruntime."""
-    if out is None:
-        raise SettingsError("--to onnx writes a folder: name one that is new or empty with --out")
     chosen = onnx_precision(precision)
-    _show(export_onnx(Path(model), out, weights=weights, precision=chosen), json=json)
+    _show(export_onnx(model, out, weights=weights, precision=chosen), json=json)
 
 
 def _export_compact(
-    model: str, out: Path | None, weights: str, precision: str, *, json: bool
+    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
 ) -> None:
     """Write a compact copy of a run."""
-    if out is None:
-        raise SettingsError("--to run writes a folder: name one that is new or empty with --out")
     chosen = compact_precision(precision)
-    size = export_compact(Path(model), out, weights=weights, precision=chosen)
+    size = export_compact(model, out, weights=weights, precision=chosen)
     if json:
         print_json({"folder": str(out), "precision": chosen, "bytes": size})
     else:
@@ -143,3 +140,11 @@ def _show(found: ExportedFolder, *, json: bool) -> None:
     console.print(f"  {found.report.gate.summary()}")
     if found.remark is not None:
         console.print(f"  {found.remark}")
+
+
+FOLDER_FORMATS: dict[str | None, Callable[..., None]] = {
+    "hf": _export_hf,
+    "onnx": _export_onnx,
+    "run": _export_compact,
+}
+"""Formats that need a folder of their own, and what writes it."""

@@ -18,7 +18,7 @@ from regard.errors import SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
 from regard.pipelines.train import measure_run, train_run
-from regard.recipes.paths import CHAT, TEXT_TASKS, TRANSLATION
+from regard.recipes.paths import CHAT, RUNS, TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
@@ -110,7 +110,7 @@ def command(
     else:
         changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
         recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes))
-        folder = RunFolder(out_folder or Path("runs") / recipe_to_train.name)
+        folder = RunFolder(out_folder or RUNS / recipe_to_train.name)
         if launch.restarts and folder.exists():
             recipe_to_train = folder.load_any_recipe(settings or [])
         elif launch.leads:
@@ -246,4 +246,4 @@ def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
     if name is None:
         raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
     is_file = name.endswith((".yaml", ".yml"))
-    return RunFolder(Path("runs") / (load_any_recipe(name).name if is_file else name))
+    return RunFolder(RUNS / (load_any_recipe(name).name if is_file else name))

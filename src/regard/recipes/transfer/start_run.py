@@ -13,7 +13,7 @@ from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, TEXT_TASKS
+from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS, TEXT_TASKS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
@@ -42,7 +42,7 @@ class StartRun(NamedTuple):
         run, by = recipe.start.run, recipe.start.recipe
         if run is None and by is None:
             raise SettingsError("start: name the run that training begins with: --from RUN")
-        folder = RunFolder(Path(run) if run is not None else Path("runs") / str(by))
+        folder = RunFolder(Path(run) if run is not None else RUNS / str(by))
         if run is None and not folder.finished():
             raise SettingsError(
                 f"{recipe.name} begins with a run of the recipe {by}, and {folder.path} holds no "
@@ -99,6 +99,16 @@ def _piece_parts(own: RowNames, given: RowNames) -> dict[str, Mapping[int, Seque
     """For each new row that stands for a piece, the rows there of pieces that spell it, by kind."""
     kinds = (kind for kind in VOCABULARY_KINDS if kind in own and kind in given)
     return {kind: piece_parts(own[kind], given[kind]) for kind in kinds}
+
+
+def _check_adapter(name: str, run: Path, differing: Sequence[str]) -> None:
+    """Raise an error if something in a model differs from that of the run that it updates."""
+    if differing:
+        raise SettingsError(
+            f"--adapter {name}: low-rank updates are for the model of {run} as it is, and this one "
+            f"has other {abbreviate(', '.join(differing))}: leave out --adapter, or go on with the "
+            "same labels and settings of the model"
+        )
 
 
 def resolve_start(recipe: RecipeT) -> RecipeT:
@@ -179,15 +189,9 @@ class RunStart:
                 f"tensors of its {found.recipe.model.family} has the name and shape of one of "
                 f"{self.recipe.model.family}; begin with a run of the same or an inner model"
             )
-        if self.recipe.start.adapter is not None:
+        if (adapter := self.recipe.start.adapter) is not None:
             other = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
-            if differing := [*other, *map(str, done.new or done.left)]:
-                raise SettingsError(
-                    f"--adapter {self.recipe.start.adapter}: low-rank updates are for the model of "
-                    f"{found.folder.path} as it is, and this one has other "
-                    f"{abbreviate(', '.join(differing))}: leave out --adapter, or go on with the "
-                    "same labels and settings of the model"
-                )
+            _check_adapter(adapter, found.folder.path, [*other, *map(str, done.new or done.left)])
         save_weights(self.weights, model.state_dict())
         report = {**done.to_json(), "origin": found.origin()}
         write_atomic(self.report, dump_json(report, indent=1).encode())
