@@ -130,7 +130,7 @@ def _path(start: Point, end: Point, bend: float) -> str:
 
 
 def _translation() -> Drawing:
-    """The words of both sides, and the decoder's row."""
+    """A new drawing with the words of both sides."""
     drawing = Drawing()
     drawing.words(TOP - 14, TARGET)
     drawing.words(HEIGHT - 7, SOURCE)

@@ -81,6 +81,11 @@ def test_what_a_format_has_not_is_refused(to, tmp_path):
         run("runs/any", "--to", to, "--out", tmp_path / "out", "--precision", "int16")
 
 
+def test_float16_is_of_runs_alone():
+    with pytest.raises(SettingsError, match="float16: CTranslate2 has auto, float32, int8"):
+        run("runs/any", "--precision", "float16")
+
+
 def test_each_format_needs_only_its_own_packages(tiny_run, tmp_path, monkeypatch):
     for name in ("ctranslate2", "onnx", "onnxruntime", "tokenizers", "transformers"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from regard.cli.display.console import note, print_json
 from regard.cli.display.console import out as console
@@ -16,6 +16,8 @@ from regard.errors import RunError, SettingsError
 from regard.pipelines.exchange.compact_run import compact_precision, export_compact
 from regard.pipelines.exchange.exchange_report import ExportedFolder
 from regard.pipelines.exchange.onnx.onnx_export import export_onnx, onnx_precision
+
+Precision = Literal[ExportPrecision, "float16"]
 
 
 def command(
@@ -32,7 +34,7 @@ def command(
         "--out",
         metavar="DIR",
     ),
-    precision: ExportPrecision = option(
+    precision: Precision = option(
         "Of the weights; auto: int8 where it is close enough, otherwise float32. For hf, float32; "
         "for onnx, float32 (auto) or int8. A run has float16 (auto), bfloat16 or float32.",
         default="auto",
@@ -67,9 +69,13 @@ def command(
 
 
 def _export_ctranslate2(
-    model: str, place: Path | None, weights: str, precision: ExportPrecision, *, json: bool
+    model: str, place: Path | None, weights: str, precision: Precision, *, json: bool
 ) -> None:
     """Write a folder for CTranslate2, or keep one in the run's."""
+    if precision == "float16":
+        raise SettingsError(
+            f"--precision {precision}: CTranslate2 has {', '.join(get_args(ExportPrecision))}"
+        )
     if (reason := why_ctranslate2_unavailable()) is not None:
         raise SettingsError(
             f"this export needs CTranslate2. {reason}. Or name another format: --to hf, --to onnx"
@@ -102,9 +108,7 @@ def _export_ctranslate2(
         raise RunError(f"{model}: the export is refused: {gate.refused}")
 
 
-def _export_hf(
-    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
-) -> None:
+def _export_hf(model: Path, out: Path, weights: str, precision: Precision, *, json: bool) -> None:
     """Write a folder for `transformers`."""
     if precision not in ("auto", "float32"):
         raise SettingsError(f"--precision {precision}: a folder for transformers has float32")
@@ -112,16 +116,14 @@ def _export_hf(
     _show(exporter.export_folder(model, out, weights=weights), json=json)
 
 
-def _export_onnx(
-    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
-) -> None:
+def _export_onnx(model: Path, out: Path, weights: str, precision: Precision, *, json: bool) -> None:
     """Write graphs for onnxruntime."""
     chosen = onnx_precision(precision)
     _show(export_onnx(model, out, weights=weights, precision=chosen), json=json)
 
 
 def _export_compact(
-    model: Path, out: Path, weights: str, precision: ExportPrecision, *, json: bool
+    model: Path, out: Path, weights: str, precision: Precision, *, json: bool
 ) -> None:
     """Write a compact copy of a run."""
     chosen = compact_precision(precision)

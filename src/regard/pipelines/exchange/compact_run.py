@@ -42,12 +42,11 @@ takes those of the copy. `regard train DIR/recipe.yaml` trains the run again.
 
 def compact_precision(precision: str) -> CompactPrecision:
     """The precision in which a copy stores weights; `auto` is float16."""
+    chosen = "float16" if precision == "auto" else precision
     for known in DTYPES:
-        if known == ("float16" if precision == "auto" else precision):
+        if known == chosen:
             return known
-    raise SettingsError(
-        f"--precision {precision} is CTranslate2's; a run has float16 (auto), bfloat16 or float32"
-    )
+    raise SettingsError(f"--precision {precision}: a run has float16 (auto), bfloat16 or float32")
 
 
 def export_compact(

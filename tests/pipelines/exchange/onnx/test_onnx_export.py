@@ -89,7 +89,7 @@ def test_the_engine_writes_the_same_text(tiny_run, translator, tmp_path):
 def test_clear_errors(tiny_run, tmp_path, monkeypatch):
     with pytest.raises(SettingsError, match="name one that is new or empty with --out"):
         run(tiny_run, "--to", "onnx")
-    with pytest.raises(SettingsError, match="is CTranslate2's; for onnx there are float32, int8"):
+    with pytest.raises(SettingsError, match="int16: for onnx there are float32, int8"):
         run(tiny_run, "--to", "onnx", "--out", tmp_path / "out", "--precision", "int16")
     with pytest.raises(SettingsError, match="the engine onnx is for one model"):
         load(tiny_run, tiny_run, engine="onnx")

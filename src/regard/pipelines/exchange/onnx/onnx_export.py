@@ -189,9 +189,7 @@ def onnx_precision(precision: str) -> OnnxPrecision:
     """A precision of graphs; `auto` is float32."""
     known = get_args(OnnxPrecision)
     if precision not in ("auto", *known):
-        raise SettingsError(
-            f"--precision {precision} is CTranslate2's; for onnx there are {', '.join(known)}"
-        )
+        raise SettingsError(f"--precision {precision}: for onnx there are {', '.join(known)}")
     return "int8" if precision == "int8" else "float32"
 
 
