@@ -14,13 +14,12 @@ from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, 
 from regard.errors import CorpusError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
-from regard.pipelines.run_evaluation import finish_run
-from regard.pipelines.train import RunReporter
+from regard.pipelines.train import RunReporter, measure_run, train_run
 from regard.recipes import prepared_data
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import PREPARED_FILE, RunFolder
-from regard.recipes.train_run import train
 from regard.recipes.trial.dry_run import TimedSteps, time_steps
+from regard.tasks.contracts import TaskRecipe
 from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
@@ -63,11 +62,16 @@ def train_row(row: RowContext, stop_requested: StopRequested) -> None:
         return
     recipe = apply_budget(row)
     copy_shared_corpus(row.entry, row.folder)
-    progress = train(
+    train_and_measure(row, recipe, stop_requested)
+
+
+def train_and_measure(row: RowContext, recipe: TaskRecipe, stop_requested: StopRequested) -> None:
+    """Train a recipe in the row's folder, and score it unless a stop is requested."""
+    progress = train_run(
         recipe, row.run, device=row.device, reporter=row.reporter, stop_requested=stop_requested
     )
     if not stop_requested():
-        finish_run(row.run, progress, row.device)
+        measure_run(recipe, row.run, progress, row.device)
 
 
 def apply_budget(row: RowContext) -> Recipe:

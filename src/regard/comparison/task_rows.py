@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from regard.comparison.measurements import RowScore, TaskRow, this_machine, today
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, check_finished
-from regard.comparison.row_training import RowContext, is_trained
+from regard.comparison.row_training import RowContext, is_trained, train_and_measure
 from regard.errors import SettingsError
 from regard.evaluation.scores import ScoreSettings, bootstrap, confidence_interval
 from regard.json_files import dump_json, parse_json
 from regard.manifest import check_file
 from regard.nested_values import Raw
 from regard.recipes.run_folder import RunFolder, count_parameters
-from regard.recipes.task_run import finish_task_run, load_task_run, train_task
+from regard.recipes.task_run import load_task_run
 from regard.tasks.contracts import TaskRecipe
 from regard.training.checkpoints import last_progress
 from regard.training.loop import StopRequested
@@ -36,15 +36,7 @@ def train_task_row(row: RowContext, stop_requested: StopRequested) -> None:
         check_finished(row.run)
     if is_trained(row.entry, row.folder):
         return
-    progress = train_task(
-        _with_start(row.entry, row.plan, row.folder),
-        row.run,
-        device=row.device,
-        reporter=row.reporter,
-        stop_requested=stop_requested,
-    )
-    if not stop_requested():
-        finish_task_run(row.run, progress, row.device)
+    train_and_measure(row, _with_start(row.entry, row.plan, row.folder), stop_requested)
 
 
 def _with_start(entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder) -> TaskRecipe:
