@@ -55,14 +55,14 @@ class Drawing:
         """A word, centred at x."""
         self._add("text", f'x="{x:g}" y="{y:g}" text-anchor="middle"', kind, escape(text))
 
-    def line(self, start: Point, end: Point, kind: str = "flow", *, bend: float = 0) -> None:
+    def line(self, start: Point, end: Point, kind: str = "flow", *, curve: float = 0) -> None:
         """A line, bent by so much at its middle."""
-        self._add("path", f'd="{_path(start, end, bend)}"', kind)
+        self._add("path", f'd="{_path(start, end, curve)}"', kind)
 
-    def arrow(self, start: Point, end: Point, kind: str = "flow", *, bend: float = 0) -> None:
+    def arrow(self, start: Point, end: Point, kind: str = "flow", *, curve: float = 0) -> None:
         """The same with a head."""
-        self.line(start, end, kind, bend=bend)
-        (x0, y0), (x1, y1) = _middle(start, end, 2 * bend), end
+        self.line(start, end, kind, curve=curve)
+        (x0, y0), (x1, y1) = _middle(start, end, 2 * curve), end
         length = hypot(x1 - x0, y1 - y0) or 1
         dx, dy = (x1 - x0) / length, (y1 - y0) / length
         back = (x1 - 3.2 * dx, y1 - 3.2 * dy)
@@ -70,9 +70,9 @@ class Drawing:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (end, *sides))
         self._add("polygon", f'points="{points}"', f"{kind} head")
 
-    def look(self, start: Point, end: Point, weight: float, *, bend: float = 0) -> None:
+    def look(self, start: Point, end: Point, weight: float, *, curve: float = 0) -> None:
         """A line of attention."""
-        shape = f'd="{_path(start, end, bend)}" stroke-width="{0.5 + 4 * weight:.2f}"'
+        shape = f'd="{_path(start, end, curve)}" stroke-width="{0.5 + 4 * weight:.2f}"'
         self._add("path", f'{shape} opacity="{min(1, 0.3 + 1.2 * weight):.2f}"', "look")
 
     # -- what several drawings have ----------------------------------------------------------
@@ -115,17 +115,17 @@ class Drawing:
         self._marks.append(f'<{tag} class="{names}" {attributes}>{content}</{tag}>')
 
 
-def _middle(start: Point, end: Point, bend: float) -> Point:
-    """The point halfway, moved by `bend` to the side."""
+def _middle(start: Point, end: Point, curve: float) -> Point:
+    """The point halfway, moved by `curve` to the side."""
     (x0, y0), (x1, y1) = start, end
     length = hypot(x1 - x0, y1 - y0) or 1
     side = (-(y1 - y0) / length, (x1 - x0) / length)
-    return (x0 + x1) / 2 + bend * side[0], (y0 + y1) / 2 + bend * side[1]
+    return (x0 + x1) / 2 + curve * side[0], (y0 + y1) / 2 + curve * side[1]
 
 
-def _path(start: Point, end: Point, bend: float) -> str:
-    x, y = _middle(start, end, 2 * bend)
-    curve = f"Q{x:.1f} {y:.1f} " if bend else "L"
+def _path(start: Point, end: Point, curve: float) -> str:
+    x, y = _middle(start, end, 2 * curve)
+    curve = f"Q{x:.1f} {y:.1f} " if curve else "L"
     return f"M{start[0]:.1f} {start[1]:.1f}{curve}{end[0]:.1f} {end[1]:.1f}"
 
 
@@ -156,7 +156,7 @@ def draw_rnnsearch() -> Drawing:
     drawing.both_ways(BOTTOM)
     drawing.row(TOP, "target", focus=FOCUS)
     drawing.chain(TOP)
-    drawing.line((COLUMNS[FOCUS - 1], TOP + 5), (meet[0] - 3, meet[1] - 1), "query", bend=-4)
+    drawing.line((COLUMNS[FOCUS - 1], TOP + 5), (meet[0] - 3, meet[1] - 1), "query", curve=-4)
     drawing.arrow((meet[0], meet[1] - 3), (meet[0], TOP + 6.5), "strong")
     drawing.dot(*meet)
     drawing.text(47, 47, "the state before asks", "note")
@@ -171,11 +171,11 @@ def draw_luong() -> Drawing:
     drawing.chain(BOTTOM)
     drawing.row(TOP + 8, "target", focus=FOCUS)
     drawing.chain(TOP + 8)
-    drawing.line((COLUMNS[FOCUS] + 3, TOP + 13), (meet[0] - 3, meet[1] - 1), "query", bend=3)
-    drawing.arrow((meet[0], meet[1] - 3), (COLUMNS[FOCUS] + 6, TOP - 4), "strong", bend=8)
+    drawing.line((COLUMNS[FOCUS] + 3, TOP + 13), (meet[0] - 3, meet[1] - 1), "query", curve=3)
+    drawing.arrow((meet[0], meet[1] - 3), (COLUMNS[FOCUS] + 6, TOP - 4), "strong", curve=8)
     drawing.arrow((COLUMNS[FOCUS], TOP + 3), (COLUMNS[FOCUS], TOP - 3.5))
     drawing.cell(COLUMNS[FOCUS], TOP - 7, "focus", text="tanh")
-    drawing.arrow((COLUMNS[FOCUS] + 9, TOP - 7), (COLUMNS[FOCUS + 1] - 4, TOP + 1.5), bend=-3)
+    drawing.arrow((COLUMNS[FOCUS] + 9, TOP - 7), (COLUMNS[FOCUS + 1] - 4, TOP + 1.5), curve=-3)
     drawing.dot(*meet)
     drawing.text(62, 50, "the state now asks", "note")
     return drawing
@@ -196,7 +196,7 @@ def draw_show_attend_tell() -> Drawing:
                 drawing.look((x, y + side / 2), meet, weight)
     drawing.row(TOP, "target", focus=1)
     drawing.chain(TOP)
-    drawing.line((COLUMNS[0], TOP + 5), (meet[0] - 3, meet[1] - 1), "query", bend=4)
+    drawing.line((COLUMNS[0], TOP + 5), (meet[0] - 3, meet[1] - 1), "query", curve=4)
     drawing.arrow((meet[0], meet[1] - 3), (meet[0], TOP + 6.5), "strong")
     drawing.dot(*meet)
     drawing.text(52, 78, "regions of a picture", "note")
@@ -216,11 +216,11 @@ def draw_deep_att() -> Drawing:
     for low, high in pairwise(rows):
         drawing.rise(low, high)
     for x in COLUMNS:
-        drawing.line((x + 9, rows[0]), (x + 9, rows[-1]), "past", bend=-5)
+        drawing.line((x + 9, rows[0]), (x + 9, rows[-1]), "past", curve=-5)
     drawing.row(top, "target", focus=FOCUS)
     drawing.chain(top)
     drawing.words(9, TARGET)
-    drawing.line((COLUMNS[FOCUS - 1], top + 3.5), (meet[0] - 3, meet[1] - 1), "query", bend=-3)
+    drawing.line((COLUMNS[FOCUS - 1], top + 3.5), (meet[0] - 3, meet[1] - 1), "query", curve=-3)
     drawing.arrow((meet[0], meet[1] - 3), (meet[0], top + 5), "strong")
     drawing.dot(*meet)
     return drawing
@@ -239,13 +239,13 @@ def draw_gnmt() -> Drawing:
     drawing.rise(low, middle)
     drawing.rise(middle, high)
     for x in COLUMNS:
-        drawing.line((x + 9, middle), (x + 9, high), "past", bend=-4)
+        drawing.line((x + 9, middle), (x + 9, high), "past", curve=-4)
     for y in (33, 17):
         drawing.row(y, "target", focus=FOCUS)
         drawing.chain(y)
-        drawing.arrow((meet[0], meet[1] - 3), (COLUMNS[FOCUS] + 8, y + 4), "strong", bend=3)
+        drawing.arrow((meet[0], meet[1] - 3), (COLUMNS[FOCUS] + 8, y + 4), "strong", curve=3)
     drawing.rise(33, 17)
-    drawing.line((COLUMNS[FOCUS - 1], 37), (meet[0] - 3, meet[1]), "query", bend=4)
+    drawing.line((COLUMNS[FOCUS - 1], 37), (meet[0] - 3, meet[1]), "query", curve=4)
     drawing.dot(*meet)
     drawing.words(9, TARGET)
     return drawing
@@ -281,7 +281,7 @@ def draw_convs2s() -> Drawing:
     _convolve(drawing, low, high, causal=False)
     for x, one, two in zip(COLUMNS, LOOK, [0.05, 0.55, 0.05, 0.15, 0.2], strict=True):
         drawing.look((x, high - 3.5), (COLUMNS[FOCUS], first + 3.5), one)
-        drawing.look((x, high - 3.5), (COLUMNS[FOCUS] + 9, second + 3.5), two, bend=5)
+        drawing.look((x, high - 3.5), (COLUMNS[FOCUS] + 9, second + 3.5), two, curve=5)
     _convolve(drawing, first, second, causal=True)
     for y in (low, high):
         drawing.row(y)
@@ -325,9 +325,9 @@ def draw_transformer() -> Drawing:
     for at, x in enumerate(COLUMNS):
         for other in range(at):
             far = at - other
-            weight, bend = 0.26 / far**2, 3.2 + 1.6 * far
-            drawing.look((x, bottom + 3.5), (COLUMNS[other], bottom + 3.5), weight, bend=-bend)
-            drawing.look((x, top - 3.5), (COLUMNS[other], top - 3.5), weight, bend=bend)
+            weight, curve = 0.26 / far**2, 3.2 + 1.6 * far
+            drawing.look((x, bottom + 3.5), (COLUMNS[other], bottom + 3.5), weight, curve=-curve)
+            drawing.look((x, top - 3.5), (COLUMNS[other], top - 3.5), weight, curve=curve)
     matches = [[0], [1, 4], [1, 4], [3], [2]]
     for at, found in enumerate(matches):
         for number, x in enumerate(COLUMNS):
@@ -344,7 +344,7 @@ def draw_feedback() -> Drawing:
     drawing.words(HEIGHT - 4, TARGET)
     for x in COLUMNS[:4]:
         for y in rows:
-            drawing.line((x + 9, y - 2), (x + 13, memory + 5), "past", bend=2)
+            drawing.line((x + 9, y - 2), (x + 13, memory + 5), "past", curve=2)
     for x, weight in zip(COLUMNS[:4], [0.1, 0.2, 0.3, 0.5], strict=True):
         for y in rows:
             drawing.look((x + 11, memory + 5), (COLUMNS[4], y - 5), weight / 2)

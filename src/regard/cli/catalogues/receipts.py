@@ -11,7 +11,7 @@ from typer import Argument, Typer, prompt
 from regard.cli.display.console import note, out
 from regard.cli.options.shared_options import flag, option
 from regard.errors import SettingsError
-from regard.receipts.recording import Measurement, record_page
+from regard.receipts.measurement import Measurement, record_page
 from regard.receipts.records import Receipt, Rerun, find_checkout
 from regard.receipts.rerun import NamedReceipt, all_receipts, full_form, rerun
 from regard.receipts.scan import Scan, page_of

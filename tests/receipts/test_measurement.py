@@ -1,7 +1,7 @@
 import pytest
 
 from regard.errors import SettingsError
-from regard.receipts.recording import Measurement, record_page
+from regard.receipts.measurement import Measurement, record_page
 from regard.receipts.records import Checkout, Receipt, SectionRecord
 from regard.receipts.scan import Scan
 

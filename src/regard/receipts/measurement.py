@@ -1,4 +1,4 @@
-"""Recording the numbers of a page that has been changed, with the receipt of those that are new."""
+"""What was measured for a page that has been changed, and the record that it renews."""
 
 import re
 import subprocess
@@ -116,7 +116,7 @@ def _receipt(
         told[name] = said.ask(f"{place}: {shown}: {name}")
     kept = old.model_dump() if old else {}
     found = {
-        "gpu": said.gpu or (old.gpu if old else "H200" in told["machine"]),
+        "gpu": said.gpu or (old.gpu if old else "NVIDIA" in told["machine"]),
         "commit": _head(root),
         "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
         "sources": sources_of(root, told["command"]),
