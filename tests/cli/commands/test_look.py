@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -50,6 +51,12 @@ def test_without_a_model_the_one_of_the_package_is_looked_into(run):
     assert shown.stderr.startswith("no MODEL is given")
     assert str(PACKAGED_RUN) in shown.stderr
     assert "no MODEL" not in run().stderr
+
+
+def test_the_map_of_the_readme_is_what_the_command_draws():
+    drawn = CliRunner().invoke(app, ["Elle ne la visite pas."]).stdout
+    readme = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
+    assert f"```\n{drawn.strip()}\n```" in readme
 
 
 @pytest.mark.parametrize(
