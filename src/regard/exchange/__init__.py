@@ -1,1 +1,1 @@
-"""Foreign formats: our weights in the shape that other engines read."""
+"""Weights and settings in the formats of other toolkits: read and written."""

@@ -3,7 +3,7 @@
 The format is that of `ctranslate2.specs.model_spec` and of older versions from 2 on: little-endian
 numbers, strings that end in a zero byte, variables with name, shape, type and content, and from
 version 3 on aliases of variables. Every count is checked against what is left of the file before
-anything is read, and arrays lie in the file, which is mapped, until they are converted.
+anything is read. The file is memory-mapped; arrays are views of it until they are converted.
 """
 
 import mmap
@@ -25,7 +25,7 @@ from regard.settings import abbreviate
 
 MODEL_FILE = "model.bin"
 VERSIONS = range(2, 7)
-TYPED_VERSION = 4  # from which on variables have a type; before, the size of an item says it
+TYPED_VERSION = 4  # variables have a type since then; before, an item's size implies it
 ALIAS_VERSION = 3
 MAX_RANK = 4
 MAX_NAME_BYTES = 512
@@ -43,7 +43,7 @@ class Ct2Variables(NamedTuple):
     tensors: Mapping[str, Tensor]  # views of the file, under all names that they have there
 
     def weight(self, name: str) -> Tensor:
-        """A weight in float32; quantized ones are multiplied by their scale."""
+        """A weight in float32; a quantized one is divided by its scale."""
         tensor = self.tensors[name]
         if tensor.dtype in FLOATS:
             return tensor.float()
@@ -82,7 +82,7 @@ def read_variables(path: Path) -> Ct2Variables:
 
 
 class _FormatError(Exception):
-    """What a file has in the place of what the format asks for."""
+    """Where a file departs from the format."""
 
 
 @dataclass
@@ -163,7 +163,7 @@ class _Reader:
         return number
 
     def _take(self, size: int) -> int:
-        """Where the next `size` bytes begin, of which all must be there."""
+        """The offset of the next `size` bytes, all of which must be in the file."""
         place, end = self.position, self.position + size
         if end > len(self.content):
             raise _FormatError(

@@ -1,6 +1,6 @@
 """A folder with CTranslate2's `model.bin` -> settings, vocabularies and weights of our Transformer.
 
-Each attribute of the model is honoured or refused by its name; no variable is left over.
+Every attribute of the model is honoured or refused by its name, and every variable is used.
 """
 
 import re
@@ -22,7 +22,7 @@ from regard.settings import expectation
 
 SPECIFICATIONS = {"TransformerSpec": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Kinds of models that are Transformers for translation, and their heads if none are given."""
-FIRST_REVISION = 2  # from which on variables have their present names
+FIRST_REVISION = 2  # variables have their present names since then
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
 """CTranslate2's numbers of activation functions."""
 SINUSOID_TOLERANCE = 1e-6
@@ -30,7 +30,7 @@ GENERATED_SINUSOIDS: dict[str, Any] = {"sinusoids": "tensor2tensor", "first_posi
 """The position encodings that CTranslate2 computes where a file holds none."""
 STACKS = ("encoder", "decoder")
 WITHOUT_EFFECT = ("alignment_layer", "alignment_heads", "embeddings_merge")
-"""Attributes that change nothing that a model with one embedding of the source says."""
+"""Attributes that do not change the output of a model with one source embedding."""
 FALSE_ONLY = (
     "alibi",
     "alibi_use_positive_positions",
@@ -141,10 +141,10 @@ def _read_vocabulary(folder: Path, side: str, config: Ct2Config) -> list[str] | 
 
 
 class _ModelReader:
-    """Reads variables, and knows at the end which were not read."""
+    """Reads variables and tracks which were read, so that none is left over unnoticed."""
 
     def __init__(self, variables: Ct2Variables, config: Ct2Config) -> None:
-        self._variables, self._config = variables, config
+        self._config = config
         if variables.specification not in SPECIFICATIONS:
             raise RunError(
                 f"its model is a {variables.specification}, and what can be imported is a "
@@ -155,8 +155,7 @@ class _ModelReader:
                 f"its revision is {variables.revision}, and those from {FIRST_REVISION} on can be "
                 "imported; convert the original model again"
             )
-        # older names
-        renamed = {
+        renamed = {  # older files have `embeddings` without a number
             re.sub("^encoder/embeddings/", "encoder/embeddings_0/", name): tensor
             for name, tensor in variables.tensors.items()
         }
@@ -278,7 +277,7 @@ class _ModelReader:
         return name
 
     def _tying(self) -> str:
-        """Which embeddings are the same matrix, by name or by content."""
+        """Which embeddings are the same matrix: those of equal content."""
         names = ("encoder/embeddings_0", "decoder/embeddings", "decoder/projection")
         tensors = self._variables.tensors
         if missing := [name for name in names if f"{name}/weight" not in tensors]:
@@ -290,7 +289,7 @@ class _ModelReader:
         return "target" if outputs else "separate"
 
     def _scales_embeddings(self, width: int) -> bool:
-        """Whether embeddings are multiplied by the root of the width: said by a flag or a scale."""
+        """Whether embeddings are multiplied by sqrt(width): files hold a flag or the scale."""
         found = set()
         for stack in STACKS:
             names = (f"{stack}/scale_embeddings", f"{stack}/embeddings/multiply_by_sqrt_depth")
@@ -340,7 +339,7 @@ class _ModelReader:
         return {"positions": "rotary"}
 
     def _relative_keys(self, name: str, keys: Tensor) -> Tensor:
-        """The vectors that a layer uses; vectors for values, which we have not, must be zeros."""
+        """The vectors that a layer uses; those for values must be zeros, as ours has none."""
         values_name = name.replace("_keys", "_values")
         self._unread.discard(values_name)
         values = self._variables.tensors.get(values_name)
@@ -365,7 +364,7 @@ class _ModelReader:
 
 
 def _find_sinusoids(table: Tensor) -> dict[str, Any] | None:
-    """The settings of sinusoids that are this table (P, D); None: it is another one."""
+    """The settings of the sinusoids that make up this table (P, D); None if none do."""
     if table.ndim != 2:
         raise RunError(f"its position_encodings have {table.ndim} axes")
     places, width = torch.arange(len(table)), table.shape[1]

@@ -15,9 +15,9 @@ class WeightPlace(NamedTuple):
 
 
 def weight_places(settings: TransformerSettings) -> list[WeightPlace]:
-    """All weights of a model but position encodings, each of ours in the order of its rows.
+    """All weights of a model but position encodings; parts of one of ours are in row order.
 
-    Embeddings that share a matrix are there several times.
+    A matrix that several embeddings share is listed once for each.
     """
     tying = settings.embeddings
     target = "embeddings.source" if tying in ("shared", "inputs") else "embeddings.target"

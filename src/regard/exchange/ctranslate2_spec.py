@@ -41,8 +41,10 @@ def unsupported_reason(settings: Settings) -> str | None:
 def write_model(
     model: AnyGenerator, settings: Settings, folder: Path, *, precision: str, positions: int
 ) -> int | None:
-    """Write the model into `folder`, its matrices in `precision`; its number of positions
-    (`positions` sinusoids), or None: any. Vocabularies hold ids: our tokenizers are used.
+    """Write the model into `folder`, its matrices in `precision`, with `positions` sinusoids.
+
+    Returns how many positions it then has; None if unlimited. The vocabularies hold ids, since
+    our own tokenizers are used.
     """
     if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
         raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
@@ -93,7 +95,7 @@ def _set_positions(
     weights: Weights,
     positions: int,
 ) -> None:
-    """Fill the tables of position encodings; those of ours are removed from `weights`."""
+    """Fill the tables of position encodings; learned ones are removed from `weights`."""
     if settings.positions in UNLIMITED:
         return
     sinusoids = SinusoidPositions(settings.width, settings.sinusoids, first=settings.first_position)
@@ -108,7 +110,7 @@ def _set_positions(
 def _set_weights(
     spec: transformer_spec.TransformerSpec, settings: TransformerSettings, weights: Weights
 ) -> None:
-    """Fill all other places of the specification, with all of `weights`."""
+    """Fill the rest of the specification; every one of `weights` must have a place."""
     places = weight_places(settings)
     if unknown := weights.keys() - {place.ours for place in places}:
         raise ValueError(f"weights that have no place in CTranslate2's model: {sorted(unknown)}")
@@ -117,7 +119,7 @@ def _set_weights(
         scope, _, attribute = theirs.rpartition("/")
         layer = model_spec.index_spec(spec, scope)
         if attribute == "relative_position_keys":
-            if theirs.startswith("decoder"):  # which does not use the rows of later positions
+            if theirs.startswith("decoder"):  # it is causal: rows of later positions are unused
                 value = np.concatenate([value, np.zeros_like(value[1:])])
             layer.relative_position_values = np.zeros_like(value)
         setattr(layer, attribute, value)

@@ -1,4 +1,4 @@
-"""The weights of `g2p_en` (PyPI, Park and Kim 2019), letters to phonemes -> our recurrent model.
+"""Weights of `g2p_en` (PyPI, Park and Kim 2019; letters to phonemes) -> our recurrent model.
 
     r, z = σ(W x + b + U h + c)    n = tanh(W x + b + r ∘ (U h + c))    h' = (1 - z) ∘ n + z ∘ h
 
@@ -27,7 +27,7 @@ from regard.text.special_tokens import BOS
 from regard.text.tokenizer import CharacterTokenizer, WhitespaceTokenizer
 
 MAX_BYTES = 64 << 20  # of the archive, and of all arrays in it together
-LETTERS = "abcdefghijklmnopqrstuvwxyz"  # behind <pad>, <unk> and </s>
+LETTERS = "abcdefghijklmnopqrstuvwxyz"  # after <pad>, <unk> and </s>
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH"
 PHONEMES = sorted(
@@ -36,7 +36,7 @@ PHONEMES = sorted(
         *CONSONANTS.split(),
     ]
 )
-"""ARPAbet, vowels with their stress, behind <pad>, <unk>, <s> and </s>; the file has a UW, too."""
+"""ARPAbet, vowels with stress, after <pad>, <unk>, <s> and </s>; the file also has a bare UW."""
 MAX_PHONEMES = 20  # of a word, as the package limits them
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -68,7 +68,7 @@ class G2pModel(NamedTuple):
 
 
 def read_g2p(path: Path) -> G2pModel:
-    """The model of an `.npz` file of `g2p_en`; a `RunError` says what is wrong with another one."""
+    """The model of an `.npz` file of `g2p_en`; a `RunError` says why a file is not one."""
     try:
         arrays = _read_arrays(path)
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
@@ -83,7 +83,7 @@ def read_g2p(path: Path) -> G2pModel:
             raise RunError(f"{path}: {name} is of {array.shape}, and g2p_en's of {expected[name]}")
     weights = {ours: torch.from_numpy(arrays[name]) for name, ours in NAMES.items()}
     letters = weights["source.weight"]
-    weights["source.weight"] = torch.cat(  # ours have BOS before EOS, which no source has
+    weights["source.weight"] = torch.cat(  # ours has a row for BOS, which sources do not use
         [letters[:BOS], letters.new_zeros(1, vectors), letters[BOS:]]
     )
     settings = RnnSettings(
@@ -103,9 +103,9 @@ def g2p_tokenizers() -> Tokenizers:
 
 
 def g2p_logits(arrays: Arrays, letters: list[int], phonemes: list[int]) -> NDArray[np.float64]:
-    """Logits (T + 1, V) behind `<s>` and each phoneme, by the equations above in float64.
+    """Logits (T, V) after each of `phonemes`, by the equations above in float64.
 
-    Ids are those of the file: letters end in </s>, phonemes begin with <s>.
+    Ids are those of the file: `letters` end in </s>, `phonemes` begin with <s>.
     """
     wide = {name: array.astype(np.float64) for name, array in arrays.items()}
 

@@ -1,7 +1,7 @@
-"""Models as ONNX graphs: one for a model with answers, two for a model that writes tokens.
+"""Models as ONNX graphs: one graph, or an encoder and a decoder step for models that generate.
 
-A graph's masks are whole numbers, 0 or 1, as other toolkits give them. The first axis of every
-tensor is that of the rows of a batch.
+Masks are integers, 0 or 1, as other toolkits give them. The first axis of every tensor is the
+batch.
 """
 
 import copy
@@ -24,14 +24,14 @@ from regard.text.special_tokens import BOS
 from regard.types import Memory
 
 OPSET = 18
-FLOAT32_EPSILON = torch.finfo(torch.float32).eps  # of an RMS norm that is given none
+FLOAT32_EPSILON = torch.finfo(torch.float32).eps  # the default of an RMS norm
 ENCODER_FILE, DECODER_FILE, MODEL_FILE = (
     "encoder_model.onnx",
     "decoder_model.onnx",
     "model.onnx",
 )
 TOKENS, LOGITS, ANSWERS = "input_ids", "logits", "answers"
-PAST, PRESENT = "past.", "present."  # what the names of a state's tensors begin with
+PAST, PRESENT = "past.", "present."  # prefixes of a state's tensors, as inputs and outputs
 BROWSER_FOLDER = "onnx"  # where transformers.js looks for graphs
 MERGED_FILE = "decoder_model_merged.onnx"
 HIDDEN, ENCODER_STATES = "last_hidden_state", "encoder_hidden_states"
@@ -41,13 +41,13 @@ ENCODER_MASK, USE_CACHE, PAST_KEY_VALUES = (
     "past_key_values.",
 )
 """Names of transformers.js."""
-SOURCE_MASK = "source_mask"  # of a Transformer's state, beside its keys and values
+SOURCE_MASK = "source_mask"  # a Transformer's state holds it beside keys and values
 INPUT_NAMES = {"ids": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
-"""The names of our inputs' fields elsewhere; others keep theirs."""
+"""Fields of our inputs -> their usual names; other fields keep theirs."""
 
 
 MakeInputs = Callable[[int, int], Any]
-"""Random inputs of a model: of so many rows, and of this length where they have one."""
+"""(rows, length) -> random inputs of a model; length is ignored where they have none."""
 TRACED_SIZES, OTHER_SIZES = (2, 5), (3, 7)
 
 
@@ -56,8 +56,8 @@ class Graph(NamedTuple):
 
     file: str
     compute: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
-    inputs: dict[str, Tensor]  # examples
-    others: dict[str, Tensor]  # others: an axis that differs may have any length
+    inputs: dict[str, Tensor]  # examples to trace with
+    others: dict[str, Tensor]  # examples of other sizes: axes that differ are dynamic
 
 
 def named_inputs(inputs: Any) -> dict[str, Tensor]:
@@ -69,7 +69,7 @@ def named_inputs(inputs: Any) -> dict[str, Tensor]:
 
 
 def to_number(x: Tensor) -> Tensor:
-    """A mask as whole numbers; other tensors as they are."""
+    """A mask as integers; other tensors as they are."""
     return x.long() if x.dtype == torch.bool else x
 
 
@@ -82,7 +82,7 @@ def model_graphs(model: AnyModel, make_inputs: MakeInputs) -> list[Graph]:
 
     def answer(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         answers = model.answers(_with_tensors(inputs, tensors))
-        assert answers is not None  # it is no generator
+        assert answers is not None  # only generators have none
         return {ANSWERS: answers}
 
     return [Graph(MODEL_FILE, answer, named_inputs(inputs), named_inputs(others))]
@@ -135,7 +135,7 @@ def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
         fresh = states.shape[1] * (1 - cached)
         least = fresh.clamp_min(1)  # no node is given an empty tensor to project
         computed = model.start(Memory(states[:, :least], mask[:, :least])).named_tensors()
-        past = {name: _first_slots(tensors, name, cached) for name in (*sources, *targets)}
+        past = {name: _past_slots(tensors, name, cached) for name in (*sources, *targets)}
         for name in sources:
             past[name] = torch.cat([past[name], computed[name][:, :, :fresh]], dim=2)
         logits, after = model.step(tensors[TOKENS], like.with_tensors({**past, SOURCE_MASK: mask}))
@@ -150,15 +150,15 @@ def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
     ]
 
 
-def _first_slots(tensors: Mapping[str, Tensor], name: str, cached: Tensor) -> Tensor:
-    """Keys or values (B, H, P, K) of earlier steps; none of them unless they are `cached`."""
+def _past_slots(tensors: Mapping[str, Tensor], name: str, cached: Tensor) -> Tensor:
+    """Keys or values (B, H, P, K) of earlier steps; P is 0 where `cached` is 0."""
     kept = tensors[f"{PAST_KEY_VALUES}{name}"]
     return kept[:, :, : kept.shape[2] * cached]
 
 
 @torch.no_grad()
 def _merged_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Tensor]:
-    """What the decoder of `browser_graphs` is given after some `steps`."""
+    """Inputs of the decoder of `browser_graphs` after some `steps`."""
     memory = model.encode(inputs)
     given = _step_inputs(model, inputs, steps)
     mask = given.pop(f"{PAST}{SOURCE_MASK}")
@@ -175,7 +175,7 @@ def _merged_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Te
 
 @torch.no_grad()
 def _step_inputs(model: AnyGenerator, inputs: Any, steps: int) -> dict[str, Tensor]:
-    """Tokens and a state after some `steps`, as a graph is given them."""
+    """Tokens and the state after some `steps`, as inputs of a graph."""
     state = model.start(model.encode(inputs))
     rows = next(iter(state.named_tensors().values())).shape[0]
     tokens = torch.full((rows, 1), BOS)
@@ -189,7 +189,7 @@ def _named_state(state: ExportableState, prefix: str) -> dict[str, Tensor]:
 
 
 def _with_tensors(inputs: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Inputs like these, with the tensors of a graph."""
+    """A copy of `inputs` with the tensors of a graph."""
     values = {}
     for field in fields(inputs):
         old = getattr(inputs, field.name)
@@ -202,8 +202,10 @@ def _with_tensors(inputs: Any, tensors: Mapping[str, Tensor]) -> Any:
 def write_graphs(
     model: AnyModel, make_inputs: MakeInputs, folder: Path, *, browser: bool = False
 ) -> list[Path]:
-    """Write the graphs of a model, in float32, into a folder: by the names of transformers.js, for
-    a Transformer that translates, in the `browser`'s folder there.
+    """Write the graphs of a model in float32 and return their paths.
+
+    `browser`: by the names and in the sub-folder of transformers.js, for Transformers that
+    translate.
     """
     model = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
     if not browser:
@@ -221,7 +223,7 @@ def write_graph(model: nn.Module, graph: Graph, folder: Path) -> Path:
         outputs, others = graph.compute(graph.inputs), graph.compute(graph.others)
     axes = _free_axes(graph.inputs, graph.others) | _free_axes(outputs, others)
     # With gradients on, caches are concatenated, not written to in place: see `KVCache.append`.
-    with _quiet(), torch.enable_grad():
+    with _tracing(), torch.enable_grad():
         torch.onnx.export(
             _Traced(model, graph.compute, names),
             tuple(graph.inputs.values()),
@@ -230,13 +232,13 @@ def write_graph(model: nn.Module, graph: Graph, folder: Path) -> Path:
             output_names=list(outputs),
             dynamic_axes=axes,
             opset_version=OPSET,
-            dynamo=False,  # the exporter that scripts loops over a length, and takes a second
+            dynamo=False,  # this exporter handles loops over a length, and takes a second
         )
     return path
 
 
 class _Traced(nn.Module):
-    """A function of named tensors as a module of tensors in order."""
+    """A function of named tensors as a module of positional ones."""
 
     def __init__(
         self,
@@ -254,7 +256,7 @@ class _Traced(nn.Module):
 def _free_axes(
     some: Mapping[str, Tensor], others: Mapping[str, Tensor]
 ) -> dict[str, dict[int, str]]:
-    """The axes that differ between examples, by the names of their tensors, with names."""
+    """For each tensor, the axes that differ between the examples, with a name for each."""
     return {
         name: {
             axis: "batch_size" if axis == 0 else f"{name}.{axis}"
@@ -266,8 +268,11 @@ def _free_axes(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Tracing warns of all Python values; what a graph computes is compared afterwards."""
+def _tracing() -> Iterator[None]:
+    """Registers our operators and silences the tracer, which warns of all Python values.
+
+    What a graph computes is compared with its model afterwards.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, nodes in (("rms_norm", _rms_norm), ("unflatten", _unflatten)):
@@ -289,8 +294,8 @@ def _rms_norm(graph: Any, x: Any, shape: Any, weight: Any, epsilon: Any) -> Any:
 
 
 def _unflatten(graph: Any, x: Any, axis: Any, sizes: Any) -> Any:
-    """The node of `torch.unflatten`; the exporter's own loses that the axes before may have any
-    length. Those behind are a model's own widths where they are known.
+    """The node of `torch.unflatten`: the exporter's own fixes the length of dynamic axes before
+    the one that is split.
     """
     try:
         number, known = _parse_arg(axis, "i"), _parse_arg(sizes, "is")

@@ -49,7 +49,7 @@ def load_efficientnet(path: Path) -> PretrainedCnn:
         )
     cnn.load_state_dict(weights, strict=False)
     for parameter in cnn.parameters():
-        if parameter.ndim == 4:  # on a CPU convolutions are half as fast otherwise
+        if parameter.ndim == 4:  # doubles the speed of convolutions on a CPU
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return PretrainedCnn(cnn, sha256(content))
 

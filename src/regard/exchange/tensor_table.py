@@ -16,7 +16,7 @@ FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 class TensorChange(NamedTuple):
-    """How a tensor of theirs becomes ours, and back."""
+    """Conversions of a tensor between their layout and ours."""
 
     to_ours: Callable[[Tensor], Tensor]
     to_theirs: Callable[[Tensor], Tensor]
@@ -28,7 +28,7 @@ def _same(tensor: Tensor) -> Tensor:
 
 SAME = TensorChange(_same, _same)
 TRANSPOSED = TensorChange(Tensor.t, Tensor.t)
-"""A matrix (in, out) that is multiplied from the right, and ours (out, in)."""
+"""Theirs is (in, out), ours (out, in)."""
 
 
 def vocabulary_rows(vocabulary: VocabularyMap) -> TensorChange:
@@ -50,9 +50,9 @@ def vocabulary_rows(vocabulary: VocabularyMap) -> TensorChange:
 
 
 def rotary_rows(heads: int) -> TensorChange:
-    """Rows of a projection (H K, ...) to heads that rotary encodings turn.
+    """Rows of a projection (H K, ...) whose heads get rotary positions.
 
-    Theirs turn the pairs (i, i + K / 2) of a head, ours (2i, 2i + 1).
+    Theirs rotate the pairs (i, i + K / 2) of a head, ours (2i, 2i + 1).
     """
 
     def to_ours(tensor: Tensor) -> Tensor:
@@ -70,19 +70,19 @@ class StackedPart(NamedTuple):
     """A tensor of theirs that is some rows of one of ours."""
 
     name: str
-    rows: int
+    rows: int  # not checked where it is the only part
     change: TensorChange = SAME
 
 
 class TensorEntry(NamedTuple):
-    """A tensor of ours, and those of theirs whose rows it has, in this order."""
+    """A tensor of ours, and the tensors of theirs that it stacks, in this order."""
 
     ours: str
     parts: tuple[StackedPart, ...]
 
     @classmethod
     def single(cls, ours: str, theirs: str, change: TensorChange = SAME) -> Self:
-        """One of ours that is one of theirs."""
+        """A tensor of ours that is one tensor of theirs."""
         return cls(ours, (StackedPart(theirs, 0, change),))
 
     def to_ours(self, theirs: Mapping[str, Tensor]) -> Tensor:
@@ -110,7 +110,7 @@ def linear_entries(ours: str, theirs: str, *, bias: bool = True) -> Iterator[Ten
 def stacked_entries(
     ours: str, theirs: Sequence[str], rows: int, *, bias: bool = True
 ) -> Iterator[TensorEntry]:
-    """Weight and bias of one linear layer of ours that are several there, of so many rows each."""
+    """Weight and bias of a linear layer of ours that stacks several of theirs, of `rows` each."""
     for kind in ("weight", "bias") if bias else ("weight",):
         parts = tuple(StackedPart(f"{name}.{kind}", rows) for name in theirs)
         yield TensorEntry(f"{ours}.{kind}", parts)
@@ -121,14 +121,14 @@ class TensorTable(NamedTuple):
 
     entries: Sequence[TensorEntry]
     copies: Mapping[str, str] = MappingProxyType({})
-    """Tensors of theirs that a file may hold beside the one that each is a copy of."""
+    """Names of theirs that a file may hold, and the tensor that each is a copy of."""
     unused: Sequence[str] = ()
-    """Patterns of names that a file may hold, and that say nothing: masks and other constants."""
+    """Patterns of names that a file may hold and that are ignored: masks and other constants."""
     left_out: Sequence[str] = ()
-    """Patterns of our names that have no place there: parts that this model does not use."""
+    """Patterns of our names that are not exported: parts that this model does not use."""
 
     def to_ours(self, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Our tensors, in float32; a `RunError` that names what is missing, or has no place."""
+        """Our tensors, in float32; a `RunError` names what is missing or has no place."""
         wanted = {part.name for entry in self.entries for part in entry.parts}
         extra = [name for name in theirs if name not in wanted and not self._is_unused(name)]
         left = [name for name in extra if name not in self.copies]
@@ -154,7 +154,7 @@ class TensorTable(NamedTuple):
         }
 
     def to_theirs(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Their tensors, for all of ours."""
+        """Their tensors, without copies; a `RunError` names those of ours that have no place."""
         named = {entry.ours for entry in self.entries}
         kept = {name for name in ours if not _matches(name, self.left_out)}
         if named != kept:
@@ -165,7 +165,7 @@ class TensorTable(NamedTuple):
         return found
 
     def is_optional(self, name: str) -> bool:
-        """Whether a file may hold a tensor of that name, and need not."""
+        """Whether a file may lack or hold a tensor of that name."""
         return name in self.copies or self._is_unused(name)
 
     def _is_unused(self, name: str) -> bool:

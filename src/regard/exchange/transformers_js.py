@@ -1,7 +1,7 @@
 """Files that transformers.js (`@huggingface/transformers`) reads beside a translator's graphs.
 
-The ids are ours: those of the graphs. The tokenizer is written for the library `tokenizers`, whose
-counterpart in JavaScript reads the same file.
+Ids are ours, as in the graphs. The tokenizer has the format of the library `tokenizers`, which
+transformers.js reads too.
 """
 
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
 
-FAMILIES = ("transformer",)  # whose states are keys and values alone
+FAMILIES = ("transformer",)  # their states are keys and values alone
 SPACE, ESCAPE, UNDERSCORE = "▁", "\ufdd0", "\ufdd1"  # as in `SentencePieceTokenizer`
-HELD = ("\ufdd2", "\ufdd3")  # hold the place of what was escaped, while others are replaced
+HELD = ("\ufdd2", "\ufdd3")  # placeholders of what was escaped, while others are replaced
 NORMALIZERS = {"none": [], "nfc": [{"type": "NFC"}], "nfkc": [{"type": "NFKC"}]}
 DTYPES = {"float32": "fp32", "int8": "q8"}
 """What transformers.js calls precisions."""
@@ -27,7 +27,7 @@ SUFFIXES = {"float32": "", "int8": "_quantized"}
 
 
 def require_browser_kind(family: str, task: str, tokenizers: Tokenizers | None) -> None:
-    """A `RunError` that says why transformers.js cannot run a model, unless it can."""
+    """Raise a `RunError` that says why transformers.js cannot run such a model."""
     if task != "translation" or tokenizers is None:
         raise RunError(f"task: {task}: files for transformers.js are written for translators alone")
     if family not in FAMILIES:
@@ -48,10 +48,10 @@ def require_browser_kind(family: str, task: str, tokenizers: Tokenizers | None) 
 
 
 def config_json(settings: TransformerSettings, size: int, precision: str) -> dict[str, Any]:
-    """`config.json` of a Transformer with `size` tokens: Marian's, whose decoders are driven so.
+    """`config.json` of a Transformer with `size` tokens, which is run as a Marian model.
 
-    What is computed is in the graphs. Marian's own switches say where it is not Marian's, and
-    `regard` has all settings.
+    The graphs alone decide what is computed. Marian's switches tell where the model differs from
+    it, and `regard` has all settings.
     """
     sinusoids = settings.positions == "sinusoid"
     return {
@@ -164,10 +164,10 @@ def _ends_in_eos() -> dict[str, Any]:
 
 
 def _merges(processor: Any, pieces: list[str]) -> list[tuple[str, str]]:
-    """Pairs that are merged, the first ones first.
+    """Pairs to merge, the first ones first.
 
-    SentencePiece merges the neighbours whose piece has the highest score; a piece of several pairs
-    has them all.
+    SentencePiece merges the neighbours whose piece has the highest score; each way to split a
+    piece is a pair.
     """
     learned = range(len(SPECIAL_PIECES), len(pieces))
     scores = {pieces[i]: processor.get_score(i) for i in learned if not processor.is_byte(i)}

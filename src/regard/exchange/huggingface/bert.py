@@ -1,5 +1,7 @@
-"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which differ in names, and in RoBERTa's
-table of positions, whose first rows are not used: padding has one of them.
+"""BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019).
+
+They differ in names, and RoBERTa does not use the first rows of its table of positions, up to that
+of padding.
 """
 
 import re
@@ -41,7 +43,7 @@ MaskedSettings = BertSettings | RobertaSettings
 
 
 class BertNames(NamedTuple):
-    """What a family calls the parts that the other calls otherwise."""
+    """Names and values in which BERT and RoBERTa differ."""
 
     model_type: str
     settings: type[BertSettings] | type[RobertaSettings]
@@ -50,9 +52,9 @@ class BertNames(NamedTuple):
     transform_norm: str
     bias: str
     decoder: str
-    first_position: int  # beyond the row of padding
-    tokens: Mapping[str, str]  # special ones, where its tokenizer does not say so
-    output_activation: str | None = None  # whatever `hidden_act` is; None: that
+    first_position: int  # after the row of padding; 0: of the table
+    tokens: Mapping[str, str]  # special ones, where its tokenizer does not name them
+    output_activation: str | None = None  # None: `hidden_act`
 
     def part(self, name: str) -> str:
         """The name of a part of the encoder."""
@@ -89,12 +91,12 @@ POOLER, NEXT_SENTENCE = "bert.pooler.dense.weight", "cls.seq_relationship.weight
 def _read(names: BertNames, folder: HfFolder) -> HfModel:
     allowed = [[names.masked], [PRETRAINING]] if names is BERT_NAMES else [[names.masked]]
     there = folder.tensor_names()
-    follows = names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there
+    next_sentence = names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there
     config = folder.config_reader()
     config.require("architectures", allowed)
     tied = config.get("tie_word_embeddings", bool, True)
     settings, tokenizers = read_encoder(
-        names, folder, config, {"tied": tied, "next_sentence": follows}
+        names, folder, config, {"tied": tied, "next_sentence": next_sentence}
     )
     config.finish()
     groups = running_text_groups(TASK, tokenizers.source)
@@ -104,7 +106,7 @@ def _read(names: BertNames, folder: HfFolder) -> HfModel:
 def read_encoder(
     names: BertNames, folder: HfFolder, config: ConfigReader, outputs: Mapping[str, Any]
 ) -> tuple[MaskedSettings, Tokenizers]:
-    """The settings of an encoder, with those of its `outputs`, and its tokenizers."""
+    """The settings of an encoder, completed by those of its `outputs`, and its tokenizers."""
     config.require("position_embedding_type", ("absolute",), default="absolute")
     config.require("is_decoder", (False,), default=False)
     config.require("add_cross_attention", (False,), default=False)
@@ -138,7 +140,7 @@ def read_encoder(
 def _tokenizers(
     names: BertNames, files: TokenizerFiles, rows: int, pad: int
 ) -> tuple[Tokenizers, int]:
-    """The tokenizers of a folder, and the id there of the masked token."""
+    """The tokenizers of a folder, and the folder's id of the mask token."""
     special = {role: files.special(role, name) for role, name in names.tokens.items()}
     mask = special["mask_token"]
     if mask is None or special["cls_token"] is None or special["sep_token"] is None:
@@ -162,7 +164,7 @@ def _write(names: BertNames, settings: MaskedSettings, tokenizers: Tokenizers) -
 
 
 def check_encoder(names: BertNames, settings: MaskedSettings) -> None:
-    """A `RunError` that names what an encoder there cannot be."""
+    """Raise a `RunError` that names a setting which their encoder does not have."""
     if settings.positions != "learned":
         raise RunError(
             f"model.positions: {settings.positions}: {names.model_type} of transformers has "
@@ -227,7 +229,7 @@ def encoder_config(
 
 
 def special_ids(settings: MaskedSettings, vocabulary: VocabularyMap) -> dict[str, int | None]:
-    """The ids there of tokens that the tokenizer names."""
+    """Their ids of the special tokens, by role."""
     assert settings.mask_id is not None
     return {
         "pad_token": vocabulary.special[PAD],
@@ -254,7 +256,7 @@ def _table(names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap
         copies = {f"{names.decoder}.weight": words, decoder_bias: names.bias}
     else:
         entries.append(one("untied_output.weight", f"{names.decoder}.weight", rows))
-        unused.append(re.escape(names.bias))  # which is then not the bias that is added
+        unused.append(re.escape(names.bias))  # the decoder's own bias is added instead
     if settings.next_sentence:
         entries += linear_entries("pooler", "bert.pooler.dense")
         entries += linear_entries("next_sentence", "cls.seq_relationship")
@@ -266,7 +268,7 @@ def _table(names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap
 def encoder_entries(
     names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap, prefix: str = ""
 ) -> list[TensorEntry]:
-    """The tensors of an encoder, whose names begin with `prefix` here."""
+    """The tensors of an encoder; our names begin with `prefix`."""
     one, embeddings = TensorEntry.single, names.part("embeddings.")
     words = vocabulary_rows(vocabulary)
     entries = [
@@ -299,12 +301,12 @@ def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
 
 
 def modern_name(name: str) -> str:
-    """The first files call the parts of a norm gamma and beta."""
+    """The name in newer files: the first ones call the parts of a norm gamma and beta."""
     return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
 
 
 def _present_name(names: BertNames, tied: bool, there: Collection[str], name: str) -> str:
-    """The first files have one bias of the output layer."""
+    """The name in newer files: the first ones have a single bias of the output layer."""
     name = modern_name(name)
     decoder_bias = f"{names.decoder}.bias"
     lone = not tied and name == names.bias and decoder_bias not in there

@@ -1,5 +1,6 @@
-"""Classifiers of texts by BERT and RoBERTa: a layer with tanh over the first token, and one of
-labels. In BERT the first of them is the encoder's pooler.
+"""Text classifiers by BERT and RoBERTa: a tanh layer over the first token, and an output layer.
+
+In BERT the tanh layer is the encoder's pooler.
 """
 
 import re
@@ -34,7 +35,7 @@ from regard.models.classification.text_classifier import TextClassifierSettings
 from regard.text.build import Tokenizers
 
 TASK = "text-classification"
-ENCODER = "encoder."  # what the names of our encoder's tensors begin with
+ENCODER = "encoder."  # prefix of our encoder's tensors
 HEADS = r"encoder\.(transform|transform_norm|output_bias|untied_output|pooler|next_sentence)(\..*)?"
 
 

@@ -39,18 +39,18 @@ _GENERATION = """
     return_dict_in_generate suppress_tokens temperature top_k top_p typical_p output_scores
     """
 GENERATION = frozenset(_GENERATION.split())
-"""Settings of how their library writes text: a run has its own."""
+"""Settings of how their library generates text: a run has its own."""
 
 
 class ConfigReader:
-    """Reads settings, and knows at the end which were not read."""
+    """Reads settings and tracks which were read; `finish` refuses the others."""
 
     def __init__(self, raw: Mapping[str, Any], where: str) -> None:
         self._raw, self.where = raw, where
         self._unread = {*raw} - WITHOUT_EFFECT - GENERATION
 
     def get(self, name: str, kind: type[T], default: T | None = None) -> T:
-        """A setting of a kind; without a default, it must be there."""
+        """A setting of type `kind`; without a default, it must be there."""
         self._unread.discard(name)
         value = self._raw.get(name)
         if value is None:
@@ -86,11 +86,9 @@ class ConfigReader:
         return None if value is None else ConfigReader(value, f"{self.where}: {name}")
 
     def square(self, name: str) -> int:
-        """A number of pixels of a side, which may be there for height and width."""
-        value = self._raw.get(name)
-        if not isinstance(value, list):
+        """The side of a square in pixels, given as one number or as height and width."""
+        if not isinstance(self._raw.get(name), list):
             return self.get(name, int)
-        self._unread.discard(name)
         sides = self.numbers(name)
         if len({*sides}) != 1:
             raise self.refusal(name, "only squares can be imported")
@@ -113,7 +111,7 @@ class ConfigReader:
         return ACTIVATIONS[value]
 
     def ignore(self, *names: str) -> None:
-        """Settings that do not change what this model computes."""
+        """Mark settings as read that do not change what this model computes."""
         self._unread.difference_update(names)
 
     def finish(self) -> None:

@@ -20,7 +20,7 @@ FAMILIES: dict[str, HfFamily] = {
     "bert-classifier": BERT_CLASSIFIER,
     "roberta-classifier": ROBERTA_CLASSIFIER,
 }
-"""By `model_type`; classifiers have that of their encoder, and names of their own."""
+"""By `model_type`; classifiers share that of their encoder, so they have names of their own."""
 
 
 def find_family(folder: HfFolder) -> HfFamily:

@@ -21,26 +21,26 @@ def same_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class HfModel:
-    """A model in both worlds: what it is called there, and here."""
+    """A model as `transformers` describes it, and as we do."""
 
-    architecture: str  # the name of its class there
+    architecture: str  # the name of its class in `transformers`
     config: JsonObject  # what its `config.json` says
     settings: Settings  # of our model
     table: TensorTable
     tokenizers: Tokenizers | None = None  # None: it reads no text
     special_tokens: Mapping[str, int | None] = field(default_factory=dict)
-    """The ids there of `pad_token` and others that its tokenizer names."""
+    """Their ids of `pad_token` and other roles."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Further files of an export, by name: those of its tokenizer, or how it reads pictures."""
     recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
     present_name: Callable[[str], str] = same_name
     """The name in the table of a tensor that a file has under an older one."""
     labels: tuple[str, ...] = ()
-    """Of the rows of its output layer, where it is a classifier."""
+    """Names of the output layer's rows, where it is a classifier."""
     float64_tolerance: float | None = None
-    """How far logits may differ in float64, where one side rounds more; None: as by default."""
+    """How far logits may differ in float64, where one side rounds more; None: the default."""
     peer_names: Sequence[tuple[str, str]] = ()
-    """Patterns of names in files and what `transformers` has in memory instead, in this order."""
+    """Substitutions that turn names in files into those of `transformers` in memory, in order."""
 
     def peer_name(self, name: str) -> str:
         """What `transformers` calls a tensor in memory."""
@@ -50,7 +50,7 @@ class HfModel:
 
 
 def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
-    """The ids there of what is written; a `RunError` where the vocabulary was learned here."""
+    """The map of the target vocabulary; a `RunError` where that was learned here."""
     vocabulary = tokenizers.target.vocabulary_map
     if vocabulary is None:
         raise RunError(
@@ -61,7 +61,7 @@ def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
 
 
 def running_text_groups(task: str, tokenizer: Tokenizer) -> JsonObject:
-    """The groups of a recipe for a model of running text: there is no text that it learned from."""
+    """The groups of a recipe for a model of running text, whose corpus is not known."""
     text = tokenizer.settings.model_dump(mode="json")
     return {"task": task, "corpus": {"imported": True}, "text": text}
 
@@ -74,15 +74,15 @@ class HfFamily:
     task: str  # of the run that a model becomes
     model_families: tuple[str, ...]  # of our models that can become one of theirs
     read: Callable[[HfFolder], HfModel]
-    """The model of a folder; a `RunError` that names what cannot be honoured."""
+    """The model of a folder; a `RunError` names what cannot be honoured."""
     write: Callable[..., HfModel]
     """A model for our settings, our tokenizers where it reads text, and labels where it has them; a
-    `RunError` that names what they cannot say."""
+    `RunError` names a setting that theirs does not have."""
     to_float64: Callable[[Any], None] = lambda model: None
-    """Makes a model of theirs, which is in float64, compute all of it in float64."""
+    """Patches their model, given in float64, where it would still compute in float32."""
     reads_text: bool = True
     searches: bool = False
     """Whether a folder says how answers are searched for, in `generation_config.json`."""
     has_labels: bool = False
     architectures: tuple[str, ...] = ()
-    """The names of its classes there, where other families have the same `model_type`."""
+    """The names of its classes, where other families have the same `model_type`."""

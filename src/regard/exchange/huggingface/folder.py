@@ -42,9 +42,9 @@ class HfFolder:
     """The files of a folder, and its settings."""
 
     def __init__(self, path: Path, languages: Mapping[str, str] | None = None) -> None:
-        """A `RunError` for what is no such folder, or needs code of its own.
+        """Raises a `RunError` for what is no such folder, or needs code of its own.
 
-        `languages`: of the source and the target, where a model translates between many.
+        `languages`: codes of "source" and "target", where a model translates between many.
         """
         if not path.is_dir():
             raise RunError(f"{path}: no such folder")
@@ -70,17 +70,17 @@ class HfFolder:
             )
 
     def config_reader(self) -> ConfigReader:
-        """Its settings, of which each is read or refused."""
+        """A reader of its settings, each of which must be read or ignored."""
         return ConfigReader(self.config, str(self.path / CONFIG))
 
     @property
     def model_type(self) -> str:
-        """The name of the model's family there."""
+        """The name of the model's family in `transformers`."""
         return abbreviate(str(self.config.get("model_type")))
 
     @property
     def architecture(self) -> str:
-        """The name of the model's class there, or nothing."""
+        """The name of the model's class in `transformers`, or an empty string."""
         names = self.config.get("architectures")
         return str(names[0]) if isinstance(names, list) and len(names) == 1 else ""
 
@@ -136,9 +136,7 @@ class HfFolder:
             try:
                 part = safetensors.torch.load_file(path)
             except (SafetensorError, OSError, ValueError) as error:
-                raise RunError(
-                    f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
-                ) from None
+                raise _damaged(path, error) from None
             if twice := found.keys() & part.keys():
                 raise RunError(f"{path}: holds {min(twice)}, which another file holds too")
             found |= part
@@ -153,9 +151,7 @@ class HfFolder:
                 with safe_open(path, "pt") as file:
                     found |= {*file.keys()}
             except (SafetensorError, OSError) as error:
-                raise RunError(
-                    f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
-                ) from None
+                raise _damaged(path, error) from None
         return found
 
     def _no_weights(self) -> RunError:
@@ -170,10 +166,16 @@ class HfFolder:
         )
 
 
+def _damaged(path: Path, error: Exception) -> RunError:
+    return RunError(
+        f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
+    )
+
+
 def check_header(path: Path) -> None:
-    """A `RunError` unless the header of a safetensors file lies within it, and is not too long."""
+    """Raise a `RunError` unless a safetensors file's header lies within it and is not too long."""
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # opening a pipe would block
             raise FileNotFoundError(ENOENT, "no such plain file")
         with path.open("rb") as file:
             head, size = file.read(8), path.stat().st_size

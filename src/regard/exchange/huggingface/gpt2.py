@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): matrices are transposed there (`Conv1D`), and GELU is a formula."""
+"""GPT-2 (Radford et al. 2019): `transformers` has its matrices transposed (`Conv1D`)."""
 
 import re
 from typing import Any
@@ -143,7 +143,7 @@ def _table(settings: GptSettings, vocabulary: VocabularyMap) -> TensorTable:
 
 
 def _present_name(name: str) -> str:
-    """Files of `GPT2Model`, such as the first published ones, have no prefix."""
+    """The name with a prefix, which files of `GPT2Model`, such as the first ones, lack."""
     has_prefix = re.match(r"transformer\.|lm_head\.", name)
     return name if has_prefix else f"{PREFIX}{name}"
 

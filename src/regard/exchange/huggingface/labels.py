@@ -8,19 +8,19 @@ from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import HfFolder
 
 MAX_LABELS = 100_000
-ONE_OF_SOME = "single_label_classification"
+SINGLE_LABEL = "single_label_classification"
 
 
 def require_classes(config: ConfigReader, labels: tuple[str, ...]) -> None:
-    """Refuse a model whose output is no choice of one of some classes."""
-    config.require("problem_type", (None, ONE_OF_SOME))
+    """Refuse a model that does not choose one of several classes."""
+    config.require("problem_type", (None, SINGLE_LABEL))
     if len(labels) < 2:
         raise config.refusal("id2label", "one label is that of a number, not of classes")
 
 
 def read_labels(folder: HfFolder) -> tuple[str, ...]:
-    """The label of each class; those that are there twice get their number."""
-    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # as of no labels
+    """The label of each class; those that occur twice get their number."""
+    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # their default
     expected = [str(number) for number in range(len(names))] if isinstance(names, dict) else []
     if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
         raise RunError(f"{folder.path / 'config.json'}: id2label does not number labels from 0 on")

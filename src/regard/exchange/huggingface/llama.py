@@ -1,6 +1,6 @@
-"""LLaMA (Touvron et al. 2023): RMS norms, rotary positions, SwiGLU, keys shared by groups of heads.
+"""LLaMA (Touvron et al. 2023): RMS norms, rotary positions, SwiGLU, grouped-query attention.
 
-Rotary positions turn the two halves of a head there, and neighbours here: rows are reordered.
+Their rotary positions pair the two halves of a head and ours neighbours: rows are reordered.
 """
 
 from types import MethodType
@@ -110,7 +110,6 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
 
 def _model(settings: GptSettings, tokenizers: Tokenizers, groups: dict[str, Any]) -> HfModel:
     vocabulary = imported_vocabulary(tokenizers)
-    own_bias = settings.feed_forward_bias
     config = {
         "model_type": "llama",
         "architectures": [ARCHITECTURE],
@@ -126,7 +125,7 @@ def _model(settings: GptSettings, tokenizers: Tokenizers, groups: dict[str, Any]
         "rms_norm_eps": settings.norm_epsilon or torch.finfo(torch.float32).eps,
         "hidden_act": "silu",
         "attention_bias": settings.bias,
-        "mlp_bias": settings.bias if own_bias is None else own_bias,
+        "mlp_bias": _feed_forward_bias(settings),
         "tie_word_embeddings": settings.tied,
         "pad_token_id": vocabulary.special[PAD],
         "bos_token_id": vocabulary.special[BOS],
@@ -153,6 +152,10 @@ def _head_width(settings: GptSettings) -> int:
     return settings.head_width or settings.width // settings.heads
 
 
+def _feed_forward_bias(settings: GptSettings) -> bool:
+    return settings.bias if settings.feed_forward_bias is None else settings.feed_forward_bias
+
+
 def _table(settings: GptSettings, vocabulary: VocabularyMap) -> TensorTable:
     rows, one = vocabulary_rows(vocabulary), TensorEntry.single
     entries = [
@@ -169,10 +172,9 @@ def _table(settings: GptSettings, vocabulary: VocabularyMap) -> TensorTable:
 
 def _layer(ours: str, theirs: str, settings: GptSettings) -> list[TensorEntry]:
     one, attention, feed = TensorEntry.single, f"{theirs}.self_attn", f"{theirs}.mlp"
-    groups = settings.kv_heads or settings.heads
-    queries, keys = (heads * _head_width(settings) for heads in (settings.heads, groups))
+    kv_heads = settings.kv_heads or settings.heads
+    queries, keys = (heads * _head_width(settings) for heads in (settings.heads, kv_heads))
     hidden = settings.feed_forward or 4 * settings.width
-    own_bias = settings.bias if settings.feed_forward_bias is None else settings.feed_forward_bias
     entries = [
         one(f"{ours}.around_own.norm.weight", f"{theirs}.input_layernorm.weight"),
         one(f"{ours}.around_feed.norm.weight", f"{theirs}.post_attention_layernorm.weight"),
@@ -180,12 +182,12 @@ def _layer(ours: str, theirs: str, settings: GptSettings) -> list[TensorEntry]:
     for kind in ("weight", "bias") if settings.bias else ("weight",):
         projections = (
             StackedPart(f"{attention}.q_proj.{kind}", queries, rotary_rows(settings.heads)),
-            StackedPart(f"{attention}.k_proj.{kind}", keys, rotary_rows(groups)),
+            StackedPart(f"{attention}.k_proj.{kind}", keys, rotary_rows(kv_heads)),
             StackedPart(f"{attention}.v_proj.{kind}", keys),
         )
         entries.append(TensorEntry(f"{ours}.own.project.{kind}", projections))
         entries.append(one(f"{ours}.own.out.{kind}", f"{attention}.o_proj.{kind}"))
-    for kind in ("weight", "bias") if own_bias else ("weight",):
+    for kind in ("weight", "bias") if _feed_forward_bias(settings) else ("weight",):
         names = (f"{feed}.{name}.{kind}" for name in ("gate_proj", "up_proj"))
         gates = tuple(StackedPart(name, hidden) for name in names)
         entries.append(TensorEntry(f"{ours}.feed.inner.{kind}", gates))
@@ -194,9 +196,7 @@ def _layer(ours: str, theirs: str, settings: GptSettings) -> list[TensorEntry]:
 
 
 def _to_float64(peer: Any) -> None:
-    """Norms and angles are computed in float32 there, whatever the precision: the same formulas in
-    float64.
-    """
+    """Compute norms and angles in float64: their modules do so in float32 whatever the weights."""
     for module in peer.modules():
         if type(module).__name__ == "LlamaRMSNorm":
             module.forward = MethodType(_rms_norm, module)
@@ -211,7 +211,7 @@ def _rms_norm(module: Any, x: Tensor) -> Tensor:
 
 
 def _rotary_angles(module: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """cos and sin of p / base^(2i/K), twice side by side: (B, T, K)."""
+    """cos and sin of p / base^(2i/K), each repeated side by side: (B, T, K)."""
     base, width = module.config.rope_parameters["rope_theta"], 2 * len(module.inv_freq)
     powers = torch.arange(0, width, 2, dtype=x.dtype) / width
     phases = position_ids[..., None].to(x.dtype) / base**powers

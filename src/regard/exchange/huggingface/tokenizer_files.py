@@ -32,7 +32,7 @@ BYTE_TOKENS = {
     "sep_token": "</s>",
     "mask_token": "<mask>",
 }
-"""Special tokens of BERT's and RoBERTa's tokenizers where they do not name them."""
+"""Special tokens of BERT's (above) and RoBERTa's tokenizers where they do not name them."""
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token", "cls_token", "sep_token", "mask_token")
 
 
@@ -40,20 +40,20 @@ class TokenizerFiles:
     """The files of a tokenizer in a folder."""
 
     def __init__(self, folder: HfFolder, content: bytes) -> None:
-        """`content` is that of its `tokenizer.json`, or what other files amount to."""
+        """`content` is that of its `tokenizer.json`, or its equivalent built from other files."""
         self.folder, self.content = folder, content
         self.config = folder.read_object(TOKENIZER_CONFIG) or {}
         self._roles = (folder.read_object(SPECIAL_TOKENS) or {}) | self.config
         self._ids = _token_ids(content)
 
     def special(self, role: str, default: str | None = None) -> int | None:
-        """The id of the token that has a role such as `pad_token`; None: there is none."""
+        """The id of the token with a role such as `pad_token`; None if there is none."""
         name = string_token(self._roles.get(role)) or default
         return None if name is None else self._ids.get(name)
 
     def build(self, special: Sequence[int | None], rows: int) -> HfTokenizer:
-        """Our tokenizer, for the ids of PAD, UNK, BOS and EOS there, and the size of the model's
-        vocabulary.
+        """Our tokenizer; `special` are their ids of PAD, UNK, BOS and EOS, and `rows` is the size
+        of the model's vocabulary.
         """
         pad, unk, bos, eos = _without_repeats(special)
         if not 0 < rows <= MAX_ROWS:
@@ -112,7 +112,7 @@ def _no_tokenizer(folder: HfFolder, wanted: str) -> RunError:
 
 
 def _byte_bpe(folder: HfFolder, vocabulary: JsonObject, merges: bytes) -> bytes:
-    """GPT-2's tokenizer of its two files, as a `tokenizer.json`."""
+    """GPT-2's tokenizer, given as two files, as a `tokenizer.json`."""
     lines = _lines(folder, "merges.txt", merges)
     merged = [line.partition(" ") for line in lines if line and not line.startswith("#version")]
     pairs = [(first, second) for first, _, second in merged]
@@ -131,7 +131,7 @@ def _byte_bpe(folder: HfFolder, vocabulary: JsonObject, merges: bytes) -> bytes:
 
 
 def _wordpiece(folder: HfFolder, vocabulary: bytes) -> bytes:
-    """BERT's tokenizer of its vocabulary, as a `tokenizer.json`."""
+    """BERT's tokenizer, given as a vocabulary, as a `tokenizer.json`."""
     ids = {line: i for i, line in enumerate(_lines(folder, "vocab.txt", vocabulary)) if line}
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     found = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
@@ -151,7 +151,7 @@ def _wordpiece(folder: HfFolder, vocabulary: bytes) -> bytes:
 
 
 def _with_special_tokens(folder: HfFolder, found: Any, defaults: Mapping[str, str]) -> bytes:
-    """A tokenizer that reads the special tokens of its settings as such."""
+    """A `tokenizer.json` that has the special tokens of the folder's settings as such."""
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     roles = {**defaults, **(folder.read_object(SPECIAL_TOKENS) or {}), **config}
     names = dict.fromkeys(string_token(roles.get(role)) for role in ROLES)
@@ -169,7 +169,7 @@ def _lines(folder: HfFolder, name: str, content: bytes) -> list[str]:
 
 
 def _without_repeats(special: Sequence[int | None]) -> list[int | None]:
-    """The ids of PAD, UNK, BOS, EOS where one token has several roles: EOS, then BOS, keeps it."""
+    """The ids of PAD, UNK, BOS, EOS, each once: of several roles, the rightmost keeps it."""
     pad, unk, bos, eos = special
     bos = None if bos == eos else bos
     unk = None if unk in (bos, eos) else unk
@@ -178,7 +178,7 @@ def _without_repeats(special: Sequence[int | None]) -> list[int | None]:
 
 
 def _token_ids(content: bytes) -> dict[str, int]:
-    """The ids of all tokens of a `tokenizer.json` that have a role."""
+    """The ids of all tokens of a `tokenizer.json`, added ones too."""
     found: dict[str, int] = parse_tokenizer(content).get_vocab(with_added_tokens=True)
     return found
 

@@ -1,11 +1,10 @@
-"""Tokenizers whose texts begin with a token: the language, in M2M100, NLLB and mBART-50, or BOS.
+"""Tokenizers that begin each text with a token: its language (M2M100, NLLB, mBART-50), or BOS.
 
-Either a `tokenizer.json`, or M2M100's SentencePiece model with `vocab.json`.
+They are read from a `tokenizer.json`, or from M2M100's SentencePiece model with `vocab.json`.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel, imported_vocabulary
@@ -18,7 +17,7 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_byte_bpe,
     with_tokenizer_files,
 )
-from regard.exchange.huggingface.translators.own_vocabulary import language_files
+from regard.exchange.huggingface.translators.own_vocabulary import LANGUAGE_PIECES, language_files
 from regard.exchange.huggingface.translators.piece_files import (
     ROLES,
     VOCABULARY,
@@ -31,6 +30,7 @@ from regard.exchange.huggingface.translators.piece_files import (
 )
 from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
+    generation_settings,
     seq2seq_map,
     write_seq2seq,
 )
@@ -41,19 +41,18 @@ from regard.text.mapped_sentencepiece import PieceTable
 from regard.text.settings import TokenizerSettings
 from regard.text.vocabulary_map import VocabularyMap
 
-PIECES = "sentencepiece.bpe.model"
 LANGUAGE_SETTINGS = ("src_lang", "tgt_lang")
 
 
 def read_language_tokenizers(folder: HfFolder) -> Tokenizers:
-    """The tokenizers of both sides of a folder: the same vocabulary, with unlike first tokens."""
-    if (folder.path / TOKENIZER).exists() or not (folder.path / PIECES).exists():
-        return _of_tokenizer_json(folder)
-    return _of_pieces(folder)
+    """The tokenizers of both sides of a folder: one vocabulary, different first tokens."""
+    if (folder.path / TOKENIZER).exists() or not (folder.path / LANGUAGE_PIECES).exists():
+        return _from_tokenizer_json(folder)
+    return _from_pieces(folder)
 
 
-def _of_pieces(folder: HfFolder) -> Tokenizers:
-    """M2M100's: the languages are numbered behind the vocabulary."""
+def _from_pieces(folder: HfFolder) -> Tokenizers:
+    """M2M100's tokenizers: the ids of languages follow those of the vocabulary."""
     ids = read_pieces(folder, VOCABULARY)
     raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
     added = added_tokens(folder)
@@ -66,10 +65,12 @@ def _of_pieces(folder: HfFolder) -> Tokenizers:
     vocabulary = _map(folder, ids.get(special_tokens(folder)["unk_token"]))
     table = PieceTable(all_ids, special)
     first = [vocabulary.ours[language_id(all_ids, folder, side)] for side in ("source", "target")]
-    return Tokenizers(*(build_tokenizer(folder, PIECES, table, vocabulary, [one]) for one in first))
+    return Tokenizers(
+        *(build_tokenizer(folder, LANGUAGE_PIECES, table, vocabulary, [one]) for one in first)
+    )
 
 
-def _of_tokenizer_json(folder: HfFolder) -> Tokenizers:
+def _from_tokenizer_json(folder: HfFolder) -> Tokenizers:
     files = read_byte_bpe(folder)
     vocabulary = _map(folder, files.special("unk_token", ROLES["unk_token"]))
     openings = _openings(folder, files)
@@ -86,7 +87,7 @@ def _of_tokenizer_json(folder: HfFolder) -> Tokenizers:
 
 
 def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[int]]:
-    """The ids there that sources, and targets, begin with."""
+    """Their ids that sources begin with, and those that targets begin with."""
     tokenizer = parse_tokenizer(files.content)
     plain, framed = (tokenizer.encode("a", add_special_tokens=on).ids for on in (False, True))
     before, after = _frame(plain, framed)
@@ -105,20 +106,16 @@ def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[
             f"{folder.path}: its tokenizer ends a text with the ids {after}, and not with the "
             f"model's eos_token_id, {eos}"
         )
-    forced = _generation(folder).get("forced_bos_token_id")
+    forced = generation_settings(folder).get("forced_bos_token_id")
     return before, [forced] if isinstance(forced, int) else []
 
 
 def _frame(plain: list[int], framed: list[int]) -> tuple[list[int], list[int]]:
-    """What stands before and behind a text."""
+    """The special tokens before and after a text."""
     for first in range(len(framed) - len(plain) + 1):
         if framed[first : first + len(plain)] == plain:
             return framed[:first], framed[first + len(plain) :]
     return [], []
-
-
-def _generation(folder: HfFolder) -> dict[str, Any]:
-    return {**folder.config, **(folder.read_object("generation_config.json") or {})}
 
 
 def _map(folder: HfFolder, unk: int | None) -> VocabularyMap:

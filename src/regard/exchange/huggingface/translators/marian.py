@@ -1,7 +1,7 @@
-"""Marian, of OPUS-MT (Tiedemann and Thottingal 2020): sinusoids in halves, a start from padding.
+"""Marian, of OPUS-MT (Tiedemann and Thottingal 2020): sinusoids in halves; PAD begins a target.
 
-There are as many vocabularies as sides, or one; texts are cut by SentencePiece, and numbered by
-`vocab.json`. A text for one of several languages begins with a tag, such as `>>de<<`.
+The sides share a vocabulary, or have one each. SentencePiece cuts texts into pieces, and
+`vocab.json` has their ids. A text for one of several languages begins with a tag, such as `>>de<<`.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from typing import Any
 from regard.errors import RunError
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
-from regard.exchange.huggingface.translators.own_vocabulary import as_mapped, marian_files
+from regard.exchange.huggingface.translators.own_vocabulary import MODELS, as_mapped, marian_files
 from regard.exchange.huggingface.translators.piece_files import (
     TARGET_VOCABULARY,
     VOCABULARY,
@@ -33,7 +33,6 @@ from regard.text.build import Tokenizers
 from regard.text.mapped_sentencepiece import PieceTable
 from regard.text.tokenizer import Tokenizer
 
-MODELS = ("source.spm", "target.spm")
 FLOAT32_TOLERANCE = 1e-4
 
 
@@ -84,8 +83,8 @@ PEGASUS_CLASS = Seq2SeqClass(
         "extra_pos_embeddings": False,
     },
 )
-"""The same with norms before each sub-layer, as Pegasus (Zhang et al. 2020) has them: what a model
-of ours with such norms is there, with Marian's tokenizer."""
+"""Marian with pre-norm layers, which is Pegasus (Zhang et al. 2020): our pre-norm models are
+exported as that, with Marian's tokenizer."""
 
 
 def _read(folder: HfFolder) -> HfModel:
@@ -136,11 +135,11 @@ def _write_pegasus(settings: TransformerSettings, tokenizers: Tokenizers) -> HfM
 
 
 def _write_as(kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
-    """Also models that were learned here: their sinusoids are reordered."""
+    """A model for our settings, imported or trained here; interleaved sinusoids are reordered."""
     reordered = settings.positions == "sinusoid" and settings.sinusoids == "interleaved"
-    said = settings.model_copy(update={"sinusoids": "halves"}) if reordered else settings
+    exported = settings.model_copy(update={"sinusoids": "halves"}) if reordered else settings
     mapped = as_mapped(tokenizers)
-    described = write_seq2seq(kind, said, mapped)
+    described = write_seq2seq(kind, exported, mapped)
     separate = settings.embeddings in ("target", "separate")
     if separate and tokenizers.joint:
         raise RunError(

@@ -1,4 +1,4 @@
-"""Vocabularies that were learned here -> the files of Marian's tokenizer."""
+"""Our tokenizers -> the files of Marian's and of M2M100's tokenizers."""
 
 import sentencepiece
 
@@ -18,10 +18,11 @@ from regard.text.vocabulary_map import VocabularyMap
 
 MODELS = ("source.spm", "target.spm")
 VOCABULARIES = ("vocab.json", "target_vocab.json")
+LANGUAGE_PIECES = "sentencepiece.bpe.model"  # of M2M100
 
 
 def as_mapped(tokenizers: Tokenizers) -> Tokenizers:
-    """The tokenizers as Marian's class reads them; a `RunError` that names what it cannot."""
+    """The tokenizers as Marian's class reads them; a `RunError` names what it cannot read."""
     if tokenizers.source is tokenizers.target:
         one = _mapped(tokenizers.source)
         return Tokenizers(one, one)
@@ -50,7 +51,7 @@ def _mapped(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def sentencepiece_names(tokenizer: Tokenizer) -> list[str]:
-    """What SentencePiece calls the ids behind the special ones."""
+    """SentencePiece's names of the ids after the special ones."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
     names = [processor.id_to_piece(i) for i in range(len(SPECIAL_PIECES), tokenizer.size)]
     if len({*names}) < len(names):
@@ -99,8 +100,8 @@ def language_files(tokenizers: Tokenizers) -> dict[str, bytes]:
         if side.opening:
             config[name] = names[mapped.to_theirs(side.opening)[0]].strip("_")
     return {
-        "sentencepiece.bpe.model": model,
-        "vocab.json": f"{dump_json(ids)}\n".encode(),
+        LANGUAGE_PIECES: model,
+        VOCABULARIES[0]: f"{dump_json(ids)}\n".encode(),
         **_config(tokenizers, config),
     }
 

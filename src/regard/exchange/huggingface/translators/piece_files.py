@@ -1,4 +1,4 @@
-"""Tokenizers of translators in folders that `transformers` saved: SentencePiece and vocab.json."""
+"""Reading the tokenizer files of translators: a SentencePiece model, and ids in `vocab.json`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,7 +30,7 @@ def read_pieces(folder: HfFolder, name: str) -> dict[str, int]:
 
 
 def special_tokens(folder: HfFolder) -> dict[str, str]:
-    """The tokens of the roles, as the folder's settings name them."""
+    """The token of each of `ROLES`, as the folder's settings name it."""
     raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
     return {role: string_token(raw.get(role)) or name for role, name in ROLES.items()}
 
@@ -74,7 +74,7 @@ def build_tokenizer(
 
 
 def map_of(folder: HfFolder, ids: dict[str, int], rows: int) -> VocabularyMap:
-    """The map of a `vocab.json` for a model of so many rows."""
+    """The map of a `vocab.json` for a model with `rows` embeddings."""
     return seq2seq_map(folder, ids.get(special_tokens(folder)["unk_token"]), rows)
 
 
@@ -87,14 +87,14 @@ def language_id(ids: Mapping[str, int], folder: HfFolder, side: str) -> int:
             f"{folder.path}: translates between many languages: say which, with --source-language "
             "and --target-language"
         )
-    for spelled in (f"__{code}__", code):  # fr alone may be a piece
+    for spelled in (f"__{code}__", code):  # in this order: fr may also be a piece of text
         if spelled in ids:
             return ids[spelled]
     raise RunError(f"{folder.path}: its vocabulary has no language {abbreviate(code)}")
 
 
 def refuse_languages(folder: HfFolder) -> None:
-    """A `RunError` if languages were asked for, of a model that has no choice of them."""
+    """Raise a `RunError` if languages were asked for, as this model has no choice of them."""
     if folder.languages:
         raise RunError(
             f"{folder.path}: this model has no choice of languages; leave out --source-language "

@@ -1,4 +1,4 @@
-"""What Marian, M2M100, BART and mBART have in common: one encoder-decoder under several names."""
+"""The encoder-decoder that Marian, Pegasus, M2M100, BART and mBART share, under several names."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ from regard.text.vocabulary_map import VocabularyMap
 SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
-EPSILON = 1e-5  # of all layer norms there, which have no setting of it
+EPSILON = 1e-5  # of all their layer norms, which have no setting for it
+DEFAULT_MAX_LENGTH = 20  # of `transformers`: not what a folder asks for
 MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
 
 Values = dict[str, Any]
@@ -35,25 +36,25 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True)
 class Seq2SeqClass:
-    """What a class there fixes: the settings of ours that it can be, and no others."""
+    """A class of `transformers`, and the settings of ours that it fixes."""
 
     model_type: str
     architecture: str
     fixed: Callable[[int], Values]
-    """Settings of our model, for the id of its padding."""
+    """Their id of padding -> settings of our model."""
     has_output_bias: bool
     constants: tuple[str, ...] = ()
-    """Patterns of tensors that a file may hold, and that the class computes itself."""
+    """Patterns of tensors that a file may hold, but that the class computes itself."""
     old_switches: Mapping[str, bool] | None = None
-    """Switches of older files, which the class no longer reads, and what it always does."""
+    """Switches of older files that the class no longer reads, and the values it behaves as."""
 
 
 def read_seq2seq(
     kind: Seq2SeqClass, folder: HfFolder, tokenizers: Tokenizers, *, separate: bool = False
 ) -> HfModel:
-    """The model of a folder, given its tokenizers, which know the ids that it starts from.
+    """The model of a folder, given its tokenizers.
 
-    `separate`: encoder and decoder have vocabularies, and matrices, of their own.
+    `separate`: encoder and decoder have their own vocabularies and embeddings.
     """
     config = folder.config_reader()
     config.require("architectures", ([kind.architecture],), default=[kind.architecture])
@@ -77,8 +78,8 @@ def read_seq2seq(
             "encoder_layers": config.get("encoder_layers", int),
             "decoder_layers": config.get("decoder_layers", int),
             "width": config.get("d_model", int),
-            "heads": _same(config, "attention_heads"),
-            "feed_forward": _same(config, "ffn_dim"),
+            "heads": _common(config, "attention_heads"),
+            "feed_forward": _common(config, "ffn_dim"),
             "activation": config.activation("activation_function"),
             "scale_embeddings": config.get("scale_embedding", bool),
             "dropout": config.get("dropout", float, 0.1),
@@ -97,8 +98,8 @@ def read_seq2seq(
     return describe(kind, settings, tokenizers, table, recipe_groups(folder, tokenizers))
 
 
-def _same(config: ConfigReader, name: str) -> int:
-    """A number that encoder and decoder must share here."""
+def _common(config: ConfigReader, name: str) -> int:
+    """A number that must be equal in encoder and decoder."""
     sides = config.get(f"encoder_{name}", int), config.get(f"decoder_{name}", int)
     if sides[0] != sides[1]:
         raise config.refusal(
@@ -108,7 +109,7 @@ def _same(config: ConfigReader, name: str) -> int:
 
 
 def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
-    """Which matrices a file has, by its names: not by what the class would make of them."""
+    """Which embeddings share a matrix, by the names in a file where they are not tied."""
     if separate:
         return "target" if tied else "separate"
     if tied:
@@ -117,15 +118,16 @@ def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
 
 
 def require_map(vocabulary: VocabularyMap | None) -> VocabularyMap:
-    """A map, of a tokenizer that was imported."""
+    """The map; a `RunError` if there is none, as of a vocabulary that was learned here."""
     if vocabulary is None:
         raise RunError("its vocabulary was learned here; only imported ones have a map")
     return vocabulary
 
 
 def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
-    """The map of a vocabulary: its padding, its end, and what the decoder begins with, which is our
-    BOS where it has no other role.
+    """The map of a vocabulary of `rows` tokens, by the special ids of `config.json`.
+
+    The token that the decoder begins with is our BOS unless it is PAD, UNK or EOS too.
     """
     found = {}
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
@@ -142,9 +144,10 @@ def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
 
 
 def started_rows(vocabulary: VocabularyMap) -> TensorChange:
-    """`vocabulary_rows` of vectors: BOS has that of the token that a decoder begins with there.
+    """`vocabulary_rows` of embeddings: our BOS has the row of their decoder's first token.
 
-    Where that is padding, whose vector is not used otherwise, ours may have learned another.
+    Where that token is padding, whose row has no other use, a row that BOS learned here is written
+    back to it.
     """
     rows, start = vocabulary_rows(vocabulary), vocabulary.start
     if start is None:
@@ -170,7 +173,7 @@ def started_rows(vocabulary: VocabularyMap) -> TensorChange:
 
 
 def bias_rows(vocabulary: VocabularyMap) -> TensorChange:
-    """The output layer's bias, (1, V) there."""
+    """The output layer's bias: theirs is (1, V), ours (V,)."""
     rows = vocabulary_rows(vocabulary)
     return TensorChange(
         lambda tensor: rows.to_ours(tensor.reshape(-1)),
@@ -184,7 +187,7 @@ def seq2seq_table(
     tokenizers: Tokenizers,
     names: Collection[str] = (),
 ) -> TensorTable:
-    """The table of a model; `names` are those of a file, which may have a shared matrix under any
+    """The table of a model; `names` are those in a file, which may hold a shared matrix under any
     of its names.
     """
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
@@ -214,7 +217,7 @@ def _embeddings(
     target: VocabularyMap,
     names: Collection[str],
 ) -> tuple[list[TensorEntry], dict[str, str], list[str]]:
-    """Entries of the matrices of tokens, copies of theirs, and patterns of unused ones."""
+    """Entries of the embeddings and the output layer, their copies, and unused patterns."""
     one, tying = TensorEntry.single, settings.embeddings
     entries, copies, unused = list[TensorEntry](), dict[str, str](), list[str]()
     inputs, output = started_rows(source), vocabulary_rows(target)
@@ -234,7 +237,7 @@ def _embeddings(
     if settings.output_bias:
         entries.append(one("embeddings.output_bias", OUTPUT_BIAS, bias_rows(target)))
     else:
-        unused.append(OUTPUT_BIAS)  # zeros, where a class has it and a file has not
+        unused.append(OUTPUT_BIAS)  # a class that has it, without one in the file, adds zeros
     return entries, copies, unused
 
 
@@ -247,14 +250,14 @@ def _layer(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
 
 
 def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
-    """Queries, keys and values are one matrix here, and three there."""
+    """Entries of an attention; ours projects queries, keys and values by one matrix."""
     yield from stacked_entries(f"{ours}.project", [f"{theirs}.{x}_proj" for x in "qkv"], width)
     yield from linear_entries(f"{ours}.out", f"{theirs}.out_proj")
 
 
 def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
     """The groups of a recipe: no corpus, and the search that the folder asks for."""
-    generation = {**folder.config, **(folder.read_object("generation_config.json") or {})}
+    generation = generation_settings(folder)
     beam = _number(generation, "num_beams", 1)
     longest = _number(generation, "max_length", 0)
     joint = tokenizers.source is tokenizers.target
@@ -270,13 +273,19 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
                 "length_penalty": _penalty(generation.get("length_penalty")),
             },
             "rules": {
-                "max_length": longest - 1 if longest > 20 else MAX_ANSWER,  # the start counts there
+                # theirs counts the token that decoding starts from
+                "max_length": longest - 1 if longest > DEFAULT_MAX_LENGTH else MAX_ANSWER,
                 "max_length_ratio": 4.0,
                 "max_length_offset": 50,
                 "no_repeat_ngram": max(_number(generation, "no_repeat_ngram_size", 0), 0),
             },
         },
     }
+
+
+def generation_settings(folder: HfFolder) -> JsonObject:
+    """How the folder's model generates text: older folders say so in `config.json`."""
+    return {**folder.config, **(folder.read_object("generation_config.json") or {})}
 
 
 def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
@@ -309,7 +318,7 @@ def describe(
     table: TensorTable,
     groups: JsonObject,
 ) -> HfModel:
-    """A model in both worlds."""
+    """The model as `transformers` describes it, and as we do."""
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
     pad, _, _, eos = target.special
     own_target = settings.embeddings in ("target", "separate") and source.rows != target.rows
@@ -343,8 +352,8 @@ def describe(
 
 
 def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> None:
-    """A `RunError` that names a setting which the class cannot be."""
-    unlike = TransformerSettings.model_validate(
+    """Raise a `RunError` that names a setting whose value the class does not support."""
+    supported = TransformerSettings.model_validate(
         {
             **settings.model_dump(exclude={"preset", "family"}),
             **kind.fixed(pad),
@@ -357,20 +366,20 @@ def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> 
         }
     )
     for name, value in settings:
-        if name != "preset" and getattr(unlike, name) != value:
+        if name != "preset" and getattr(supported, name) != value:
             raise RunError(
                 f"model.{name}: {value}: transformers' class {kind.architecture} can only be "
-                f"{getattr(unlike, name)}"
+                f"{getattr(supported, name)}"
             )
     if settings.output_bias and not kind.has_output_bias:
         raise RunError(f"model.output_bias: {kind.architecture} has no bias of the output layer")
 
 
 def halved(settings: TransformerSettings, table: TensorTable) -> TensorTable:
-    """The table for a model whose sinusoids are not in halves, in a class whose are.
+    """The table for a model with interleaved sinusoids, in a class that has them in halves.
 
-    All vectors between layers have their numbers in another order there: what writes them, reads
-    them and normalises them is permuted, and nothing is computed otherwise.
+    The hidden dimensions (D) are permuted there, and with them every matrix and norm that reads
+    or writes them, so that the same is computed.
     """
     width = settings.width
     order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])  # sines, then cosines
@@ -400,7 +409,7 @@ def halved(settings: TransformerSettings, table: TensorTable) -> TensorTable:
 def write_seq2seq(
     kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
 ) -> HfModel:
-    """A model for our settings and vocabularies, if the class can be that."""
+    """A model for our settings and vocabularies; a `RunError` if the class does not support it."""
     pad = require_map(tokenizers.target.vocabulary_map).special[PAD]
     check_fixed(kind, settings, pad or 0)
     return describe(kind, settings, tokenizers, seq2seq_table(kind, settings, tokenizers), {})

@@ -39,18 +39,18 @@ TASK = "picture-classification"
 
 
 class PictureClass(NamedTuple):
-    """What a class there is called, its tensors in memory, and what is its own of a model."""
+    """A class of `transformers`: its names, and the settings and tensors of its own."""
 
     model_type: str
     architecture: str
-    peer_names: tuple[tuple[str, str], ...]  # beside those that all have
-    sizes: Callable[[Any], Mapping[str, Any]]  # our settings -> its own of `config.json`
-    table: Callable[[Any], TensorTable]  # of our settings
+    peer_names: tuple[tuple[str, str], ...]  # besides `PEER_NAMES`
+    sizes: Callable[[Any], Mapping[str, Any]]  # our settings -> its own in `config.json`
+    table: Callable[[Any], TensorTable]  # our settings -> its tensors
 
     def family(
         self, read: Callable[[HfFolder], HfModel], write: Callable[..., HfModel]
     ) -> HfFamily:
-        """Its family; our models have the same name."""
+        """Its family; our models of it have the same name."""
         kinds = (self.model_type,)
         return HfFamily(
             self.model_type, TASK, kinds, read, write, reads_text=False, has_labels=True
@@ -58,7 +58,7 @@ class PictureClass(NamedTuple):
 
 
 def read_shared(folder: HfFolder, kind: PictureClass) -> tuple[ConfigReader, dict[str, Any]]:
-    """A reader of `config.json`, and our settings of what all classes have."""
+    """A reader of `config.json`, and those of our settings that all classes have."""
     config = folder.config_reader()
     config.require("architectures", ([kind.architecture],))
     config.require("num_channels", (3,), default=3)
@@ -81,7 +81,7 @@ def describe(
     labels: tuple[str, ...],
     files: Mapping[str, bytes] | None = None,
 ) -> HfModel:
-    """A model in both worlds."""
+    """The model as `transformers` describes it, and as we do."""
     config = {
         "model_type": kind.model_type,
         "architectures": [kind.architecture],
@@ -108,7 +108,7 @@ def describe(
 
 
 def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
-    """Our settings of how pictures are scaled and normalised, which must be those of a folder."""
+    """Our settings for scaling and normalising pictures as a folder's processor does."""
     raw = folder.read_object(PREPROCESSOR)
     if raw is None:
         raise RunError(
@@ -170,7 +170,7 @@ def _colour(value: object, name: str, where: str) -> list[float]:
 
 
 def patch_matrix(patch: int) -> TensorChange:
-    """A convolution (D, 3, size, size), and ours: a matrix (D, 3 size²)."""
+    """Theirs is a convolution (D, 3, patch, patch), ours a matrix (D, 3 patch²)."""
 
     def to_theirs(tensor: Tensor) -> Tensor:
         return tensor.view(len(tensor), 3, patch, patch)
@@ -185,7 +185,7 @@ def _flat_rows(tensor: Tensor) -> Tensor:
 def layer_entries(
     ours: str, theirs: str, projections: str, width: int, *, qkv_bias: bool
 ) -> Iterator[TensorEntry]:
-    """A layer's attention, feed-forward and norms; `projections` is the name before theirs."""
+    """A layer's attention, feed-forward and norms; `projections` is where theirs has q, k and v."""
     names = [f"{theirs}.{projections}.{one}" for one in ("query", "key", "value")]
     yield from stacked_entries(f"{ours}.own.project", names, width, bias=qkv_bias)
     yield from linear_entries(f"{ours}.own.out", f"{theirs}.attention.output.dense")

@@ -1,6 +1,4 @@
-"""Swin (Liu et al. 2021): a table of relative biases in each layer, and names in files that are not
-those in memory.
-"""
+"""Swin (Liu et al. 2021), which has a table of relative biases in each layer."""
 
 from typing import Any
 
@@ -22,7 +20,7 @@ from regard.models.vision.swin import SwinSettings
 
 BIAS_TABLE = "relative_position_bias_table"
 BIAS_NAMES = ((rf"\.self\.{BIAS_TABLE}$", f".relative_position_bias.{BIAS_TABLE}"),)
-UNUSED = (r".*\.relative_position_index",)  # which distances have which row, in older files
+UNUSED = (r".*\.relative_position_index",)  # a constant in older files: the row of each distance
 
 
 def _read(folder: HfFolder) -> HfModel:
@@ -50,7 +48,7 @@ def _read(folder: HfFolder) -> HfModel:
 
 
 def _check(settings: SwinSettings, config: ConfigReader) -> None:
-    """Refuse what their library computes otherwise, or not at all."""
+    """Refuse what their library computes differently, or not at all."""
     coarsest = _last_side(settings)
     if coarsest < settings.window:
         raise config.refusal("window_size", f"the last stage has only {coarsest} patches a side")

@@ -1,6 +1,4 @@
-"""ViT (Dosovitskiy et al. 2021): norms of epsilon 1e-12, and names in files that are not those in
-memory.
-"""
+"""ViT (Dosovitskiy et al. 2021)."""
 
 from regard.errors import RunError
 from regard.exchange.huggingface.config import build_settings
@@ -19,7 +17,7 @@ from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable,
 from regard.models.vision.vit import VitSettings
 
 WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
-"""(1, S, D), and ours (S, D)."""
+"""Theirs is (1, S, D), ours (S, D)."""
 
 
 def _read(folder: HfFolder) -> HfModel:
