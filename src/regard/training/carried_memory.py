@@ -13,10 +13,10 @@ from regard.types import AnyBatch, Features
 
 
 class CarriedMemoryLoss:
-    """The loss of batches whose rows continue those of a batch before.
+    """The loss of batches whose rows continue those of an earlier batch.
 
-    The model begins with the memory behind that batch, through which no gradient flows. The
-    memory is kept in the same tensors always, so that CUDA graphs can change it.
+    The model starts from its memory after that batch, through which no gradient flows. The memory
+    stays in the same tensors, so that CUDA graphs can update it.
     """
 
     def __init__(
@@ -28,9 +28,8 @@ class CarriedMemoryLoss:
         smoothing: float,
         lanes: int = 1,
     ) -> None:
-        """For batches of `rows` rows, each of which continues that of `lanes` before; one of more
-        or fewer positions than `length` counts by as much more or less than one of `length`
-        (Merity et al. 2018, section 5).
+        """For batches of `rows` rows, each a continuation of the batch `lanes` before it. The loss
+        is scaled by the number of positions divided by `length` (Merity et al. 2018, section 5).
         """
         self.model, self.length, self.smoothing = model, length, smoothing
         self.memories = [model.blank_memory(rows) for _ in range(lanes)]
@@ -38,7 +37,7 @@ class CarriedMemoryLoss:
 
     @property
     def carried(self) -> Sequence[Mapping[str, Tensor]]:
-        """The tensors of each lane's memory, by name, which a checkpoint needs."""
+        """The tensors of each lane's memory by name, for checkpoints."""
         return [
             {field.name: getattr(memory, field.name) for field in fields(memory)}
             for memory in self.memories

@@ -25,7 +25,7 @@ ROWS_NAME = re.compile(r"rows-(\d+)-([0-9a-f]{16})\.safetensors")
 START = StreamPosition(0, 0)
 HALF_TYPES = (torch.float16, torch.bfloat16)
 RENAMED_PARAMETERS = {".onward.": ".forward_layer.", ".back.": ".backward_layer."}
-"""Parts of old names -> new ones, under which weights and checkpoints of before are read."""
+"""Parts of parameter names in old weights and checkpoints -> their present names."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Progress:
     ranks: int = 1  # processes that train together
     batches: int = 0  # in a step of all of them; 0 if it was written before this was kept
     history: tuple[float, ...] = ()  # the scores of validations until averaging began
-    averaged_from: NonNegativeInt = 0  # the step behind which averaging began; 0: it did not
+    averaged_from: NonNegativeInt = 0  # the step after which averaging began; 0: it did not
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Progress":
@@ -111,7 +111,7 @@ class Checkpoint(NamedTuple):
     tensors: Mapping[str, Tensor]
     progress: Progress  # the metadata of the file
     row_files: tuple[str, ...] = ()
-    """Files beside it with the rows of further tensors, which are sharded: those of rank 0 first"""
+    """Files beside it with the rows of further tensors, which are sharded; that of rank 0 first."""
 
 
 class FoundCheckpoint(NamedTuple):
@@ -196,7 +196,7 @@ def best_weights(folder: Path) -> list[Path]:
 
 
 def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
-    """Those of some weights that are there and as they were written; the others are noted."""
+    """The files of weights that exist and are undamaged; `note` is told of the others."""
     intact = [path for path in paths if is_intact(path)]
     for path in paths:
         if path not in intact:
@@ -230,7 +230,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
 
 
 def save_rows(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> str:
-    """Write the rows that a rank has of sharded tensors; the digest in the name of the file."""
+    """Write this rank's rows of sharded tensors; returns the digest in the name of the file."""
     content = safetensors.torch.save(_to_cpu(tensors))
     digest = _digest(content)
     write_atomic(folder / rows_name(step, digest), content)
@@ -247,8 +247,8 @@ def rows_name(step: int, digest: str) -> str:
 def _row_files(checkpoint: Path) -> list[str]:
     """The names of the files of rows that belong to a checkpoint."""
     with suppress(SafetensorError, FileNotFoundError), safe_open(checkpoint, "pt") as file:
-        said = (file.metadata() or {}).get("row_files", "[]")
-        return [str(name) for name in parse_json(said) if ROWS_NAME.fullmatch(str(name))]
+        listed = (file.metadata() or {}).get("row_files", "[]")
+        return [str(name) for name in parse_json(listed) if ROWS_NAME.fullmatch(str(name))]
     return []
 
 
@@ -262,8 +262,8 @@ def read_progress(folder: Path) -> list[Progress]:
     """The progress of each checkpoint of a folder, newest first; tensors are not read."""
     found = []
     for path in list_checkpoints(folder):
-        gone = FileNotFoundError  # a training process has removed it meanwhile
-        with suppress(SafetensorError, gone), safe_open(path, framework="pt") as file:
+        # FileNotFoundError: a training process has removed it meanwhile
+        with suppress(SafetensorError, FileNotFoundError), safe_open(path, "pt") as file:
             found.append(_parse_progress(path, file.metadata()))
     return found
 
@@ -339,10 +339,10 @@ def digest_matches(checkpoint: Path) -> bool:
     if match is None or _digest(checkpoint.read_bytes()) != match.group(2):
         return False
     rows = [checkpoint.parent / name for name in _row_files(checkpoint)]
-    return all(file.is_file() and _digest_in_name(file) for file in rows)
+    return all(file.is_file() and _rows_match(file) for file in rows)
 
 
-def _digest_in_name(rows: Path) -> bool:
+def _rows_match(rows: Path) -> bool:
     match = ROWS_NAME.fullmatch(rows.name)
     return match is not None and _digest(rows.read_bytes()) == match.group(2)
 

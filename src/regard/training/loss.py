@@ -1,5 +1,5 @@
-"""Training losses: label-smoothed cross-entropy, in chunks of rows where gradients allow it, also
-with labels that are probabilities; and the squared error of numbers.
+"""Training losses: cross-entropy with label smoothing, in chunks of rows where the model allows it,
+or with soft labels; and the squared error.
 """
 
 from collections.abc import Callable
@@ -134,8 +134,8 @@ def chunked_loss(
 ) -> Loss:
     """`smoothed_cross_entropy` of the logits of `features` (M, D), without holding all of them.
 
-    The logits of a chunk of rows are replaced by their gradients, and these used for the inputs'
-    before the next chunk, all in the forward pass. Logits are in autocast's precision, if any; the
+    For one chunk of rows after another, the forward pass replaces the logits by their gradients and
+    computes the gradients of the inputs from these. Logits are in autocast's precision, if any; the
     gradients of the output layer are summed in float32.
     """
     inputs = (features, output.weight, output.bias)
@@ -162,9 +162,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             dtype = torch.get_autocast_dtype(kind)
         sum_dtype = torch.promote_types(dtype, torch.float32)
         size = len(weight)  # V
-        more = -size % COLUMN_MULTIPLE if kind == "cuda" else 0  # columns of no token, V' - V
+        padding = -size % COLUMN_MULTIPLE if kind == "cuda" else 0  # columns of no token, V' - V
         cast_weight, cast_bias = (
-            None if x is None else F.pad(x.to(dtype), (0, 0) * (x.ndim - 1) + (0, more))
+            None if x is None else F.pad(x.to(dtype), (0, 0) * (x.ndim - 1) + (0, padding))
             for x in (weight, bias)
         )
         assert cast_weight is not None
@@ -227,14 +227,14 @@ def cross_entropy_and_grad_(
     grads = logits.to(precise)  # (M, V): logits until the softmax
     max_logits, mean_logits = grads.amax(-1), grads.mean(-1)  # (M,) each
     label_logits = grads.gather(1, safe_labels)[:, 0]  # (M,)
-    torch.softmax(grads, -1, out=grads)  # in place: to allocate memory takes longer
+    torch.softmax(grads, -1, out=grads)  # in place: allocating memory takes longer
     logsum = max_logits - grads.amax(-1).log()  # (M,) the largest probability is never 0
     nll = losses = logsum - label_logits  # (M,)
     if smoothing:
         losses = torch.lerp(nll, logsum - mean_logits, smoothing)
         grads.sub_(smoothing / logits.shape[1])
     grads.scatter_add_(1, safe_labels, torch.full_like(nll, smoothing - 1)[:, None])
-    if logits.device.type != "cpu" or not counted.all():  # to ask a GPU would wait for it
+    if logits.device.type != "cpu" or not counted.all():  # reading it would wait for a GPU
         grads, losses, nll = grads * counted[:, None], losses * counted, nll * counted
     logits.copy_(grads)
     return losses, nll

@@ -35,12 +35,12 @@ class MetricLog:
         begun, host = int(time.time()), socket.gethostname()
         name = f"events.out.tfevents.{begun:010d}.{host}.{os.getpid()}.0"
         self._events = folder / "tensorboard" / name
-        first = step + 1  # TensorBoard drops the events from here on of earlier files
+        first = step + 1  # from here on TensorBoard drops the events of earlier files
         self._write_event(Event(step=first, file_version="brain.Event:2"))
         self._write_event(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
-        """Record `numbers` of a `kind` ("train" or "valid") at a step; null: not a finite one."""
+        """Record `numbers` of a `kind`, such as "train", at a step; null if not finite."""
         finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
         line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
         with append_file(self.path) as file:
@@ -58,7 +58,7 @@ class MetricLog:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a run so far; a line that is none, as one cut short, is left out."""
+    """The records of a run so far; lines that are no records, as one cut short, are skipped."""
     try:
         content = read_limited(path, max_bytes=MAX_BYTES)
     except FileNotFoundError:

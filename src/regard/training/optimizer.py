@@ -46,7 +46,7 @@ class ScheduleSettings(Settings):
 
     @property
     def warmup_steps(self) -> int:
-        """Steps of a warm-up that does not depend on how many steps there are."""
+        """Steps of the warm-up; 0 for the slanted triangle, which has none."""
         return 0 if self.shape == "slanted_triangle" else self.warmup
 
 
@@ -109,17 +109,17 @@ OPTIMIZER_STATES = {"adam": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum
 def build_optimizer(
     model: AnyModel | nn.Module, settings: OptimizerSettings, layers: LayerGroups | None = None
 ) -> torch.optim.Optimizer:
-    """An optimizer of the model's parameters, in the order of their names' appearance, or of their
-    groups of layers. A step multiplies the learning rate by each group's `rate_factor`.
+    """An optimizer of the model's parameters, grouped by weight decay and by the learning rate of
+    their `layers`. A step multiplies the learning rate by each group's `rate_factor`.
     """
-    factors = {1.0: list(model.parameters())}
+    by_factor = {1.0: list(model.parameters())}
     if layers is not None:
-        factors = {layers.rate_factor(n): [] for n in range(len(layers.groups))}
+        by_factor = {layers.rate_factor(n): [] for n in range(len(layers.groups))}
         for number, parameters in enumerate(layers.groups):
-            factors[layers.rate_factor(number)] += parameters
+            by_factor[layers.rate_factor(number)] += parameters
     groups = [
         {"params": [p for p in parameters if (p.ndim > 1) is decays], **more}
-        for factor, parameters in factors.items()
+        for factor, parameters in by_factor.items()
         for decays, more in (
             (True, {"weight_decay": settings.weight_decay, "rate_factor": factor}),
             (False, {"weight_decay": 0.0, "rate_factor": factor}),

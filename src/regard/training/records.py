@@ -11,7 +11,7 @@ from regard.training.metric_log import MetricLog
 
 
 class Records:
-    """Writes nothing: for the ranks but one of a training on several devices."""
+    """Writes nothing: for all ranks but rank 0."""
 
     def add_metrics(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
         """Log `numbers` of a `kind` at a step."""
@@ -20,7 +20,7 @@ class Records:
         """Write the weights of a model as a file of the folder."""
 
     def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
-        """Write a checkpoint, and remove all but the newest `keep`, and weights that none names."""
+        """Write a checkpoint; remove all but the newest `keep`, and weights that none names."""
 
 
 class FolderRecords(Records):

@@ -11,12 +11,12 @@ STOP_MESSAGE = b"asked to stop: the step is finished and saved first; once more 
 
 
 class StopRequests:
-    """While entered, remembers the first signal; a second one interrupts at once, as does the first
-    before training begins to poll, when there is nothing to save.
+    """A context manager that records the first signal, for training to poll. A second signal
+    interrupts at once, as does a first one before the first poll, when there is nothing to save.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        """With `quiet`, another process says that the signal was heard."""
+        """With `quiet`, no message is printed: another process prints it."""
         self._quiet = quiet
         self.received: signal.Signals | None = None
         self._polled = False

@@ -13,11 +13,11 @@ from regard.training.optimizer import OPTIMIZER_STATES, OptimizerSettings, build
 from regard.training.step import MovingAverage, TriggeredAverage
 
 CarriedTensors = Sequence[Mapping[str, Tensor]]
-"""What the loss keeps of each batch of a step for that of the next, by name; empty: nothing."""
+"""For each batch of a step, what the loss carries to the next step, by name; empty: nothing."""
 
 
 class TrainingState:
-    """All that a step changes; as tensors of a checkpoint (`checkpoints.Checkpoint`) and back."""
+    """All that a step changes, converted to tensors of a `checkpoints.Checkpoint` and back."""
 
     def __init__(
         self,
@@ -35,19 +35,19 @@ class TrainingState:
         self._carried, self._ranks = carried, ranks
 
     def average(self, *, decay: float, triggered: bool) -> TriggeredAverage | None:
-        """Keep an average of the weights beside them: a moving one of some `decay`, or one that
-        begins when it is `triggered`, which is returned; neither: none.
+        """Keep an average of the weights: a moving one if `decay` is not 0, or, if `triggered`, one
+        that starts later, which is returned.
         """
         averaged = [self.weights.own_rows(p) for p in self.parameters.values()]
-        late = TriggeredAverage(averaged) if triggered else None
-        self.ema = MovingAverage(averaged, decay) if decay else late
-        return late
+        triggered_average = TriggeredAverage(averaged) if triggered else None
+        self.ema = MovingAverage(averaged, decay) if decay else triggered_average
+        return triggered_average
 
     # -- checkpoints ------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint that are not sharded; complete on rank 0."""
-        tensors = {} if self.weights.sharded else self._divided()
+        tensors = {} if self.weights.sharded else self._parameter_shaped()
         for name, parameter in self.parameters.items():
             state = self.optimizer.state[parameter]
             tensors |= {f"{kind}.{name}": x for kind, x in state.items() if not x.ndim}
@@ -64,10 +64,11 @@ class TrainingState:
         """The rows that this rank has of the tensors that are sharded; empty: none is."""
         if not self.weights.sharded:
             return {}
-        return {name: self.weights.own_rows(tensor) for name, tensor in self._divided().items()}
+        tensors = self._parameter_shaped()
+        return {name: self.weights.own_rows(tensor) for name, tensor in tensors.items()}
 
-    def _divided(self) -> dict[str, Tensor]:
-        """The tensors that are as large as parameters."""
+    def _parameter_shaped(self) -> dict[str, Tensor]:
+        """The tensors with the shapes of parameters, which are sharded with them."""
         tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
         if self.ema:
             pairs = zip(self.parameters, self.ema.shadow, strict=True)
@@ -78,8 +79,8 @@ class TrainingState:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore what `tensors` gave, but for what the loss carries; a KeyError or a RuntimeError
-        if the model is another one.
+        """Restore the tensors of a checkpoint, except what the loss carries; a KeyError or a
+        RuntimeError if they are those of another model.
         """
         weights = self.weights
         for number, (name, parameter) in enumerate(self.parameters.items()):

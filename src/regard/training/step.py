@@ -40,7 +40,7 @@ class MovingAverage:
         self.shadow = [p.clone() for p in self.parameters]
 
     def ema_weight(self, step: int) -> float:
-        """How far to move at a step: faster in the first ones, so that the start is forgotten."""
+        """The weight of a step's parameters: larger at first, so that the initial ones fade."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     def update(self, step: int) -> None:
@@ -57,8 +57,8 @@ class MovingAverage:
 
 
 class TriggeredAverage(MovingAverage):
-    """The parameters themselves until `start`, the step behind which averaging begins; then the
-    mean of those of all steps since (Polyak and Juditsky 1992).
+    """The parameters themselves until step `start`, if one is set; after it, the mean of those of
+    all steps since (Polyak and Juditsky 1992).
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
@@ -76,7 +76,7 @@ class ExpertLoad:
         self._shares: dict[Site, Tensor] = {}  # of each layer (E,)
 
     def shares(self) -> list[Tensor]:
-        """What is summed of each layer (E,), to be summed over ranks in place."""
+        """The sums of each layer (E,), which may be summed over ranks in place."""
         return list(self._shares.values())
 
     def add(self, routings: Iterable[Routing]) -> None:
@@ -110,13 +110,13 @@ class StepContext(NamedTuple):
     expert_load: ExpertLoad
     clip_norm: float  # gradients with a longer norm are cut to this; 0 never cuts
     autocast: Callable[[], AbstractContextManager[Any]]  # sets the precision of products
-    ranks: Ranks = ALONE  # of which this is one
+    ranks: Ranks = ALONE  # the processes that train together
     sum_gradients: Callable[[Sequence[Tensor]], None] = ALONE.sum_gradients  # over the ranks
-    seed: int | None = None  # of random numbers that belong to each batch; None: one stream of all
+    seed: int | None = None  # of each batch's random numbers; None: one stream for all
 
     def seed_batch(self, step: int, number: int) -> None:
-        """Have the random numbers of this rank's batch `number` of a step depend on its place in
-        the step of all ranks, not on who computes it.
+        """Seed torch for this rank's batch `number` of a step. The seed depends on the place of the
+        batch among those of all ranks, not on the rank that computes it.
         """
         if self.seed is not None:
             place = [self.seed, step, number * self.ranks.count + self.ranks.number]
@@ -124,7 +124,7 @@ class StepContext(NamedTuple):
 
 
 def count_labels(batches: Sequence[AnyBatch]) -> int:
-    """The labels of some batches, by which gradients are divided."""
+    """The number of labels of some batches, by which gradients are divided."""
     return sum(batch.num_labels for batch in batches)
 
 
@@ -140,7 +140,7 @@ class TrainingStep(Protocol):
         ...
 
     def forget_shapes(self) -> None:
-        """Other parameters learn from now on: nothing that was captured may be replayed."""
+        """Drop all captured graphs: other parameters are trained from now on."""
         ...
 
 

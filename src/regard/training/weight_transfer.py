@@ -1,4 +1,4 @@
-"""A model begins with the weights of another one, wherever names, shapes and rows agree."""
+"""Initializes a model with the weights of another one, wherever names, shapes and rows agree."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -44,7 +44,7 @@ class WeightTransfer(NamedTuple):
     left: tuple[TensorReport, ...]
 
     def lines(self) -> list[TransferLine]:
-        """The table of it."""
+        """The report as a table: a line for each kind."""
         return [
             TransferLine(kind, len(some), sum(one.numbers for one in some), _list_names(some))
             for kind, some in self._asdict().items()
@@ -60,7 +60,7 @@ class WeightTransfer(NamedTuple):
 
 
 def _list_names(tensors: Sequence[TensorReport]) -> str:
-    """The first names of some tensors, before all those with a remark."""
+    """The first names of some tensors; those with a remark come before the others."""
     names = [str(one) for one in sorted(tensors, key=lambda one: not one.remark)]
     more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(names[:NAMES_SHOWN]) + more
@@ -78,9 +78,9 @@ def transfer_weights(
     """Copy the weights `given` of another model into `model` where they fit, and report it.
 
     A tensor is looked for under its own name, and, if it belongs to a model inside this one
-    (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), those
-    rows are taken that stand for the same in both models; the other rows of `mean_kinds` become the
-    mean of those, or of some of `given` that `parts` names, by kind and row.
+    (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), the
+    rows that stand for the same in both models are taken. The other rows of `mean_kinds` become the
+    mean of the taken rows, or of the given rows that `parts` lists for them, by kind and row.
     """
     taken, new, used = list[TensorReport](), list[TensorReport](), set[str]()
     kinds = model.named_rows()
@@ -118,19 +118,20 @@ def transfer_weights(
 
 
 def _name_in(given: Mapping[str, Tensor], name: str, inner_prefix: str) -> str | None:
-    """What a tensor is called in another model, which may be of the kind of the inner one."""
+    """The name of a tensor in another model, which may be like the model inside this one."""
     inner = name.removeprefix(inner_prefix)
     return next((one for one in (name, inner) if one in given), None)
 
 
 def _name_all(names: Sequence[Hashable], count: int) -> list[Hashable]:
-    """Names of so many rows; those behind the last name are called by their number behind it."""
+    """The names of `count` rows; rows beyond the last name are named by their number after it."""
     return [*names[:count], *(("row", number) for number in range(count - len(names)))]
 
 
 def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """The rows (R,) of what is named once in both, and their places among the given ones (R,); the
-    first rows, as long as their names are the same, whatever these are.
+    """The rows (R,) whose names both have, and their places among the given rows (R,).
+
+    Rows are matched by position up to the first that differ, then by names that both have once.
     """
     alike = zip(own, given, strict=False)
     first = next((n for n, (one, two) in enumerate(alike) if one != two), min(len(own), len(given)))

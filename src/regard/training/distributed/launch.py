@@ -1,4 +1,4 @@
-"""What a process knows of the `torchrun` that has started it."""
+"""How `torchrun` has started this process, read from the environment."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ PARENT_POLL_SECONDS = 0.5
 
 
 class Launch(NamedTuple):
-    """What `torchrun` says to a process that it has started."""
+    """What `torchrun` tells a process that it has started."""
 
     ranks: int = 0  # processes of the training; 0: it was not started by torchrun
     number: int = 0  # of this process among them
@@ -68,7 +68,7 @@ class Launch(NamedTuple):
             )
 
     def own_device(self, name: str) -> str:
-        """The name of this process's device, where `name` is that of all: auto, cuda or cpu."""
+        """The name of this process's device; `name` (auto, cuda, cpu) was given for all of them."""
         if not self.ranks:
             return name
         if shared_kind(name) == "cpu":
@@ -82,7 +82,7 @@ class Launch(NamedTuple):
 
 
 def shared_kind(name: str) -> str:
-    """cuda or cpu, the kind of the devices of several processes that are given as `name`."""
+    """The type, cuda or cpu, of the devices of several processes, which were given as `name`."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cuda", "cpu"):
@@ -93,7 +93,7 @@ def shared_kind(name: str) -> str:
 
 
 def end_with_parent() -> None:
-    """Have this process get a SIGTERM when its parent, which started the others too, is gone."""
+    """Send this process a SIGTERM when its parent, which has started all of them, has ended."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -1,8 +1,8 @@
 """The ranks of a training that `torchrun` has started, and what they exchange.
 
-Every process runs the same program. Numbers that decide what is done go through a group of their
-own, by gloo on the hosts, so that no device is waited for; gradients go by NCCL between GPUs and by
-gloo between CPUs.
+Every process runs the same program. Numbers that decide what is done go through a separate group
+(gloo, on the hosts), so that no rank waits for a device; gradients go through NCCL between GPUs and
+through gloo between CPUs.
 """
 
 import os
@@ -27,8 +27,8 @@ from regard.training.loss import LossFn
 
 EXCHANGE_TIMEOUT = timedelta(minutes=10)  # of gradients, which all ranks exchange at the same time
 DECISION_TIMEOUT = timedelta(days=7)
-"""Of decisions, for which all may wait while rank 0 cleans a corpus or validates. The end of a
-process on any rank is noticed at once, whatever the timeout."""
+"""Of decisions: the others may wait long while rank 0 cleans a corpus or validates. If a process
+ends, the others notice at once, whatever the timeout."""
 JOIN_SECONDS = 600.0  # until a rank that has not joined the others ends
 BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float32
 
@@ -45,7 +45,7 @@ class ProcessGroupRanks(Ranks):
     def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
         own = torch.tensor(numbers, dtype=torch.int64)
         found = [torch.empty_like(own) for _ in range(self.count)]
-        with lost_rank_is_told():
+        with explain_lost_rank():
             dist.all_gather(found, own, group=self._decisions)
         return [one.tolist() for one in found]
 
@@ -55,7 +55,7 @@ class ProcessGroupRanks(Ranks):
         content = torch.zeros(size, dtype=torch.uint8)
         if self.leads:
             content.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-        with lost_rank_is_told():
+        with explain_lost_rank():
             dist.broadcast(content, 0, group=self._decisions)
         value: JsonT = parse_json(content.numpy().tobytes())
         return value
@@ -63,7 +63,7 @@ class ProcessGroupRanks(Ranks):
     def made_by_first(self, make: Callable[[], T], read: Callable[[], T]) -> T:
         if self.leads:
             made = make()
-            self.any(False)  # the others go on
+            self.any(False)  # a barrier: the others continue
             return made
         self.any(False)
         return read()
@@ -71,20 +71,20 @@ class ProcessGroupRanks(Ranks):
     def sum_(self, tensors: Sequence[Tensor]) -> None:
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with lost_rank_is_told():
+            with explain_lost_rank():
                 dist.all_reduce(flat)
             _copy_back(flat, bucket)
 
     def broadcast_(self, tensors: Sequence[Tensor]) -> None:
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with lost_rank_is_told():
+            with explain_lost_rank():
                 dist.broadcast(flat, 0)
             _copy_back(flat, bucket)
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
         found = [torch.empty_like(tensor) for _ in range(self.count)] if self.leads else None
-        with lost_rank_is_told():
+        with explain_lost_rank():
             dist.gather(tensor.contiguous(), found, 0)
         return [tensor] if found is None else found
 
@@ -92,7 +92,7 @@ class ProcessGroupRanks(Ranks):
         return ShardedWeights(model, loss)
 
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """A parameter that had no gradient here gets what it had elsewhere, or zeros."""
+        """A parameter without a gradient on this rank gets the sum of the others', or zeros."""
         grads = []
         for parameter in parameters:
             if parameter.requires_grad:
@@ -103,7 +103,7 @@ class ProcessGroupRanks(Ranks):
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Tensors of one precision that are exchanged at once."""
+    """Consecutive tensors of one dtype, to be exchanged at once."""
     bucket: list[Tensor] = []
     for tensor in tensors:
         size = sum(one.numel() for one in bucket)
@@ -123,8 +123,8 @@ def _copy_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
 
 
 @contextmanager
-def lost_rank_is_told() -> Iterator[None]:
-    """Within it, an error of an exchange says what has probably happened."""
+def explain_lost_rank() -> Iterator[None]:
+    """Within it, an error of an exchange becomes one that says what has probably happened."""
     try:
         yield
     except RuntimeError as error:
@@ -140,17 +140,16 @@ def lost_rank_is_told() -> Iterator[None]:
 
 
 def _give_up(launch: Launch) -> None:
-    """End this process, which waits for the others inside gloo or NCCL and hears no signal."""
-    said = f"rank {launch.number} of {launch.ranks} has not joined the others at {launch.address}"
-    os.write(2, f"error: {said} in {JOIN_SECONDS:.0f} s\n".encode())
+    """End this process, which waits for the others inside gloo or NCCL and handles no signal."""
+    what = f"rank {launch.number} of {launch.ranks} has not joined the others at {launch.address}"
+    os.write(2, f"error: {what} in {JOIN_SECONDS:.0f} s\n".encode())
     os._exit(1)
 
 
 @contextmanager
 def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ranks]:
-    """The ranks of this training, joined: those that `torchrun` has started, or this one alone.
-
-    If it has started only one, that one exchanges nothing, unless `even_one` is to do so.
+    """Within it, the joined ranks of this training: the processes that `torchrun` has started, or
+    this one alone. A single process of `torchrun` counts as alone too, unless `even_one`.
     """
     launch = Launch.of_environment()
     if launch.ranks <= (0 if even_one else 1):
@@ -160,9 +159,9 @@ def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ra
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
-    patience = Timer(JOIN_SECONDS, _give_up, (launch,))
-    patience.daemon = True
-    patience.start()
+    timer = Timer(JOIN_SECONDS, _give_up, (launch,))
+    timer.daemon = True
+    timer.start()
     try:
         store, _, _ = next(rendezvous("env://", timeout=EXCHANGE_TIMEOUT))
         dist.init_process_group(
@@ -181,6 +180,6 @@ def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ra
             f"{str(error).splitlines()[0]}"
         ) from None
     finally:
-        patience.cancel()
+        timer.cancel()
     yield ranks
-    dist.destroy_process_group()  # not behind an error: it might wait for a rank that has ended
+    dist.destroy_process_group()  # not after an error: it might wait for a rank that has ended

@@ -1,7 +1,7 @@
 """The processes of one training, each with a device of its own: how the loop sees them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -28,18 +28,18 @@ class ModelWeights:
         return tensor
 
     def rows_of(self, full: Tensor, like: Tensor) -> Tensor:
-        """The rows of a whole tensor that this rank has of one that is divided as `like`."""
+        """This rank's rows of a whole tensor, if it is sharded like `like`."""
         return full
 
     def divided_as(self, like: Tensor, own: Tensor) -> Tensor:
-        """A tensor that is divided as `like`, of which `own` are this rank's rows."""
+        """The tensor, sharded like `like`, of which `own` are this rank's rows."""
         return own
 
     def with_rows(self, own: Sequence[Tensor] | None) -> AbstractContextManager[AnyModel]:
         """Within it, the model with weights of which `own` are this rank's rows, in the order of
-        parameters; None: with its own weights. All ranks enter it, and rank 0 may use the model.
+        parameters; None: with its own weights. All ranks enter it, but only rank 0 uses the model.
         """
-        return _same(self.model) if own is None else self.with_weights(own)
+        return nullcontext(self.model) if own is None else self.with_weights(own)
 
     @contextmanager
     def with_weights(self, full: Sequence[Tensor]) -> Iterator[AnyModel]:
@@ -53,11 +53,6 @@ class ModelWeights:
             copy_weights(parameters, before)
 
 
-@contextmanager
-def _same(model: AnyModel) -> Iterator[AnyModel]:
-    yield model
-
-
 def copy_weights(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Give parameters other values, in place."""
     with torch.no_grad():
@@ -66,10 +61,10 @@ def copy_weights(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None
 
 
 class Ranks:
-    """The processes of a training. This one trains alone: nothing is exchanged."""
+    """The processes of a training: here a single one, which exchanges nothing."""
 
     number, count = 0, 1
-    exchanges = False  # whether there is anyone to exchange gradients with
+    exchanges = False  # whether gradients are exchanged between processes
 
     @property
     def leads(self) -> bool:
@@ -82,7 +77,7 @@ class Ranks:
         return Shard(self.number, self.count)
 
     def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
-        """The numbers of every rank, which has as many of them."""
+        """The numbers of every rank; all ranks give equally many."""
         return [list(numbers)]
 
     def any(self, claim: bool) -> bool:
@@ -90,13 +85,13 @@ class Ranks:
         return any(claims[0] for claims in self.gather_numbers([claim]))
 
     def from_first(self, make: Callable[[], JsonT]) -> JsonT:
-        """What `make` returns on rank 0, the only one to call it; the others wait for that. JSON
-        must be able to hold it.
+        """What `make`, called on rank 0 alone, returns there; the others wait for it. It must be a
+        JSON value.
         """
         return make()
 
     def made_by_first(self, make: Callable[[], T], read: Callable[[], T]) -> T:
-        """What rank 0 `make`s, in files, and the others `read` when it has."""
+        """What rank 0 makes by `make`, in files, and the others `read` once it has."""
         return make()
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
@@ -110,7 +105,7 @@ class Ranks:
         return [tensor]
 
     def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Sum the gradients of the parameters that learn over all ranks, in place."""
+        """Sum the gradients of the trained parameters over all ranks, in place."""
 
     def shard(self, model: AnyModel, loss: LossFn) -> ModelWeights:
         """Divide the weights of a model among the ranks."""

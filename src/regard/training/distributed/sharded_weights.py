@@ -90,7 +90,7 @@ class ShardedWeights(ModelWeights):
 
     @contextmanager
     def _on_device(self) -> Iterator[AnyModel]:
-        """The whole model on the device of rank 0, which it leaves in the end."""
+        """Within it, the whole model is on the device of rank 0; afterwards on the host again."""
         if self._whole is None:
             yield self.model
             return

@@ -51,7 +51,7 @@ class CudaGraphStep:
     ) -> None:
         self.context, self.buckets, self.capturer, self.note = context, buckets, capturer, note
         model = context.model
-        # Models that do not pack may use their weights otherwise than in matrix products.
+        # Models that do not pack may use their weights in other ways than matrix products.
         self.loss: Callable[[AnyBatch], Loss] = (
             Bf16Loss(context.loss, model)
             if model.supports_packing
@@ -208,11 +208,11 @@ class Bf16Loss:
         if not torch.is_autocast_enabled(device_type):
             return self.loss_module.forward(batch)
         dtype = torch.get_autocast_dtype(device_type)
-        learning = {name: weight for name, weight in self.weights.items() if weight.requires_grad}
+        trained = {name: weight for name, weight in self.weights.items() if weight.requires_grad}
         frozen = {n: weight for n, weight in self.weights.items() if not weight.requires_grad}
-        half_weights = _CastWeights.apply(dtype, *learning.values())  # type: ignore[no-untyped-call]
+        half_weights = _CastWeights.apply(dtype, *trained.values())  # type: ignore[no-untyped-call]
         copies = _cast(list(frozen.values()), [dtype] * len(frozen))
-        overrides = dict(zip((*learning, *frozen), (*half_weights, *copies), strict=True))
+        overrides = dict(zip((*trained, *frozen), (*half_weights, *copies), strict=True))
         loss: Loss = functional_call(self.loss_module, overrides, (batch,))
         return loss
 
@@ -235,7 +235,7 @@ class _CastWeights(torch.autograd.Function):
 
 def _cast(tensors: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> tuple[Tensor, ...]:
     """Copies of `tensors`, each in its precision, by one kernel."""
-    if not tensors:  # where adapters learn, no weight of a linear layer does
+    if not tensors:  # with adapters, no weight of a linear layer is trained
         return ()
     pairs = zip(tensors, dtypes, strict=True)
     copies = [torch.empty_like(x, dtype=dtype) for x, dtype in pairs]
