@@ -180,6 +180,7 @@ def test_the_command_evaluates(run, tmp_path):
 def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     found = load_task_run(run, "text-classification", device=torch.device("cpu"))
     rows = [(one.label, *one.texts) for one in found.task.examples("test")[:5]]
+    assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 12
     file = tmp_path / "other.tsv"
     file.write_text("".join("\t".join(row) + "\n" for row in rows))
     found.task.read_test([str(file)], tmp_path)

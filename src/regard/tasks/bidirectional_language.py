@@ -20,7 +20,7 @@ from regard.training.loss import batch_loss
 from regard.training.settings import TrainingSettings
 from regard.types import Batch, Padded
 
-VALIDATION_POSITIONS = 1 << 13  # of a batch of validation
+VALIDATION_POSITIONS = 1 << 13  # of a validation batch
 
 
 class BidirectionalTrainingSettings(TrainingSettings):
@@ -97,8 +97,8 @@ class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
 
 
 def both_ways(batch: Batch[Padded]) -> Batch[Padded]:
-    """Of a batch of windows (B, T), a batch that asks what follows each token of (B, T + 1), and
-    then what precedes it.
+    """A batch of windows (B, T) as tokens (B, T + 1), with labels for both directions: first the
+    token after each, then the token before each.
     """
     given = batch.decoder_input.ids
     rows, length = given.shape
@@ -110,7 +110,7 @@ def both_ways(batch: Batch[Padded]) -> Batch[Padded]:
 
 
 def one_way(batch: Batch[Padded], direction: int) -> Batch[Padded]:
-    """The half of a batch of `both_ways` that asks what follows (0), or what precedes (1)."""
+    """The half of a batch of `both_ways` for one direction: 0 is forward, 1 backward."""
     assert batch.positions is not None
     positions, labels = (x.chunk(2)[direction] for x in (batch.positions, batch.labels))
     return Batch(batch.inputs, None, positions, labels)

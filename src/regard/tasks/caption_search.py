@@ -44,7 +44,7 @@ def caption_pictures(
     settings: DecodingSettings,
     progress: Callable[[int], None] = lambda done: None,
 ) -> SearchResults:
-    """The same of any number of pictures, a batch at a time."""
+    """The n best captions of any number of pictures, a batch at a time."""
     device, found = next(model.parameters()).device, []
     size = PICTURES_PER_BATCH.get(device.type, PICTURES_PER_BATCH["cpu"])
     for first in range(0, num_pictures, size):

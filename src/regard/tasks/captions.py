@@ -120,8 +120,8 @@ class CaptionedName(NamedTuple):
 class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     """Captions and vocabulary are kept in the run, features of pictures in the cache.
 
-    The run holds a copy of the frozen CNN's weights, so that it can look at new pictures wherever
-    it is moved.
+    The run holds a copy of the frozen CNN's weights, so that it can caption new pictures after it
+    was moved.
     """
 
     recipe_class = CaptionRecipe

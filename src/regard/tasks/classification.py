@@ -1,4 +1,4 @@
-"""What all tasks share that sort examples into classes: labels, batches, loss, numbers."""
+"""What all classification tasks share: labels, batches, loss, metrics."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
@@ -108,8 +108,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order.
 
     A subclass reads its corpus (`prepare`), calls `save_labels` there, and gives the examples of a
-    split by `label_ids` and `inputs_of`. A loss that changes batches on the device, as one that
-    mixes pictures does, overrides `loss` and calls `soft_label_loss`.
+    split by `label_ids` and `inputs_of`. One that changes batches on the device, such as by mixing
+    pictures, overrides `loss`.
     """
 
     labels: tuple[str, ...]
@@ -139,7 +139,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         write_atomic(self._labels_file, dump_json(labels, indent=1).encode())
 
     def check_labels(self, found: Collection[str]) -> None:
-        """An error if other examples have a label that the run has not."""
+        """An error if some of the labels `found` in other examples are not the run's."""
         if unknown := sorted({*found} - {*self.labels}):
             known = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
             raise SettingsError(
@@ -222,7 +222,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         return {"loss": found.nll(), "accuracy": found.accuracy()}
 
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
-        """What a model says of all examples of a split."""
+        """A model's logits for all examples of a split, and their labels."""
         logits = classify_examples(model, self.inputs_of(split), self.lengths(split))
         return Classified(logits, self.label_ids(split))
 

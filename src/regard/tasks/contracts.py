@@ -55,7 +55,7 @@ class StartSettings(Settings):
         return self.new_pieces or ("parts" if self.vocabulary == "extended" else "random")
 
 
-VOCABULARY_SETTINGS = ("absent", "mask_id")  # of a model: ids of the vocabulary it was made for
+VOCABULARY_SETTINGS = ("absent", "mask_id")  # settings of a model that are ids of its vocabulary
 
 
 def without_vocabulary(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,27 +90,27 @@ class TaskRecipe(Settings):
         if lora is not None and self.start is not None and self.start.vocabulary != "run":
             raise ValueError(
                 f"start.vocabulary: {self.start.vocabulary} goes with all weights, not with "
-                "low-rank updates of linear layers (lora): new pieces would never learn"
+                "low-rank updates (lora), which give new pieces no vectors of their own"
             )
         return self
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """The group `corpus` of a recipe, which has `own`, with files of the command line instead.
+        """The group `corpus` of a recipe for files of the command line, in place of its `own`.
 
-        `files` has `train` and perhaps `valid`, `test` and `languages`, as `CorpusSettings` has
-        them; `tasks.corpus_files` has what recipes share that take plain names. A `SettingsError`
-        where a task has no use for them.
+        `files` has `train` and perhaps `valid`, `test` and `languages`, in the form of
+        `CorpusSettings`; `tasks.corpus_files` reads them for tasks that take plain file names. A
+        `SettingsError` if a task has no use for files.
         """
         raise SettingsError("its task does not learn from files that options name; drop them")
 
     @property
     def is_imported(self) -> bool:
-        """Whether its model is that of another toolkit, so that its run has no data."""
+        """Whether its model was imported from another toolkit, so that its run has no data."""
         return bool(getattr(self.corpus, "imported", False))
 
     def of_test_files(self, files: Sequence[str]) -> Self:
-        """The recipe with files of the command line as its corpus, every split of them the same."""
+        """The recipe with files of the command line as its corpus, the same for every split."""
         own: dict[str, Any] = self.corpus.model_dump(mode="json", exclude_none=True)
         entries = [{"data": file} for file in files]
         splits = ("train", "valid", "test")
@@ -118,20 +118,20 @@ class TaskRecipe(Settings):
         return self.with_values({"corpus": corpus})
 
     def vocabulary_settings(self) -> TokenizerSettings | None:
-        """How the vocabulary is made that a run shares with one that begins with its weights: the
-        group `text` of the recipe; None: it shares none.
+        """The settings of the vocabulary that a run passes on to runs that begin with its weights:
+        the group `text` of the recipe; None: it passes none on.
         """
         return None
 
     def added_pieces(self) -> int | None:
-        """By how many pieces at most the vocabulary is extended of the run that this one begins
-        with; None: it is not extended.
+        """The most pieces by which the vocabulary of the run that this one begins with is extended;
+        None: it is not.
         """
         start = self.start
         return start.added_pieces if start is not None and start.vocabulary == "extended" else None
 
     def extension_marks(self) -> list[str]:
-        """What says by how much a vocabulary is extended; empty if it is not."""
+        """Part of a fingerprint: by how much a vocabulary is extended; empty if it is not."""
         count = self.added_pieces()
         return [] if count is None else [f"extended by {count}"]
 
@@ -141,7 +141,7 @@ class TaskRecipe(Settings):
         return model
 
     def begun_with(self, other: "TaskRecipe") -> Self:
-        """The recipe with what it leaves to the run of `other` that it begins with."""
+        """The recipe, completed by what it takes from `other`, that of the run it begins with."""
         own, given = self.vocabulary_settings(), other.vocabulary_settings()
         if self.start is None or self.start.vocabulary == "own" or own is None:
             return self
@@ -191,7 +191,7 @@ class ExampleStatistics(NamedTuple):
 
     metric: SummedMetric
     counts: Counts  # (N, C)
-    digest: str  # of the examples and their right answers, which are alike for runs that compare
+    digest: str  # of the examples and their labels: runs are compared only if it is equal
 
 
 class Task(ABC, Generic[RecipeT, ModelT]):
@@ -203,7 +203,7 @@ class Task(ABC, Generic[RecipeT, ModelT]):
 
     recipe_class: ClassVar[type[TaskRecipe]]
     given_tokenizer: Tokenizer | None = None
-    """That of the run that this one begins with, which `prepare` uses rather than learn one."""
+    """The tokenizer of the run that this one begins with: `prepare` uses it and trains none."""
 
     def __init__(self, recipe: RecipeT, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -245,8 +245,8 @@ class Task(ABC, Generic[RecipeT, ModelT]):
         """The split to evaluate on: test, or valid where there is no test."""
 
     def read_test(self, files: Sequence[str], folder: Path) -> None:
-        """Have `test` be the examples of some files, in the run's own vocabulary and labels, until
-        `folder`, which holds them, is removed; a `SettingsError` where a task cannot.
+        """Replace the split `test` by the examples of some files, in the run's own vocabulary and
+        labels. They are kept in `folder`, as long as it exists. A `SettingsError` if a task cannot.
         """
         raise SettingsError(f"--data: runs of {self.recipe.task} are measured on their own data")
 
@@ -263,8 +263,8 @@ class Task(ABC, Generic[RecipeT, ModelT]):
         raise SettingsError(f"--against: there is no test of two runs of {self.recipe.task}")
 
     def statistics(self, model: ModelT, split: SplitName) -> ExampleStatistics:
-        """By what runs of the task are ranked in a comparison; a `SettingsError` where a task has
-        no such score.
+        """The score by which a comparison ranks runs of the task; a `SettingsError` if there is
+        none.
         """
         raise SettingsError(f"runs of {self.recipe.task} have no score that is compared")
 

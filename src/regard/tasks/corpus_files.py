@@ -1,4 +1,4 @@
-"""Files of one's own that options of a command name, for tasks that do not learn from pairs."""
+"""Data files that options of a command name, for tasks that do not learn from pairs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ def file_names(
 ) -> dict[str, list[str]]:
     """The names of `--data`, `--valid` and `--test` by split; those that are not given are missing.
 
-    An error names an option that the task has no use for. Whether it has one for `--skip-bad`, for
-    files that are `held_out` and for `many` files of a split is said here.
+    An error names an option that the task has no use for. `skip_bad`, `held_out` and `many` say
+    whether it can use `--skip-bad`, `--valid` and `--test`, and several files of a split.
     """
     if "languages" in files:
         raise SettingsError("--languages goes with pairs: drop it")

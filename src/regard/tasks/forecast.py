@@ -63,7 +63,7 @@ class ForecastRecipe(TaskRecipe):
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """A table is cut into windows as `own` says; `columns` are those of a table alone."""
+        """A table, cut into windows as `own` says; its `columns` are kept if it has a table too."""
         [name] = file_names(files, held_out=False, many=False)["train"]
         unused = ("name", "terms", *(() if "file" in own else ("columns",)))
         return {**{key: value for key, value in own.items() if key not in unused}, "file": name}
@@ -79,7 +79,7 @@ class ForecastRecipe(TaskRecipe):
 
 
 class ForecastErrors(NamedTuple):
-    """Scaled forecasts beside what came: each (N, F)."""
+    """Scaled forecasts and the true numbers, each (N, F)."""
 
     found: NDArray[np.float64]
     wanted: NDArray[np.float64]
@@ -169,7 +169,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
 
     @torch.inference_mode()
     def forecast_split(self, model: Predictor[Series], split: SplitName) -> ForecastErrors:
-        """Forecasts of a split; windows are shortened as in training, each always alike."""
+        """Forecasts of a split; windows are shortened as in training, each always by as much."""
         device, targets = next(model.parameters()).device, self.targets[split]
         lengths = self.windows.random_lengths(targets, np.random.default_rng(0))
         parts = []
@@ -221,8 +221,8 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
         series, counts = self.series, {name: len(rows) for name, rows in self.targets.items()}
         windows = ", ".join(f"{count:,} {name}" for name, count in counts.items())
         shape = f"{len(series.values):,} time steps of {', '.join(series.columns)}"
-        return {"series": f"{self.recipe.corpus.name or self.recipe.corpus.file}: {shape}",
-                "windows": windows}  # fmt: skip
+        name = self.recipe.corpus.name or self.recipe.corpus.file
+        return {"series": f"{name}: {shape}", "windows": windows}
 
 
 def to_inputs(windows: Windows) -> Series:

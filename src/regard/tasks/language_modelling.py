@@ -32,11 +32,11 @@ from regard.training.loss import batch_loss
 from regard.training.settings import TrainingSettings
 from regard.types import Batch, Padded
 
-VALIDATION_POSITIONS = 1 << 14  # of a batch of validation
+VALIDATION_POSITIONS = 1 << 14  # of a validation batch
 CARRIED_WINDOW = 70  # tokens of a window where the model has no context of its own
 
 FAMILIES: Mapping[str, Callable[[Any, int], AnyGenerator]] = {"awd-lstm": AwdLstm, "gpt": Gpt}
-"""Every family: a model of its settings and the size of the vocabulary."""
+"""For each family: its settings and the size of the vocabulary -> a model."""
 LanguageModelSettings = Annotated[GptSettings | AwdLstmSettings, Field(discriminator="family")]
 
 
@@ -146,7 +146,7 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         return text_numbers(measured.loss * measured.num_tokens, stream.counts)
 
     def _windows(self, split: SplitName) -> Iterator[Batch[Padded]]:
-        """A split in windows that are read each for itself."""
+        """A split in windows, each read without the text before it."""
         length = self.recipe.window
         rows = max(1, VALIDATION_POSITIONS // length)
         return consecutive_windows(self.stream(split).ids, rows=rows, length=length)

@@ -28,7 +28,7 @@ from regard.training.loop import TrainingTask
 from regard.training.loss import batch_loss
 from regard.training.settings import TrainingSettings
 
-VALIDATION_POSITIONS = 1 << 15  # of a batch of validation
+VALIDATION_POSITIONS = 1 << 15  # of a validation batch
 MIN_WINDOW = 8  # tokens
 
 MaskedModelSettings = Annotated[BertSettings | RobertaSettings, Field(discriminator="family")]
@@ -175,15 +175,15 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
     def _pseudo_windows(
         self, ids: NDArray[np.unsignedinteger[Any]], length: int
     ) -> NDArray[np.int64]:
-        """Windows (N, `length`) of a text, as many as `pseudo_tokens` are in, spread evenly."""
+        """Windows (N, `length`) spread evenly over a text, enough to hold `pseudo_tokens`."""
         count = min(length - 2, len(ids))
         firsts = np.arange(0, len(ids) - count + 1, count)
         wanted = self.recipe.evaluation.pseudo_tokens
-        num = len(firsts) if wanted is None else min(len(firsts), -(-wanted // count))
-        chosen = firsts[np.arange(num) * len(firsts) // num]
+        num_windows = len(firsts) if wanted is None else min(len(firsts), -(-wanted // count))
+        chosen = firsts[np.arange(num_windows) * len(firsts) // num_windows]
         return single_windows(ids, chosen, count).ids
 
 
 def _batch_rows(length: int) -> int:
-    """Windows of `length` that are read together, where nothing is learned."""
+    """The number of windows of `length` in a batch of evaluation."""
     return max(1, VALIDATION_POSITIONS // length)

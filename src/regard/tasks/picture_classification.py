@@ -43,6 +43,8 @@ from regard.types import AnyBatch, Pixels
 NOTE_EVERY = 10_000  # pictures, while they are read
 MAX_BYTES_IN_MEMORY = 2 << 30  # of the pixels of a split; those of a larger one are read from disk
 
+ReadPixels = Callable[[Rows], Array]  # numbers of pictures (B,) -> (B, 3, size, size)
+
 
 class PictureTrainingSettings(ClassificationTrainingSettings):
     """How a classifier of pictures is trained."""
@@ -121,7 +123,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         rows = self.splits.read(split, "label")
         return np.array([numbers[label] for (label,) in rows], np.int64)
 
-    def pixels(self, split: SplitName) -> "ReadPixels":
+    def pixels(self, split: SplitName) -> ReadPixels:
         """The pixels of a split's pictures, computed unless they are in the cache."""
         if split not in self._pixels:
             pictures = self._pictures(split)
@@ -148,7 +150,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         """The pictures that the run has read, in whichever split the corpus has them now."""
         if self._corpus is None:
             self._corpus = read_labelled_pictures(self.recipe.corpus, ReadReport())
-        known = {(one.name, one.label): one for some in self._others(split) for one in some}
+        known = {(one.name, one.label): one for some in self._all_splits(split) for one in some}
         rows = self.splits.read(split, "picture", "label")
         if missing := [row for row in rows if row not in known]:
             raise RunError(
@@ -158,10 +160,10 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
             )
         return [known[row] for row in rows]
 
-    def _others(self, split: SplitName) -> list[list[LabelledPicture]]:
-        """The pictures of all splits, those of `split` last."""
+    def _all_splits(self, last: SplitName) -> list[list[LabelledPicture]]:
+        """The pictures of all splits, those of the split `last` at the end."""
         splits = self._corpus or {}
-        return [some for name, some in splits.items() if name != split] + [splits.get(split, [])]
+        return [some for name, some in splits.items() if name != last] + [splits.get(last, [])]
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -193,9 +195,6 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
             raise SettingsError(f"--against: {other.folder} has other {split} pictures or labels")
 
 
-ReadPixels = Callable[[Rows], Array]  # numbers of pictures (B,) -> (B, 3, size, size)
-
-
 def augmented_loss(
     model: AnyModel,
     batch: AnyBatch,
@@ -206,7 +205,7 @@ def augmented_loss(
 ) -> Loss:
     """The loss of pictures that are changed, and perhaps mixed, at random."""
     kind = batch.labels.device.type
-    with torch.no_grad(), torch.autocast(kind, enabled=False):  # half a byte would be lost
+    with torch.no_grad(), torch.autocast(kind, enabled=False):  # bfloat16 would round pixels
         pixels = augment(batch.inputs.values, augmentation)
         every = torch.arange(classes, device=batch.labels.device)
         labels = (batch.labels[:, None] == every).float()  # (B, V)

@@ -27,7 +27,7 @@ from regard.models.vision.encoder_settings import (
 from regard.types import Pixels, Regions
 
 PREPROCESSING = "middle square, bicubic, bytes"
-"""Part of a fingerprint: to be changed with `crop_square`."""
+"""Part of a fingerprint: change it whenever `crop_square` changes."""
 PICTURES_AT_ONCE = 25
 ENCODER_FILE = "encoder.safetensors"  # of a run with a frozen encoder
 DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data folder

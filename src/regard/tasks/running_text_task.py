@@ -40,7 +40,7 @@ class RunningTextRecipe(TaskRecipe):
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files are read as `own` says what a document is, and cut as it says."""
+        """Files, with the documents and the held-out shares that `own` sets."""
         named = file_names(files)
         cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
         kept = {key: own[key] for key in ("documents", *cut) if key in own}
@@ -78,7 +78,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
     """The splits of a text as token streams, and their one tokenizer."""
 
     tokenizer: Tokenizer
-    _test_folder: Path | None = None  # that of other test data than the run's own
+    _test_folder: Path | None = None  # of test data that replace the run's own
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         if resumed:
@@ -141,7 +141,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         return TokenStream.open(self._stream_path(split))
 
     def require_same_tokens(self, other: Self, split: SplitName) -> None:
-        """Raise an error unless another run reads the same tokens: else no test compares them."""
+        """Raise an error unless another run reads the same tokens, which a paired test needs."""
         if not np.array_equal(self.stream(split).ids, other.stream(split).ids):
             raise SettingsError(
                 f"--against: {other.folder} reads other {split} tokens: a test needs the same "
@@ -152,9 +152,8 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         """A hash of the settings of text, and of sizes and times of the files that they name."""
         corpus = self.recipe.corpus
         files = (*corpus.train, *corpus.valid, *corpus.test)
-        stats = [
-            os.stat(file) for file in files if os.path.exists(file)
-        ]  # reading says what is gone
+        # A file that is missing is reported when it is read.
+        stats = [os.stat(file) for file in files if os.path.exists(file)]
         times = (f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
         settings = (one.model_dump_json() for one in (corpus, self.recipe.text))
         given = () if self.given_tokenizer is None else (self.given_tokenizer.fingerprint(),)

@@ -78,7 +78,7 @@ class TextClassificationRecipe(ClassificationRecipe):
         return self.model.known_encoder
 
     def begun_with(self, other: TaskRecipe) -> Self:
-        """Where it names no encoder, that is the model of `other`, or the encoder inside it."""
+        """As for every task; an encoder that is left out is the model of `other`, or its encoder."""
         begun = super().begun_with(other)
         if begun.model.encoder is not None:
             return begun
@@ -93,7 +93,7 @@ class EncodedText(NamedTuple):
     ids: list[int]  # without the token that texts begin with
     first: int  # how many of them belong to the first text of a pair, EOS included
     unknown: int  # tokens that the vocabulary lacks
-    left_out: int  # tokens at the end that are more than the model reads
+    left_out: int  # tokens at the ends of the texts that are cut off: the model reads no more
 
     @property
     def is_pair(self) -> bool:
@@ -140,7 +140,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         corpus = self.recipe.of_test_files(files).corpus
         rows = read_labelled_texts(corpus, ReadReport())["test"]
         self.check_labels([one.label for one in rows])
-        self.splits, self._examples = SplitFiles(folder), {}
+        self.splits, self._examples, self._encoded = SplitFiles(folder), {}, {}
         self.splits.write("test", ({"label": one.label, "texts": one.texts} for one in rows))
 
     def load(self) -> None:
@@ -181,7 +181,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     @property
     def text_counts(self) -> tuple[int, ...]:
-        """How many texts an example may have: 1, or 2 of pairs; either, where nothing says it."""
+        """How many texts an example may have: 1, or 2 in pairs; or either, in an imported run."""
         columns = self.recipe.corpus.text
         if columns is None and self.recipe.is_imported:
             return 1, 2
@@ -235,8 +235,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
 
 def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """How many tokens of a text, or of each of two, are kept where there is `room` for so many: of
-    a pair that is too long, the longer text is cut first.
+    """How many tokens of a text, or of each text of a pair, are kept to fit into `room`; the longer
+    text of a pair is cut first.
     """
     if len(lengths) == 1:
         return [min(lengths[0], room)]
