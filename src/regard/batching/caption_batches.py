@@ -1,4 +1,4 @@
-"""Captions of pictures -> batches, each of as many captions, of like length."""
+"""Captions of pictures -> batches of equally many captions of similar lengths."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -53,8 +53,8 @@ def caption_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` captions from `start` on, or those of a `shard`; the
-    seed determines it.
+    """An endless stream of batches of `size` captions from `start` on, determined by the seed; of a
+    `shard`, only its batches.
     """
     make_batch = partial(tokens.batch, inputs_of=inputs_of)
     return example_batches(tokens.lengths, size, seed, make_batch, start, shard)

@@ -54,7 +54,7 @@ def collate_targets(targets: TokenRows) -> DecoderSide:
     given = pad(targets, first=BOS)  # (B, T)
     shifted = pad(targets, last=EOS)  # (B, T), the same shape
     positions = _real_token_indices(given)  # (M,)
-    # Not by [indices], which torch parallelizes: for so few that takes longer.
+    # Not by indexing, which torch parallelizes: for so few labels that takes longer.
     return DecoderSide(given, positions, shifted.ids.flatten().index_select(0, positions))
 
 
@@ -71,7 +71,7 @@ def _real_token_indices(padded: Padded) -> Tensor:
 
 
 class PositionedBatch(NamedTuple):
-    """A batch, and the position behind it."""
+    """A batch, and the position in the stream after it."""
 
     batch: AnyBatch
     next_position: StreamPosition

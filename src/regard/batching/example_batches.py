@@ -1,4 +1,4 @@
-"""Examples of any kind -> batches of as many examples, of like length."""
+"""Examples of any kind -> batches of equally many examples of similar lengths."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,8 +10,8 @@ from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.types import AnyBatch
 
 POOL_BATCHES = 50
-"""Examples of so many batches are sorted by length together: like lengths, yet other neighbours
-in each epoch."""
+"""The examples of so many batches are sorted by length together: those of a batch have similar
+lengths, yet they differ in each epoch."""
 
 Rows = NDArray[np.intp]  # numbers of examples
 
@@ -24,11 +24,11 @@ def example_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` examples from `start` on, or those of a `shard`, which
-    the seed determines.
+    """An endless stream of batches of `size` examples from `start` on, determined by the seed; of a
+    `shard`, only its batches.
 
-    `lengths` (N,) are those of the examples, all alike where they have none. The few examples that
-    are left over when an epoch is cut into batches wait for the next one.
+    `lengths` (N,) are those of the examples, all equal if they have none. Examples that do not fill
+    a last batch are left out of an epoch.
     """
     for rows, behind in shard.take(_positioned_rows(lengths, size, seed, start)):
         yield PositionedBatch(make_batch(rows), behind)
@@ -37,7 +37,7 @@ def example_batches(
 def _positioned_rows(
     lengths: NDArray[np.intp], size: int, seed: int, start: StreamPosition
 ) -> Iterator[tuple[Rows, StreamPosition]]:
-    """The rows of each batch, and the position behind it."""
+    """The rows of each batch, and the position after it."""
     epoch, first = start
     while True:
         batches = epoch_batches(lengths, size, seed, epoch)
@@ -48,7 +48,7 @@ def _positioned_rows(
 
 
 def epoch_batches(lengths: NDArray[np.intp], size: int, seed: int, epoch: int) -> list[Rows]:
-    """Rows in batches of `size` with like `lengths` (N,), determined by `seed` and `epoch`."""
+    """Rows in batches of `size` of similar `lengths` (N,), determined by `seed` and `epoch`."""
     rng = np.random.default_rng([seed, epoch])
     order = rng.permutation(len(lengths))
     size = min(size, len(order))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 MAX_TRIM_THRESHOLD = 2**31 - 1
 MAX_MMAP_THRESHOLD = 2**25  # glibc refuses more
-DEFAULT_TRIM_THRESHOLD = 2**26  # as glibc adapts to large blocks, which mallopt ends
+DEFAULT_TRIM_THRESHOLD = 2**26  # the most that glibc adapts it to, which mallopt turns off
 
 ONEDNN_CACHE_ENV = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 """Products that oneDNN and its C++ interface cache; the defaults, 1024, take 256 MB each."""

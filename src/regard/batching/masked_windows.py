@@ -16,7 +16,7 @@ from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.types import Batch, Padded
 
 MASKED_SHARE, RANDOM_SHARE = 0.8, 0.1
-"""Of the tokens to predict: replaced by the masked one, by any other; the rest stays as it is."""
+"""Of the tokens to predict: replaced by the mask token, by a random one; the others stay."""
 PAIR_DRAWS = 3  # random numbers of a pair, before those of its tokens
 TOKEN_DRAWS = 3  # random numbers of a token
 NUM_SPECIAL = len(SPECIAL_PIECES)
@@ -26,16 +26,16 @@ Draws = NDArray[np.float64]  # uniform in [0, 1)
 
 
 class Masking(NamedTuple):
-    """What is masked of a window, and what a window is."""
+    """How windows are made and masked."""
 
-    mask_id: int  # the masked token
-    share: float  # of the tokens of a window, how many are to be predicted
-    pairs: bool  # whether a window is two texts, of which the second follows the first, or not
+    mask_id: int  # the mask token
+    share: float  # of the tokens of a window that are to be predicted
+    pairs: bool  # whether a window is two texts, of which the second may follow the first
     spaces: NDArray[np.bool_] | None = None
     """(V, 2) whether a token begins, and whether it ends, with white space, which separates words:
     all tokens of a word are masked or none. None: tokens are masked each for itself."""
     vocabulary: int | None = None
-    """The number of tokens, of which any may replace another; left out: those below `mask_id`."""
+    """The number of tokens from which random ones are drawn; None: those below `mask_id`."""
 
     @property
     def num_added(self) -> int:
@@ -70,11 +70,11 @@ def masked_windows(
     seed: int,
     fixed_masks: int | None = None,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on, or those of a
-    `shard`.
+    """An endless stream of batches of `rows` windows of `length` from `start` on; of a `shard`,
+    only its batches.
 
     Seed, epoch and batch determine what is masked; with `fixed_masks`, seed and window do, and each
-    has so many masks, in one epoch after the other.
+    window has so many masks, used in turn in successive epochs.
     """
     count = _window_tokens(len(ids), length, masking)
     size = len_draws(count + masking.num_added)
@@ -91,9 +91,7 @@ def masked_windows(
 def held_out_windows(
     ids: TokenIds, masking: Masking, *, rows: int, length: int
 ) -> Iterator[Batch[Padded]]:
-    """Every whole window of a text once, the next behind the end of the other, with masks that do
-    not depend on a seed.
-    """
+    """The consecutive whole windows of a text, with masks that do not depend on a seed."""
     count = _window_tokens(len(ids), length, masking)
     firsts, size = np.arange(0, len(ids) - count + 1, count), len_draws(count + masking.num_added)
     for begin in range(0, len(firsts), rows):
@@ -139,8 +137,8 @@ def single_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int) -> Text
 
 
 def pair_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int, draws: Draws) -> TextWindows:
-    """`count` tokens as two texts, cut somewhere in the middle half; the second of every other pair
-    comes from anywhere else. `draws` (B, 3) decide where, whether, and from where.
+    """`count` tokens as two texts, cut somewhere in the middle half; in half of the pairs, the
+    second comes from elsewhere. `draws` (B, 3) decide where to cut, whether it does, and from where.
     """
     quarter = max(1, count // 4)
     cuts = quarter + (draws[:, 0] * (count - 2 * quarter + 1)).astype(np.int64)  # (B,)
@@ -164,18 +162,19 @@ def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> Maske
     decide which, and by what they are replaced. Special tokens are left alone.
     """
     rows, length = ids.shape
-    num = max(1, round(masking.share * (length - masking.num_added)))
+    num_chosen = max(1, round(masking.share * (length - masking.num_added)))
     ordinary, keys = ids >= NUM_SPECIAL, draws[..., 0]  # (B, S)
     words = None if masking.spaces is None else _word_numbers(ids, masking.spaces)
     if words is not None:
         keys = np.take_along_axis(keys, words, 1)  # all tokens of a word have one
     keys = np.where(ordinary, keys, 1.0)  # behind all others
     order = np.argsort(keys, 1, kind="stable")  # the tokens of a word stay together
-    chosen = order[:, :num]
-    counts = np.take_along_axis(ordinary, chosen, 1)  # (B, num) whether it is to be predicted
+    chosen = order[:, :num_chosen]  # (B, M / B)
+    is_predicted = np.take_along_axis(ordinary, chosen, 1)  # (B, M / B)
     if words is not None:  # a word that does not fit whole is left out
         in_word = np.take_along_axis(words, chosen, 1)
-        counts &= in_word != np.take_along_axis(words, order[:, num : num + 1], 1)
+        next_word = np.take_along_axis(words, order[:, num_chosen : num_chosen + 1], 1)
+        is_predicted &= in_word != next_word
     labels = np.take_along_axis(ids, chosen, 1)
     fates, others = (np.take_along_axis(draws[..., n], chosen, 1) for n in (1, 2))
     num_ordinary = (masking.vocabulary or masking.mask_id) - NUM_SPECIAL
@@ -183,11 +182,10 @@ def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> Maske
     replaced = np.where(fates < MASKED_SHARE + RANDOM_SHARE, drawn, labels)
     replaced = np.where(fates < MASKED_SHARE, masking.mask_id, replaced)
     masked = ids.copy()
-    np.put_along_axis(masked, chosen, np.where(counts, replaced, labels), 1)
+    np.put_along_axis(masked, chosen, np.where(is_predicted, replaced, labels), 1)
     positions = chosen + length * np.arange(rows)[:, None]
-    return MaskedTokens(
-        masked, positions.flatten(), np.where(counts, labels, IGNORE_INDEX).flatten()
-    )
+    labels = np.where(is_predicted, labels, IGNORE_INDEX)
+    return MaskedTokens(masked, positions.flatten(), labels.flatten())
 
 
 def _word_numbers(ids: NDArray[np.int64], spaces: NDArray[np.bool_]) -> NDArray[np.int64]:

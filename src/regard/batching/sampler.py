@@ -1,4 +1,4 @@
-"""Which pairs share a batch, and in what order batches come, as ids, without torch."""
+"""Which pairs share a batch, and in what order batches come; without torch."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class StreamPosition(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """A part of a stream, for one of several processes: of each `of` items, that of `number`."""
+    """The part of a stream for one of several processes: each `of`-th item, from `number` on."""
 
     number: int
     of: int
@@ -43,7 +43,7 @@ WHOLE_STREAM = Shard(0, 1)
 
 
 class SampledPairs(NamedTuple):
-    """The pairs of a batch, and the position behind it."""
+    """The pairs of a batch, and the position in the stream after it."""
 
     pairs: TokenPairs
     next_position: StreamPosition
@@ -59,8 +59,8 @@ def sample_batches(
     sample_segmentation: SampleSegmentation | None = None,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[SampledPairs]:
-    """An endless stream of batches from `start` on, or those of a `shard`, which the seed
-    determines. Pairs with a side of more than `max_tokens` tokens are left out. With
+    """An endless stream of batches from `start` on, determined by the seed; of a `shard`, only its
+    batches. Pairs with a side of more than `max_tokens` tokens are left out. With
     `sample_segmentation`, each batch is segmented anew, seeded by its position.
     """
     lengths = store.lengths()

@@ -1,10 +1,11 @@
 """Batches padded to few shapes, so that a CUDA graph of a shape serves all batches of its bucket.
 
-A batch is padded by filler rows whose labels are ignored. A model that packs its sentences costs by
-the token: filler rows hold the few that are missing from a round number, and lengths are rounded
-coarsely. Another model costs by the rectangle: lengths are rounded finely, each filler row has one
-token, and missing labels are at padding positions. Batches that outgrow their budget, as their
-segmentation is sampled later, are rounded more coarsely, and both their sides to one length.
+A batch is padded by filler rows whose labels are ignored. The time of a model that packs its
+sentences depends on the number of tokens: filler rows hold those missing from a round number, and
+lengths are rounded coarsely. The time of other models depends on the padded rectangle: lengths are
+rounded finely, each filler row has one token, and missing labels are at padding positions. Batches
+may outgrow their budget, as their segmentation is sampled after they are planned: these are rounded
+more coarsely, and both their sides to one length.
 """
 
 from collections.abc import Hashable
@@ -59,18 +60,18 @@ class ExactShapes(Generic[InputsT]):
 
 
 class RowBuckets(NamedTuple):
-    """As many rows of tokens in all batches, padded to few lengths; one label, or none, a row."""
+    """For batches of equally many rows, each with one label or none, padded to few lengths."""
 
     limit: int | None = None  # the longest row that the model can take, if there is one
 
     def shape(self, batch: Batch[Padded]) -> Hashable:
         rows, length = batch.inputs.ids.shape
         rounded = round_up_to_bucket(length, ROW_LENGTHS_PER_OCTAVE)
-        return rows, rounded if self.limit is None else max(length, min(rounded, self.limit))
+        return rows, _within_limit(length, rounded, self.limit)
 
     def pad(self, batch: Batch[Padded], shape: tuple[int, int]) -> Batch[Padded]:
-        more = shape[1] - batch.inputs.ids.shape[1]
-        inputs = batch.inputs.map(lambda x: torch.nn.functional.pad(x, (0, more)))
+        padding = shape[1] - batch.inputs.ids.shape[1]
+        inputs = batch.inputs.map(lambda x: torch.nn.functional.pad(x, (0, padding)))
         return replace(batch, inputs=inputs)
 
 
@@ -98,7 +99,7 @@ class ShapeBuckets(NamedTuple):
                 else round_up_to_bucket(rows, ROW_COUNTS_PER_OCTAVE)
             )
         source_length, target_length = (
-            self._within_limit(*both) for both in zip(lengths, rounded, strict=True)
+            _within_limit(*both, self.limit) for both in zip(lengths, rounded, strict=True)
         )
         steps = PACKED_TOKEN_STEPS if self.packed else PADDED_TOKEN_STEPS
         multiple = coarseness * _round_to_multiple(-(-self.budget // steps), TOKEN_MULTIPLE)
@@ -127,9 +128,10 @@ class ShapeBuckets(NamedTuple):
         inputs = Padded(source.padded.ids, source.padded.mask, source.indices)
         return Batch(inputs, target.padded, target.indices, labels)
 
-    def _within_limit(self, length: int, rounded: int) -> int:
-        """The rounded length, at most the limit; a longer sentence is left to the model's error."""
-        return rounded if self.limit is None else max(length, min(rounded, self.limit))
+
+def _within_limit(length: int, rounded: int, limit: int | None) -> int:
+    """The rounded length, at most the limit; a longer sentence is left to the model's error."""
+    return rounded if limit is None else max(length, min(rounded, limit))
 
 
 class _PaddedSide(NamedTuple):

@@ -1,4 +1,4 @@
-"""Windows of a running text -> batches, each window read for itself."""
+"""Windows of a running text -> batches of independent windows."""
 
 import itertools
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ def shuffled_windows(
     length: int,
     seed: int,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on, or those of a
-    `shard`: see `shuffled_firsts`.
+    """An endless stream of batches of `rows` windows of `length` from `start` on, as given by
+    `shuffled_firsts`; of a `shard`, only its batches.
     """
     if len(ids) < 2:
         raise CorpusError(f"a text of {len(ids)} tokens is too short to learn from; give more")
@@ -61,7 +61,7 @@ def shuffled_firsts(
     """
     for epoch in itertools.count(start.epoch):
         rng = np.random.default_rng([seed, epoch])
-        spare = num_tokens - length  # so far may the first window begin behind the text's start
+        spare = num_tokens - length  # the last place where a window can begin
         draw_offset = rng if cycle is None else np.random.default_rng([seed, epoch % cycle])
         offset = int(draw_offset.integers(min(length, spare + 1)))
         firsts = np.arange(offset, num_tokens - length + 1, length)

@@ -17,23 +17,23 @@ from regard.types import Batch, Padded
 
 TokenIds = NDArray[np.integer[Any]]
 
-HALVED_SHARE = 0.05  # of the windows have half the length, around which they vary, too
-LENGTH_DEVIATION = 5.0  # tokens; both are Merity's
+HALVED_SHARE = 0.05  # of the windows: their lengths vary around half of the given one
+LENGTH_DEVIATION = 5.0  # tokens; both as in Merity et al. 2018
 LENGTH_MULTIPLE = 5  # lengths are rounded, so that there are few shapes to capture as CUDA graphs
 
 
 def window_lengths(total: int, length: int, *, vary: bool, seed: int, epoch: int) -> list[int]:
-    """Lengths of consecutive windows that have `total` tokens or, by part of the last, more.
+    """Lengths of consecutive windows over `total` tokens; the last may reach beyond them.
 
     If they `vary`, they are normally distributed around `length`, or half of it now and then
     (Merity et al. 2018, section 5), so that a window does not begin at the same token each epoch.
     """
     if not vary:
         return [length] * -(-total // length)
-    draw, lengths, done = np.random.default_rng([seed, epoch]), list[int](), 0
+    rng, lengths, done = np.random.default_rng([seed, epoch]), list[int](), 0
     while done < total:
-        middle = length / 2 if draw.random() < HALVED_SHARE else length
-        drawn = round(draw.normal(middle, LENGTH_DEVIATION) / LENGTH_MULTIPLE) * LENGTH_MULTIPLE
+        middle = length / 2 if rng.random() < HALVED_SHARE else length
+        drawn = round(rng.normal(middle, LENGTH_DEVIATION) / LENGTH_MULTIPLE) * LENGTH_MULTIPLE
         lengths.append(max(LENGTH_MULTIPLE, drawn))
         done += lengths[-1]
     return lengths
@@ -50,13 +50,13 @@ def continued_windows(
     seed: int,
     lanes: int = 1,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches from `start` on, or those of a `shard`, which the seed
-    determines.
+    """An endless stream of batches from `start` on, determined by the seed; of a `shard`, only its
+    batches.
 
-    The text is cut into `lanes` times `rows` stretches that are read side by side; a window of them
-    all is as many batches of `rows` as there are lanes. Behind its end, each stretch goes on
-    with the next one's text, the last with the first one's: rows always continue. An epoch ends
-    with the window in which each stretch has been read once more.
+    The text is cut into `lanes` times `rows` stretches that are read side by side: a window of all
+    of them makes `lanes` batches of `rows`. At its end, a stretch continues with the text of the
+    next one, and the last with that of the first, so that rows always continue. An epoch ends with
+    the window that completes another pass over each stretch.
     """
     all_rows = rows * lanes
     stretch = len(ids) // all_rows

@@ -25,7 +25,7 @@ ResultT = TypeVar("ResultT")
 
 SAME_ENV: Mapping[str, str] = MappingProxyType({})
 COMMAND = f"from {__name__} import worker_main; worker_main()"
-MIN_SECONDS = 3.0  # of work, ahead or in all calls so far, from which workers are started
+MIN_SECONDS = 3.0  # of work left in a call, or done in all calls, that make workers worthwhile
 WORKER_ENV = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -36,7 +36,7 @@ WORKER_ENV = {
 
 
 class WorkerDiedError(Exception):
-    """A worker process has ended before its time, with this `status`."""
+    """A worker process has ended unexpectedly, with this exit `status`."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with status {status}")
@@ -143,7 +143,7 @@ def _send(message: object, stream: IO[bytes]) -> None:
 
 
 class WorkerPool(Generic[JobT, ResultT]):
-    """This process and some workers, which do the same with a job and stay for later calls.
+    """Shares jobs between this process and worker processes, which stay for later calls.
 
     For short operations two processes do more than two threads, which would wait for each other.
     """

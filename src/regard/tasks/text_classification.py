@@ -78,7 +78,7 @@ class TextClassificationRecipe(ClassificationRecipe):
         return self.model.known_encoder
 
     def begun_with(self, other: TaskRecipe) -> Self:
-        """As for every task; an encoder that is left out is the model of `other`, or its encoder."""
+        """As for every task; an encoder that is left out is the inner model of `other`."""
         begun = super().begun_with(other)
         if begun.model.encoder is not None:
             return begun
