@@ -92,6 +92,14 @@ def test_more_than_eight_bits_are_scaled_to_bytes(levels, kind, note):
     assert picture.notes == (note,)
 
 
+def test_sixteen_bits_are_reduced_alike_in_either_byte_order():
+    levels = np.tile(np.array([20_000, 30_000, 40_000], ">u2"), (40, 20))
+    image = Image.frombytes("I;16B", (60, 40), levels.tobytes())
+    picture = decode_picture(spelled(image, "TIFF"), "it")
+    assert picture.pixels[0, :3, 0].tolist() == [78, 117, 156]
+    assert picture.notes == ("16 bits a pixel, reduced to 8",)
+
+
 def test_one_pixel_is_a_picture_and_said_to_be_small():
     picture = decode_picture(spelled(Image.new("RGB", (1, 1), RED)), "it")
     assert picture.notes == ("of only 1 × 1 pixels, enlarged",)

@@ -21,7 +21,7 @@ ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".
 """How the names of pictures end, by which those of a folder are found."""
 MAX_FILE_BYTES = 256 << 20
 MAX_PIXELS = 64_000_000
-"""A few kilobytes can spell a picture that fills the memory: larger ones are not decoded."""
+"""Larger pictures are not decoded: a file of a few kilobytes can hold one that fills the memory."""
 SMALL_SIDE = 32  # pixels of a shorter side below which a picture hardly shows anything
 ENLARGED = ", enlarged"  # how the note on such a picture ends
 EXIF_ORIENTATION = 0x0112
@@ -38,20 +38,20 @@ RESAMPLING = {
 
 Bytes = NDArray[np.uint8]
 Framing = Literal["crop", "stretch"]
-"""What becomes of a picture that is no square: its middle is taken, or all of it is squeezed."""
+"""How a picture becomes a square: its middle is cropped, or all of it is squeezed."""
 Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic"]
 """How pixels are computed from those of another size."""
 
 
 class Picture(NamedTuple):
-    """The pixels of a picture, upright, and what a person should know of how they were read."""
+    """The pixels of a picture, upright, and notes on how they were read."""
 
     pixels: Bytes  # (height, width, 3) red, green, blue
     notes: tuple[str, ...] = ()
 
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
-    """The picture in a file; a `PictureError` for what is none."""
+    """The picture in a file; raises a `PictureError` if it holds none."""
     file = Path(path)
     try:
         content = read_limited(file, max_bytes=MAX_FILE_BYTES)
@@ -61,22 +61,22 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
 
 
 def read_size(path: Path) -> tuple[int, int] | None:
-    """Width and height, as the header of a file has them; None if it has none to be read."""
+    """Width and height, from the header of a file; None if it cannot be read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with Image.open(path, formats=FORMATS) as image:
                 return image.size
-        except Exception:  # what is wrong is told when the picture is read
+        except Exception:  # reading the picture will report it
             return None
 
 
 def decode_picture(content: bytes, name: str) -> Picture:
-    """The picture that the bytes of a file spell; errors call it `name`."""
+    """The picture in the `content` of a file; errors call it `name`."""
     if not content:
         raise PictureError(f"{name}: empty, so that it is no picture")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is wrong is found below, or does not matter
+        warnings.simplefilter("ignore")  # real errors are raised below
         try:
             with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 check_size(image.width, image.height, name)
@@ -125,20 +125,19 @@ def _decoded(image: Image.Image) -> Picture:
     if image.mode == "CMYK":
         notes.append("converted from CMYK, without a colour profile")
     if upright.mode in WIDE_MODES:
-        grey, scaled = _to_bytes(np.asarray(upright))
-        notes += [scaled] if scaled else []
-        return Picture(np.repeat(grey[:, :, None], 3, axis=2), tuple(notes))
+        grey, note = _to_bytes(np.asarray(upright))
+        return Picture(np.repeat(grey[:, :, None], 3, axis=2), (*notes, note))
     if upright.mode in MODES_WITH_ALPHA or "transparency" in upright.info:
         upright = upright.convert("RGBA")
         if np.asarray(upright)[..., 3].min() < 255:
             notes.append("transparent parts shown on white")
-        behind = Image.new("RGBA", upright.size, (*WHITE, 255))
-        upright = Image.alpha_composite(behind, upright)
+        background = Image.new("RGBA", upright.size, (*WHITE, 255))
+        upright = Image.alpha_composite(background, upright)
     return Picture(np.array(upright.convert("RGB")), tuple(notes))
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The image turned as a camera noted in its EXIF data; itself where nothing is to be done."""
+    """The image turned as its EXIF data say; the same object if it is upright."""
     try:
         if image.getexif().get(EXIF_ORIENTATION, 1) in range(2, 9):
             return ImageOps.exif_transpose(image)
@@ -148,8 +147,8 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _to_bytes(grey: NDArray[Any]) -> tuple[Bytes, str]:
-    """Grey levels of more than eight bits as bytes, and a note if their scale had to be guessed."""
-    if grey.dtype == np.uint16:
+    """Grey levels of more than eight bits as bytes, and a note on how they were scaled."""
+    if grey.dtype.kind == "u" and grey.dtype.itemsize == 2:  # of either byte order
         return (grey / 257).round().astype(np.uint8), "16 bits a pixel, reduced to 8"
     values = np.nan_to_num(grey.astype(np.float64))
     low, high = float(values.min()), float(values.max())
@@ -165,7 +164,7 @@ def _to_bytes(grey: NDArray[Any]) -> tuple[Bytes, str]:
 def crop_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") -> Bytes:
     """The square in the middle of a picture (height, width, 3), as (size, size, 3).
 
-    As wide as the shorter side: the whole picture resized, then cropped, would be the same.
+    It is as wide as the shorter side: resizing the whole picture before cropping gives the same.
     """
     height, width = pixels.shape[:2]
     side = min(height, width)
