@@ -1,4 +1,4 @@
-"""What is given of a picture -> the regions that a decoder attends to."""
+"""Pixels or precomputed regions of a picture -> the regions that a decoder attends to."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -13,7 +13,7 @@ NORM_GROUPS = 8
 
 
 class PictureShape(NamedTuple):
-    """What a model is given of each picture."""
+    """The shape of what a model is given of each picture."""
 
     rows: int  # of regions, or of pixels
     columns: int
@@ -45,23 +45,28 @@ class FrozenRegions(PictureEncoder):
         return regions
 
 
+def layer_widths(width: int, layers: int) -> list[int]:
+    """Channels of each layer of a `SmallCnn`: the last has `width`, each before it half as many."""
+    return [width >> (layers - 1 - number) for number in range(layers)]
+
+
 class SmallCnn(PictureEncoder):
     """Convolutions with a stride of 2, learned with the decoder: bytes -> regions.
 
-    Two more channels tell each pixel where it is, from -1 to 1 (Liu et al. 2018, CoordConv): of
-    what a convolution sees, it could not tell left from right.
+    Two more channels hold the position of each pixel, from -1 to 1 (Liu et al. 2018, CoordConv):
+    without them, a convolution cannot tell left from right.
     """
 
     def __init__(self, shape: PictureShape, width: int, layers: int) -> None:
         super().__init__()
         self.width = width
-        widths = [width >> (layers - 1 - number) for number in range(layers)]
+        widths = layer_widths(width, layers)
         inputs = [shape.channels + 2, *widths[:-1]]
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, after, 3, stride=2, padding=1)
             for before, after in zip(inputs, widths, strict=True)
         )
-        self.norms = nn.ModuleList(nn.GroupNorm(min(NORM_GROUPS, one), one) for one in widths)
+        self.norms = nn.ModuleList(nn.GroupNorm(min(NORM_GROUPS, size), size) for size in widths)
         rows, columns = shape.rows, shape.columns
         for _ in range(layers):
             rows, columns = -(-rows // 2), -(-columns // 2)

@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 from captioners import CNN, STACK, VARIANTS, B, T, V, tiny, training_batch
 from regard.models.vision.build import CAPTIONERS, build_captioner
 from regard.models.vision.caption_transformer import CaptionTransformerSettings
+from regard.models.vision.encoder_settings import SmallCnnSettings
 from regard.types import Padded, Pixels
 
 every_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -161,10 +162,22 @@ def test_search_can_be_replayed_in_static_shapes(name):
     assert model.to_static(model.start(model.encode(inputs)), 4, counter) is not None
 
 
-def test_captions_and_pictures_share_no_embeddings():
-    settings = CaptionTransformerSettings(encoder=CNN, transformer=STACK)
+@pytest.mark.parametrize("embeddings", ["shared", "inputs"])
+def test_captions_and_pictures_share_no_embeddings(embeddings):
     with pytest.raises(ValueError, match="a picture has no tokens"):
-        build_captioner(settings, V)
+        CaptionTransformerSettings(encoder=CNN, transformer=STACK | {"embeddings": embeddings})
+
+
+@pytest.mark.parametrize(("width", "layers"), [(100, 3), (2, 3), (48, 6)])
+def test_a_cnn_whose_channels_cannot_be_normed_in_groups_is_refused(width, layers):
+    with pytest.raises(ValueError, match="must have 1 to 8, or a multiple of 8"):
+        SmallCnnSettings(width=width, layers=layers)
+
+
+@pytest.mark.parametrize(("width", "layers"), [(128, 3), (6, 1), (5, 2), (48, 2)])
+def test_a_cnn_whose_channels_can_be_normed_in_groups_is_built(width, layers):
+    settings = SmallCnnSettings(picture_size=8, width=width, layers=layers)
+    assert settings.build()(torch.zeros(1, 3, 8, 8, dtype=torch.uint8)).shape[-1] == width
 
 
 def test_batches_without_positions_are_refused():

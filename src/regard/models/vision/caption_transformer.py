@@ -1,9 +1,9 @@
 """A Transformer that reads the regions of a picture and writes its caption."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.layers.initialization import xavier_linears
@@ -27,6 +27,12 @@ class CaptionTransformerSettings(Settings):
     )
     """Layers over the regions, and layers that write; `embeddings` are `target` or `separate`."""
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.transformer.embeddings in ("shared", "inputs"):
+            raise ValueError("a picture has no tokens that could share embeddings with the caption")
+        return self
+
     @property
     def width(self) -> int:
         """Of all vectors between layers."""
@@ -34,17 +40,15 @@ class CaptionTransformerSettings(Settings):
 
 
 class CaptionTransformer(CaptionModel[TransformerState]):
-    """The Transformer of `models/translation`, with the regions in the place of source tokens:
+    """The Transformer of `models/translation`, with regions a_i in place of source tokens:
 
         x_i = W a_i + b,   plus the position encoding of region i, row by row
 
-    then its encoder's layers, in which regions look at each other, and its decoder.
+    then its encoder, in which regions attend to each other, and its decoder.
     """
 
     def __init__(self, settings: CaptionTransformerSettings, vocabulary: int) -> None:
         super().__init__()
-        if settings.transformer.embeddings == "shared":
-            raise ValueError("a picture has no tokens that could share embeddings with the caption")
         self.encoder = settings.encoder.build()
         self.project = nn.Linear(self.encoder.width, settings.width)
         xavier_linears(self.project)

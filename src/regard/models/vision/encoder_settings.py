@@ -1,11 +1,18 @@
 """Which part of a captioner looks at pictures."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from regard.layers.efficientnet import PICTURE_SIZE, STAGES, region_shape
-from regard.layers.picture_encoder import FrozenRegions, PictureEncoder, PictureShape, SmallCnn
+from regard.layers.picture_encoder import (
+    NORM_GROUPS,
+    FrozenRegions,
+    PictureEncoder,
+    PictureShape,
+    SmallCnn,
+    layer_widths,
+)
 from regard.settings import Settings, Width
 
 NUM_BLOCKS = sum(stage.blocks for stage in STAGES)
@@ -24,11 +31,11 @@ class FrozenCnnSettings(Settings):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether its weights come from a file and do not learn."""
+        """Whether its weights come from a file and are not trained."""
         return True
 
     def picture_shape(self) -> PictureShape:
-        """What the model is given of each picture."""
+        """The shape of what the model is given of each picture."""
         return PictureShape(*region_shape(self.block))
 
     def build(self) -> PictureEncoder:
@@ -53,9 +60,19 @@ class SmallCnnSettings(Settings):
     layers: PositiveInt = 3
     """Convolutions; each halves height and width."""
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for width in layer_widths(self.width, self.layers):
+            if width == 0 or (width > NORM_GROUPS and width % NORM_GROUPS):
+                raise ValueError(
+                    f"width {self.width} gives one of the {self.layers} layers {width} channels: "
+                    f"each must have 1 to {NORM_GROUPS}, or a multiple of {NORM_GROUPS}"
+                )
+        return self
+
     @property
     def is_frozen(self) -> bool:
-        """Whether its weights come from a file and do not learn."""
+        """Whether its weights come from a file and are not trained."""
         return False
 
     @property
@@ -64,7 +81,7 @@ class SmallCnnSettings(Settings):
         return None
 
     def picture_shape(self) -> PictureShape:
-        """What the model is given of each picture."""
+        """The shape of what the model is given of each picture."""
         return PictureShape(self.picture_size, self.picture_size, 3)
 
     def build(self) -> PictureEncoder:
