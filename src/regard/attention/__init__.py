@@ -1,1 +1,1 @@
-"""Attention, once: scores -> mask -> softmax -> mix. Every model of the package goes through it."""
+"""Attention: scores -> mask -> softmax -> weighted sum; and its masks, positions and KV cache."""

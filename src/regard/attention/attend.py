@@ -17,14 +17,14 @@ from regard.kernels.dropout import apply_dropout
 from regard.types import AttentionHook, ScoreInputs, Site
 
 SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""torch's kernels on a GPU but cuDNN's, which returns the mean of all values for a fully masked
-query, and compiles for each shape. `torch.backends.cuda.enable_cudnn_sdp(False)` saves selecting
+"""torch's kernels on a GPU except cuDNN's, which returns the mean of all values for a fully masked
+query, and compiles for each shape. `torch.backends.cuda.enable_cudnn_sdp(False)` avoids selecting
 them at each call, which takes microseconds."""
 UNMASKED_BACKENDS = [SDPBackend.CUDNN_ATTENTION, *SDPA_BACKENDS]
-"""The best first: without padding no query is fully masked, and training has sequences of one
-length, for which cuDNN's kernel trains GPT-2 4 % faster than flash attention."""
+"""The fastest first. Without padding no query is fully masked, and in training all sequences have
+one length: cuDNN's kernel then trains GPT-2 4 % faster than flash attention."""
 CPU_FORMULA_MAX_KEYS = 128
-"""Up to here, in half precision on a CPU, the formula trains faster than the kernel."""
+"""Up to this many keys the formula trains faster than the kernel in half precision on a CPU."""
 
 
 def padding_mask(real: Tensor) -> Tensor:
@@ -77,10 +77,10 @@ def attend(
     """The attention output of `queries` (B, H, T, K): (B, H, T, K').
 
     `mask` and `bias`, which is added to the scores, broadcast to (B, H, T, S); without a mask every
-    query may attend to every key. A `hook` gets the weights and may replace them. In float64 the
-    formula is always used, so that a hook that changes nothing leaves every bit; otherwise the
-    fused kernel, for scaled dot products, runs only without a hook. Without a softmax, where the
-    score function is not `normalized`, scores are weights.
+    query may attend to every key. A `hook` gets the weights and may replace them. The fused kernel
+    is for scaled dot products without a hook. float64 always has the plain formula, so that a hook
+    that changes nothing does not change a bit. If the score function is not `normalized`, there is
+    no softmax: the scores are the weights.
     """
     scale = score.scale(queries.shape[-1])
     exact = hook is not None or queries.dtype == torch.float64
@@ -139,7 +139,7 @@ def unmasked_attention(
 ) -> Tensor:
     """`fused_attention` of sequences without padding; `causal`: to keys no later than the query.
 
-    There may be fewer keys than queries' heads: groups of heads then share them.
+    Keys and values may have fewer heads than queries: each is then shared by a group of heads.
     """
     with sdpa_kernel(UNMASKED_BACKENDS, set_priority=True) if queries.is_cuda else nullcontext():
         return F.scaled_dot_product_attention(

@@ -20,9 +20,9 @@ from regard.types import AttentionHook, Site
 
 
 class GroupedSelfAttention(AttentionHeads):
-    """`heads` queries for `kv_heads` keys and values (Ainslie et al. 2023); as many: the usual.
+    """`heads` heads of queries that share `kv_heads` of keys and values (Ainslie et al. 2023).
 
-    One matrix projects to all of them. G is the number of `kv_heads`.
+    One matrix projects to all of them. G is `kv_heads`; if it is H, this is multi-head attention.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class GroupedSelfAttention(AttentionHeads):
         rotary_base: float | None,
         head_width: int | None = None,
     ) -> None:
-        """`rotary_base`: of rotary encodings; None: there are none. `head_width` is K; left out:
-        D / H.
+        """`rotary_base` is that of rotary encodings; None: there are none. `head_width` is K, by
+        default D / H.
         """
         super().__init__(heads, dropout)
         self.kv_heads, self.rotary_base = kv_heads, rotary_base
@@ -53,7 +53,7 @@ class GroupedSelfAttention(AttentionHeads):
         """
         sizes = [self.heads, self.kv_heads, self.kv_heads]
         if x.is_cuda and torch.is_grad_enabled():
-            # Of one product, the gradients of the three would first have to be copied together.
+            # Three products: the gradient of a single one would be concatenated from three.
             ends = [size * self.head_width for size in accumulate(sizes, initial=0)]
             projected = (self.project(x, bounds) for bounds in pairwise(ends))
             queries, keys, values = map(split_heads, projected, sizes)
@@ -68,9 +68,7 @@ class GroupedSelfAttention(AttentionHeads):
         self, queries: Tensor, kv: KeyValues, *, site: Site, hook: AttentionHook | None
     ) -> Tensor:
         """The heads (B, T, D) of `queries` (B, H, T, K) that see keys up to their own position."""
-        in_graph = is_traced()
-        exact = hook is not None or queries.dtype == torch.float64 or in_graph
-        if not exact:
+        if hook is None and queries.dtype != torch.float64 and not is_traced():
             p = self.dropout_p
             mixed = unmasked_attention(queries, kv, scale=self.scale, dropout=p, causal=True)
             return merge_heads(mixed)
@@ -101,16 +99,14 @@ class GroupedSelfAttention(AttentionHeads):
         hook: AttentionHook | None,
     ) -> Tensor:
         """The heads (B, K, D) of `queries` (B, H, K, D/H), one for each of K hypotheses."""
-        in_graph = is_traced()
-        if hook is not None or self.kv_heads == self.heads or in_graph:
+        if hook is not None or self.kv_heads == self.heads or is_traced():
             cache = cache._replace(kv=self._expand(cache.kv))
             mixed = attend_cached(self.score, queries, cache, ancestry, site=site, hook=hook)
             return merge_heads(mixed)
-        # The queries of a group are so many more hypotheses of its keys and values.
+        # The heads of a group become further queries of its keys and values.
         width = queries.shape[2]
         grouped = torch.unflatten(queries, 1, (self.kv_heads, -1)).flatten(2, 3)  # (B, G, H/G K, ·)
-        bias = ancestry.ancestor_bias.repeat(1, 1, self.heads // self.kv_heads, 1)
-        mask = bias == 0  # (B, 1, H/G K, P)
+        mask = ancestry.mask.repeat(1, 1, self.heads // self.kv_heads, 1)  # (B, 1, H/G K, P)
         mixed = fused_attention(grouped, cache.kv, mask, scale=self.scale)
         return merge_heads(torch.unflatten(mixed, 2, (-1, width)).flatten(1, 2))
 

@@ -6,21 +6,21 @@ import torch
 from torch import Tensor
 
 EXPECTED_SHARE = 0.5
-"""How often, in training, the expected value stands in for the draw: it makes learning steadier."""
+"""Share of training examples with the expected value in place of a draw, to reduce variance."""
 
 
 class Drawn(NamedTuple):
-    """What was attended to, and what learning from it needs."""
+    """The weights to use, and what the loss needs."""
 
-    weights: Tensor  # (B, H, T, S) one-hot, or as they were where the expected value stands in
+    weights: Tensor  # (B, H, T, S) one-hot; unchanged where the expected value is used
     log_probability: Tensor  # (B, H, T) of the key drawn; 0 where none was
     entropy: Tensor  # (B, H, T) of the distribution drawn from
 
 
 def draw_key(weights: Tensor, expected: Tensor) -> Drawn:
-    """A key for each query by its `weights` (B, H, T, S); where `expected` (B,) is True, all.
+    """A key for each query, drawn by `weights` (B, H, T, S); none where `expected` (B,) is True.
 
-    Drawn as the largest of weight / e, with e exponential, which needs no sum and no host.
+    It is the argmax of weight / e with exponential e, which needs no GPU sync.
     """
     noise = torch.empty_like(weights).exponential_()
     drawn = (weights.detach() / noise).argmax(-1, keepdim=True)  # (B, H, T, 1)

@@ -1,9 +1,9 @@
 """Attention of a decoding step, and the key-value cache shared by all hypotheses of a sentence.
 
 Each step appends one *slot* per hypothesis, in every layer; slots are never moved or copied when
-the search reorders its hypotheses. A hypothesis is the list of the slots of its tokens: its
-ancestry, kept as a mask over all P slots of its sentence. Where K counts hypotheses, D is the head
-width.
+the search reorders its hypotheses. A hypothesis is the list of the slots of its tokens, its
+ancestry, which is stored as a mask over all P slots of its sentence. Where K counts hypotheses, D
+is the head width.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class SourceMask(NamedTuple):
 
     mask: Tensor  # (B, 1, 1, S)
     bias: Tensor
-    """(B, 1, 1, S), the same to be added to scores: 0 or finfo.min / 2, so that adding a score
+    """(B, 1, 1, S) the mask as a term of the scores: 0 or finfo.min / 2, so that adding a score
     cannot overflow to -inf."""
 
     @classmethod
@@ -44,7 +44,7 @@ class SourceMask(NamedTuple):
         return SourceMask(self.mask[sentences], self.bias[sentences])
 
     def zero_masked(self, kv: KeyValues) -> KeyValues:
-        """Contiguous `kv` (B, H, S, K), masked values zero: a fully masked query yields zeros."""
+        """`kv` (B, H, S, K), contiguous, with masked values 0: fully masked queries yield zeros."""
         values = kv.values.masked_fill(~self.mask.transpose(-2, -1), 0.0)
         return KeyValues(kv.keys.contiguous(), values.contiguous())
 
@@ -59,7 +59,7 @@ def attend_step(queries: Tensor, kv: KeyValues, bias: Tensor, *, scale: float) -
     """`attend` for few queries and a scaled dot product: (B, H, T, K) -> (B, H, T, K').
 
     torch's fused kernel takes about twice as long. `bias` (B, 1|H, T|1, S), added to the scores, is
-    very low or -inf to mask a key. A query may be fully masked only if masked values are zero.
+    very low or -inf to mask a key. A fully masked query needs a finite bias and values that are 0.
     """
     supported = bias.shape[1] == 1 and kv.keys.shape == kv.values.shape
     if use_decode_attention(queries) and supported and not torch.is_grad_enabled():
@@ -70,7 +70,7 @@ def attend_step(queries: Tensor, kv: KeyValues, bias: Tensor, *, scale: float) -
 
 @dataclass
 class _Buffer:
-    """Memory for slots, the first `num_filled` of which are written and never change again."""
+    """Memory for slots; the first `num_filled` are written, and never change again."""
 
     kv: KeyValues  # (B, H, capacity, D)
     num_filled: int
@@ -82,7 +82,7 @@ class _Buffer:
 
 
 class KVCache(NamedTuple):
-    """The P slots of each sentence in one layer; a value.
+    """The P slots of each sentence in one layer; an immutable value.
 
     `append` returns a new cache that shares the memory of the old slots: the buffer has spare
     capacity, so most steps copy only the new ones. A second append to the same cache copies.
@@ -188,15 +188,15 @@ class Ancestry(NamedTuple):
 
     @property
     def slots(self) -> Tensor:
-        """The slot of each of its t tokens: (B, K, t). Where there are fewer, behind a prompt that
-        is shorter than others, masked slots come first.
+        """The slot of each of its t tokens: (B, K, t). A hypothesis with a shorter prompt has fewer
+        tokens: masked slots come first.
         """
         own = self.ancestor_bias[:, 0] == 0  # (B, K, P)
         order = own.byte().argsort(dim=-1, stable=True)  # own slots last, ascending
         return order[..., order.shape[-1] - self.length :]
 
     def extend(self) -> "Ancestry":
-        """With one more token each: that of hypothesis k is in the k-th new slot, P + k."""
+        """The ancestry with one more token each: hypothesis k's is in the k-th new slot, P + k."""
         rows, _, width, _ = self.ancestor_bias.shape
         new_bias = self._new_bias()
         new_columns = new_bias.expand(rows, 1, -1, -1)  # (B, 1, K, K)
@@ -235,7 +235,7 @@ class Ancestry(NamedTuple):
         )
 
     def windowed(self, reach: int) -> "Ancestry":
-        """The same, without the tokens more than `reach` positions before the newest."""
+        """The ancestry without the tokens more than `reach` positions before the newest."""
         near = self.positions >= self.length - 1 - reach  # (P,)
         zeros = self.ancestor_bias.new_zeros(near.shape)
         return self._replace(window_bias=zeros.masked_fill_(~near, NEG_INF))

@@ -35,7 +35,7 @@ class GlobalWindow(nn.Module):
 class MonotonicWindow(nn.Module):
     """`reach` words to either side of the target's own position (*local-m*).
 
-    A target longer than its source attends to the end of it, where the paper's window is empty.
+    Positions beyond the end of the source attend to its end; the paper's window is empty there.
     """
 
     def __init__(self, reach: int) -> None:

@@ -1,8 +1,8 @@
 """Multi-head attention, and how the layers of a Transformer use it.
 
 `PaddedAttention`, `PackedAttention` and `CachedAttention` are the three kinds of forward pass: all
-positions of padded sentences, training without padding, and a step of a search. `UnpaddedAttention`
-is for windows of a text, which have no padding to leave out.
+positions of padded sentences, training without padding, and a decoding step. `UnpaddedAttention`
+is for windows of a text, all of one length.
 """
 
 from abc import ABC, abstractmethod
@@ -180,13 +180,12 @@ class SelfAttention(MultiHeadAttention):
         """The heads (B, T, D) of `queries` (B, H, T, K), for a `mask` (B|1, 1, T|1, T).
 
         With a window, `mask` is that of the keys: (B|1, 1, 1, T). Long sequences are then computed
-        in blocks, except with a hook, in float64 (see `attend`) or in a graph of any length.
+        in blocks, except with a hook, in float64 (see `attend`) or while a graph is traced.
         """
         if self.window is None and self.relative is None:
             return super().forward(queries, kv, mask, site=site, hook=hook)
         window, rows, length = self.window, queries.shape[0], mask.shape[-1]
-        any_length = is_traced()
-        blocks_allowed = hook is None and queries.dtype != torch.float64 and not any_length
+        blocks_allowed = hook is None and queries.dtype != torch.float64 and not is_traced()
         in_blocks = window is not None and blocks_allowed and length > window.num_keys
         if window is not None and in_blocks:
             queries, kv, mask, distances = split_blocks(queries, kv, mask, window)
@@ -258,9 +257,9 @@ class PackedAttention(LayerAttention[SelfAttention]):
         stacked = torch.unflatten(attention.project(x), -1, (3, attention.heads, -1))
         parts = [stacked]  # (N, 3, H, K)
         if attention.rotary:
-            positions, (*turned, values) = self.layout.positions(), stacked.unbind(1)  # (N, H, K)
-            turned = [apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in turned]
-            parts = [y[:, None] for y in (*turned, values)]  # (N, 1, H, K) each
+            positions, (*rotated, values) = self.layout.positions(), stacked.unbind(1)  # (N, H, K)
+            rotated = [apply_rotary(y.transpose(0, 1), positions).transpose(0, 1) for y in rotated]
+            parts = [y[:, None] for y in (*rotated, values)]  # (N, 1, H, K) each
         causal, scale, p = self.part == "decoder", attention.scale, attention.dropout_p
         args = VarlenArgs(self.layout, self.layout, causal, scale, p)
         return attend_packed(parts, args).flatten(1)  # (N, D)
@@ -277,12 +276,12 @@ class PackedAttention(LayerAttention[SelfAttention]):
 
 @dataclass
 class UnpaddedAttention(PackedAttention):
-    """Windows of one length, without padding: on a GPU computed by torch's kernels."""
+    """Sequences of one length, without padding: on a GPU torch's kernels compute them."""
 
     def self_attend(self, attention: SelfAttention, x: Tensor, layer: int) -> Tensor:
         if not x.is_cuda:
             return super().self_attend(attention, x, layer)
-        # Of one product, the gradients of the three would first have to be copied together.
+        # Three products: the gradient of a single one would be concatenated from three.
         projected = (attention.project_slice(x, n, n + 1) for n in range(3))
         shape = self.layout.mask.shape
         queries, keys, values = (
@@ -298,7 +297,7 @@ class UnpaddedAttention(PackedAttention):
 
 @dataclass
 class CachedAttention(LayerAttention[SelfAttention]):
-    """The newest position of each hypothesis, in a step of a search."""
+    """The newest position of each hypothesis, in a decoding step."""
 
     step: int
     caches: list[KVCache]  # of each layer; `self_attend` appends the newest position

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention.score_functions import ScaledDotScore
 from regard.errors import TextError
 
-ROTARY_BASE = 10000.0  # of the angles of all papers but those of long texts
+ROTARY_BASE = 10000.0  # of Su et al. 2021; models for long texts have larger ones
 PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
 SinusoidLayout = Literal["interleaved", "halves", "tensor2tensor"]
 
@@ -33,7 +33,7 @@ def sinusoid(positions: Tensor, width: int) -> Tensor:
 def sinusoid_halves(positions: Tensor, width: int) -> Tensor:
     """The numbers of `sinusoid`, all sines before all cosines: (T,) -> (T, D), as in Marian.
 
-    Computed in float64 and rounded, as the tables of its peers are.
+    Computed in float64 and rounded, as other toolkits compute their tables.
     """
     phases = angles(positions, width, dtype=torch.float64)  # (T, D / 2)
     return torch.cat([phases.sin(), phases.cos()[:, : width // 2]], -1).float()  # (T, D)
@@ -101,8 +101,8 @@ def build_positions(
     layout: SinusoidLayout = "interleaved",
     first: int = 0,
 ) -> Positions | None:
-    """The encoding `name` that is added to token vectors, if any; `limit` is of learned ones,
-    `layout` of sinusoids, and `first` the position of the first token in the table of either.
+    """The encoding `name`; None if it is not added to token vectors. `limit` is for learned ones,
+    `layout` for sinusoids, and `first`, the position of the first token, for both.
     """
     if name == "sinusoid":
         return SinusoidPositions(width, layout, first=first)
@@ -138,9 +138,9 @@ class RelativeKeys(nn.Module):
 
         e_ij = q_i · (k_j + a_{clip(j - i)}) / √K
 
-    All heads share the vectors. Distances are clipped to `back` before and `ahead` behind the
-    query, the paper's k. q_i · a / √K is a bias for a fused kernel. The paper's vectors for values,
-    which change nothing (its table 3: 25.8 BLEU with and without), are left out.
+    All heads share the vectors. Distances are clipped to `back` positions before the query and
+    `ahead` after it, the paper's k. q_i · a / √K is a bias for a fused kernel. The paper's vectors
+    for values are left out: they change nothing (its table 3: 25.8 BLEU with and without).
     """
 
     def __init__(self, width: int, *, back: int, ahead: int) -> None:
@@ -183,7 +183,7 @@ def rotate_pairs(x: Tensor, phases: Tensor) -> Tensor:
 
 
 class _RotatePairs(torch.autograd.Function):
-    """`x` (..., T, K) times complex `factors` (..., T, K / 2) of length 1."""
+    """`x` (..., T, K) times complex `factors` (..., T, K / 2) of absolute value 1."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factors: Tensor) -> Tensor:

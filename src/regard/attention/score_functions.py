@@ -55,15 +55,15 @@ class ScaledDotScore(ScoreFunction):
 
 
 class MultiplicativeScore(DotScore):
-    """qᵀ W k (Luong et al. 2015, *general*): a dot product with the keys turned by W."""
+    """qᵀ W k (Luong et al. 2015, *general*): a dot product with the keys projected by W."""
 
     def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__()
         self.turn = nn.Linear(key_width, query_width, bias=False)
 
     def prepare(self, keys: Tensor) -> Tensor:
-        turned: Tensor = self.turn(keys)
-        return turned
+        projected: Tensor = self.turn(keys)
+        return projected
 
 
 class AdditiveScore(ScoreFunction):
@@ -96,9 +96,9 @@ class TanhProductScore(AdditiveScore):
 
 
 class PositionScore(ScoreFunction):
-    """w_s: a learned weight for each of the last `positions` keys, whatever the query and the key.
+    """w_s: a learned weight for each of the last `positions` keys; query and key are unused.
 
-    Not normalized: the weights are no distribution, and some may be negative.
+    Not normalized: the weights do not sum to 1, and some may be negative.
     """
 
     normalized = False
@@ -134,7 +134,7 @@ class TanhPositionScore(ScoreFunction):
 
 
 def last_positions(numbers: Tensor, keys: int) -> Tensor:
-    """The last `keys` of `numbers` (P,), which belong to positions counted from the last key."""
+    """The last `keys` of `numbers` (P,): the last number belongs to the last key."""
     if keys > len(numbers):
         raise ValueError(f"there are weights for {len(numbers)} positions, got {keys} keys")
     return numbers[len(numbers) - keys :]  # (S,)

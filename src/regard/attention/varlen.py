@@ -1,7 +1,7 @@
 """Attention of packed sentences: one row of N tokens, without padding between the sentences.
 
 Only attention must know where a sentence begins and ends. It is computed by a kernel on a GPU, by
-batched products for short sentences on a CPU, and else in a padded form.
+batched products for short sentences on a CPU, and otherwise in the padded form.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from regard.kernels.dropout import dropout_mask
 from regard.kernels.varlen_attention import PackedRows, attend_varlen
 from regard.types import Site
 
-DOT, NO_SITE = DotScore(), Site("decoder", 0)  # of attention without a hook
+DOT, NO_SITE = DotScore(), Site("decoder", 0)  # only a hook would read the site
 CPU_BMM_MAX_LENGTH = 256
 """For longer sentences torch's fused kernel is as fast, and needs less memory."""
 REGISTER_BYTES = 64
-"""Rows of scores fill whole vector registers: a softmax over 26 numbers is slower than over 32."""
+"""Rows of scores are padded to whole vector registers: a softmax over 26 numbers is slower than
+over 32."""
 
 
 class PackedLayout(NamedTuple):
@@ -34,7 +35,7 @@ class PackedLayout(NamedTuple):
 
     @classmethod
     def of(cls, mask: Tensor, indices: Tensor) -> "PackedLayout":
-        """From `mask` (B, S) and its true `indices` (N,): to compute these is a GPU sync."""
+        """From `mask` (B, S) and the `indices` (N,) where it is True; finding these is a sync."""
         cu_seqlens = F.pad(mask.sum(1).cumsum(0), (1, 0))  # (B + 1,)
         return cls(cu_seqlens.to(torch.int32), indices, mask)
 
@@ -47,7 +48,7 @@ class PackedLayout(NamedTuple):
 
     @property
     def max_seqlen(self) -> int:
-        """S, a bound of the sentences' lengths that is known to the host."""
+        """S, an upper bound of the lengths, known without a GPU sync."""
         return self.mask.shape[1]
 
     @property
@@ -131,7 +132,7 @@ def cpu_bmm_attention(queries: Tensor, keys: Tensor, values: Tensor, args: Varle
 
 
 class PaddedIndex(NamedTuple):
-    """Indices between N packed tokens and a padded (B, S), which may have columns to spare."""
+    """Indices between N packed tokens and a padded batch (B, S), which may be wider than needed."""
 
     token_indices: Tensor  # (B * S,) of the token at each padded position; N at padding
     flat_positions: Tensor  # (N,) the padded position of each token
@@ -157,8 +158,8 @@ class PaddedIndex(NamedTuple):
 
     def to_packed(self, x: Tensor) -> Tensor:
         """(B * H, S, K) -> (N, H, K)"""
-        apart = torch.unflatten(x, 0, (len(self.real), -1)).transpose(1, 2)  # (B, S, H, K)
-        return apart.flatten(0, 1).index_select(0, self.flat_positions)
+        padded = torch.unflatten(x, 0, (len(self.real), -1)).transpose(1, 2)  # (B, S, H, K)
+        return padded.flatten(0, 1).index_select(0, self.flat_positions)
 
 
 class _BmmAttention(torch.autograd.Function):
@@ -181,7 +182,7 @@ class _BmmAttention(torch.autograd.Function):
             mask = torch.ones(shape, dtype=torch.bool).tril()  # (1, T, S)
         else:
             mask = key_index.real.repeat_interleave(queries.shape[1], 0)[:, None]  # (B * H, 1, S)
-        lowest = torch.finfo(q.dtype).min / 2  # not -inf, which is NaN for an empty sentence
+        lowest = torch.finfo(q.dtype).min / 2  # -inf would give NaN for an empty sentence
         bias = torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, lowest)
         with torch.autocast("cpu", enabled=False):
             weights = torch.baddbmm(bias, q, k.mT, alpha=args.scale).softmax(-1)  # (B * H, T, S)

@@ -30,32 +30,35 @@ def merge_windows(x: Tensor, windows: PictureWindows) -> Tensor:
 
 
 def window_patches(windows: PictureWindows) -> Tensor:
-    """The number of each patch, row by row in the picture, that a window holds: (W, N)."""
+    """The patches of each window, as indices row by row in the picture: (W, N)."""
     numbers = torch.arange(windows.rows * windows.columns)
     return split_windows(numbers[None, :, None], windows)[..., 0]
 
 
-def window_mask(windows: PictureWindows) -> Tensor:
-    """Where patches of a window were neighbours before the shift: (W, 1, N, N).
+def shift_mask(windows: PictureWindows) -> Tensor:
+    """Which patches of a window may attend to each other: (W, 1, N, N).
 
     The shift brings patches of opposite edges into one window; they do not attend to each other.
     """
-    edges = [_part(count, windows) for count in (windows.rows, windows.columns)]
-    parts = edges[0][:, None] * 3 + edges[1]  # (rows, columns) of the picture that is moved
+    down, across = (_shift_parts(count, windows) for count in (windows.rows, windows.columns))
+    parts = down[:, None] * 3 + across  # (rows, columns) of the shifted picture
     unshifted = windows._replace(shift=0)
     cut = split_windows(parts.flatten()[None, :, None], unshifted)[..., 0]  # (W, N)
     return (cut[:, :, None] == cut[:, None, :])[:, None]
 
 
-def _part(count: int, windows: PictureWindows) -> Tensor:
-    """0, 1 or 2 along a side (count,): before the last window, in it, and come from the start."""
+def _shift_parts(count: int, windows: PictureWindows) -> Tensor:
+    """The part of each place along a side of the shifted picture: (count,).
+
+    0: before the last window. 1: in it. 2: in it, moved there from the start of the side.
+    """
     places = torch.arange(count)
     last = (places >= count - windows.size).long()
     return last + (places >= count - windows.shift).long() if windows.shift else last * 0
 
 
 def place_windows(weights: Tensor, windows: PictureWindows) -> Tensor:
-    """The weights (B W, H, N, N) of all windows put back in place: (B, H, T, T), else zeros."""
+    """Weights (B, H, T, T) between all patches: `weights` (B W, H, N, N) of windows, else zeros."""
     patches = window_patches(windows)  # (W, N)
     heads, total = weights.shape[1], windows.rows * windows.columns
     split = torch.unflatten(weights, 0, (-1, len(patches)))  # (B, W, H, N, N)
@@ -66,8 +69,8 @@ def place_windows(weights: Tensor, windows: PictureWindows) -> Tensor:
 
 
 class RelativeBias(nn.Module):
-    """A learned number for each head and each distance of two patches in a window, which is added
-    to the score: b[y_i - y_j, x_i - x_j] of the table that the paper calls B̂.
+    """A learned bias of the scores, for each head and each offset of two patches in a window:
+    b[y_i - y_j, x_i - x_j] of the table that the paper calls B̂.
     """
 
     index: Tensor
@@ -78,8 +81,7 @@ class RelativeBias(nn.Module):
         nn.init.trunc_normal_(self.table, std=INITIAL_STD)
         places = torch.arange(size)
         down, across = (x.flatten() for x in torch.meshgrid(places, places, indexing="ij"))  # (N,)
-        distances = (x[:, None] - x + size - 1 for x in (down, across))  # (N, N), from 0
-        y, x = distances
+        y, x = (x[:, None] - x + size - 1 for x in (down, across))  # (N, N) offsets, from 0
         self.register_buffer("index", (y * (2 * size - 1) + x).flatten(), persistent=False)
 
     def forward(self) -> Tensor:

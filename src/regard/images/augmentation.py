@@ -1,7 +1,7 @@
-"""Random changes of training pictures, for a whole batch at once on whichever device.
+"""Random changes of training pictures, for a whole batch at once, on any device.
 
-Nothing here waits for the device and all shapes are static: it is part of a training step that is
-captured as a CUDA graph. Every draw is one of torch's generator of the device.
+Nothing here synchronizes with the device and all shapes are static, so that a training step can be
+captured as a CUDA graph. All randomness comes from torch's generator of the device.
 """
 
 import math
@@ -87,7 +87,7 @@ def crop_and_flip(pixels: Tensor, padding: int, *, flip: bool) -> Tensor:
 
 
 def _shifted(batch: int, size: int, padding: int, device: torch.device) -> Tensor:
-    """The places of a padded side that each picture takes: (B, size)."""
+    """Indices (B, size) along a padded side: a random crop of each picture."""
     first = torch.randint(2 * padding + 1, (batch, 1), device=device)
     return first + torch.arange(size, device=device)
 
@@ -96,11 +96,11 @@ def zoom(x: Tensor, least_area: float) -> Tensor:
     """A random square of each picture, of at least this share of its area, enlarged."""
     batch, device = len(x), x.device
     side = torch.empty(batch, device=device).uniform_(least_area, 1).sqrt()  # (B,)
-    room = (1 - side)[:, None]  # the middle lies within ± so much of the picture's, from -1 to 1
-    middle = (torch.rand(batch, 2, device=device) * 2 - 1) * room  # (B, 2)
+    room = (1 - side)[:, None]  # how far its centre may be from the picture's, from -1 to 1
+    centre = (torch.rand(batch, 2, device=device) * 2 - 1) * room  # (B, 2)
     matrices = torch.zeros(batch, 2, 3, device=device)
     matrices[:, 0, 0] = matrices[:, 1, 1] = side
-    matrices[:, :, 2] = middle
+    matrices[:, :, 2] = centre
     places = F.affine_grid(matrices, list(x.shape), align_corners=False)
     return F.grid_sample(x, places, padding_mode="border", align_corners=False)
 
@@ -117,21 +117,22 @@ def erase(x: Tensor, share: float) -> Tensor:
 
 
 def rectangles(x: Tensor, tall: Tensor, wide: Tensor) -> Tensor:
-    """Where a random rectangle lies in each picture, the squares of whose height and width are
-    these shares (B,) of the picture's: (B, 1, height, width). It ends at the picture's edges.
+    """Whether a pixel is in a random rectangle of its picture: (B, 1, height, width).
+
+    Its sides are √`tall` and √`wide` (B,) of the picture's; it is cut off at the picture's edges.
     """
     inside = []
     for size, square in ((x.shape[2], tall), (x.shape[3], wide)):
-        middle = torch.rand(len(x), 1, device=x.device) * size  # (B, 1)
+        centre = torch.rand(len(x), 1, device=x.device) * size  # (B, 1)
         half = square.sqrt()[:, None] * size / 2
         places = torch.arange(size, device=x.device) + 0.5
-        inside.append((places - middle).abs() < half)  # (B, size)
+        inside.append((places - centre).abs() < half)  # (B, size)
     return (inside[0][:, :, None] & inside[1][:, None, :])[:, None]
 
 
 def mix(x: Tensor, labels: Tensor, settings: AugmentationSettings) -> MixedPictures:
-    """Each picture mixed with its counterpart from the other end of the batch, as are the
-    probabilities (B, V) of classes.
+    """Each picture and its `labels` (B, V), probabilities of classes, mixed with those of its
+    counterpart from the other end of the batch.
     """
     batch, device = len(x), x.device
     mixup, cutmix = (_draw_shares(alpha, x) for alpha in (settings.mixup, settings.cutmix))

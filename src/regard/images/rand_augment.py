@@ -1,8 +1,8 @@
-"""RandAugment (Cubuk et al. 2020): random changes of pictures, all of one strength or of any.
+"""RandAugment (Cubuk et al. 2020): random operations on pictures, of one or of random strengths.
 
-Whole batches at once on whichever device: each picture draws its own operations, every kind of
-operation is computed for all pictures, and each picks its own. Shapes are static and nothing waits
-for the device, so that a CUDA graph can replay it. Pixels are numbers from 0 to 255.
+Whole batches at once, on any device: each picture draws its own operations, every operation is
+computed for all pictures, and each picture selects its own. Shapes are static and nothing
+synchronizes with the device, so that a CUDA graph can replay it. Pixels are numbers from 0 to 255.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch import Tensor
 MAX_MAGNITUDE = 10
 FILL = 128.0  # the grey that comes in from outside of a picture
 MAX_DEGREES, MAX_SHEAR, MAX_SHIFT = 30.0, 0.3, 0.45  # the shift is a share of the side
-MAX_BLEND = 0.9  # how far brightness and its like go from 1
+MAX_BLEND = 0.9  # how far the factors of brightness, colour, contrast, sharpness go from 1
 MAX_LOST_BITS = 4  # of posterize
 GREY = (0.299, 0.587, 0.114)  # the share of red, green and blue in a grey level (ITU-R 601)
 LEVELS = 256
@@ -30,10 +30,9 @@ OPERATIONS = (
 def rand_augment(
     pixels: Tensor, operations: int, magnitude: float, *, vary: bool = False
 ) -> Tensor:
-    """`pixels` (B, 3, height, width) behind `operations` random operations in a row.
+    """`pixels` (B, 3, height, width) after `operations` random operations, one after another.
 
-    `magnitude`, from 0 to 10, is their strength, or where they `vary` the most of it; each is drawn
-    with a random sign.
+    `magnitude`, from 0 to 10, is their strength, or if they `vary` its maximum; the sign is random.
     """
     batch, device = len(pixels), pixels.device
     for _ in range(operations):
@@ -46,15 +45,15 @@ def rand_augment(
 
 
 def apply_operations(pixels: Tensor, drawn: Tensor, strengths: Tensor) -> Tensor:
-    """Each picture behind the operation of its number `drawn` (B,), of a strength from -1 to 1.
+    """Each picture after the operation with its index in `drawn` (B,), of a strength from -1 to 1.
 
-    Where a sign means nothing, as that of posterize, it is left out.
+    Operations without a direction, such as posterize, ignore the sign.
     """
-    found, each = pixels, strengths[:, None, None, None]  # (B, 1, 1, 1)
+    changed, each = pixels, strengths[:, None, None, None]  # (B, 1, 1, 1)
     for name, change in COLOUR_CHANGES.items():
         chosen = drawn == OPERATIONS.index(name)
-        found = torch.where(chosen[:, None, None, None], change(pixels, each), found)
-    return _move(found, _affine(drawn, strengths))
+        changed = torch.where(chosen[:, None, None, None], change(pixels, each), changed)
+    return _move(changed, _affine(drawn, strengths))
 
 
 def autocontrast(pixels: Tensor, _: Tensor) -> Tensor:
@@ -74,13 +73,13 @@ def equalize(pixels: Tensor, _: Tensor) -> Tensor:
     total = levels.shape[2]
     spread = (total - first).clamp(min=1)
     table = (below - first).clamp(min=0) * (255 / spread)  # (B, 3, LEVELS)
-    plain = first == total  # all pixels are alike
-    found = torch.where(plain, levels.to(table.dtype), table.gather(2, levels))
-    return found.to(pixels.dtype).view(pixels.shape)
+    uniform = first == total  # all pixels have one level
+    equalized = torch.where(uniform, levels.to(table.dtype), table.gather(2, levels))
+    return equalized.to(pixels.dtype).view(pixels.shape)
 
 
 def posterize(pixels: Tensor, strengths: Tensor) -> Tensor:
-    """The lowest bits of each pixel set to 0, at the most four."""
+    """The lowest bits of each pixel set to 0, four at most."""
     step = torch.exp2((strengths.abs() * MAX_LOST_BITS).round())
     return (pixels / step).floor() * step
 
@@ -122,19 +121,18 @@ COLOUR_CHANGES: dict[str, Change] = {
 
 
 def _blend(degenerate: Tensor, pixels: Tensor, strengths: Tensor) -> Tensor:
-    """Away from `degenerate` where a strength is positive, towards it where it is negative."""
+    """`pixels` moved away from `degenerate` by positive strengths, towards it by negative ones."""
     return torch.lerp(degenerate.expand_as(pixels), pixels, 1 + MAX_BLEND * strengths).clamp(0, 255)
 
 
 def _grey(pixels: Tensor) -> Tensor:
     """(B, 3, height, width) -> (B, 1, height, width)"""
     red, green, blue = pixels.unbind(1)
-    shares = GREY
-    return (shares[0] * red + shares[1] * green + shares[2] * blue)[:, None]
+    return (GREY[0] * red + GREY[1] * green + GREY[2] * blue)[:, None]
 
 
 def _affine(drawn: Tensor, strengths: Tensor) -> Tensor:
-    """The matrix (B, 2, 3) from a pixel's place, from -1 to 1, to where it is taken from."""
+    """The matrices (B, 2, 3) from a pixel's place, from -1 to 1, to that where it is sampled."""
 
     def chosen(name: str) -> Tensor:
         """The strength where `name` was drawn, else 0: (B,)."""
@@ -152,6 +150,6 @@ def _affine(drawn: Tensor, strengths: Tensor) -> Tensor:
 
 
 def _move(pixels: Tensor, matrices: Tensor) -> Tensor:
-    """Pictures whose pixels are taken from elsewhere, by `matrices` (B, 2, 3)."""
+    """`pixels` sampled at the places that `matrices` (B, 2, 3) map theirs to; else FILL."""
     places = F.affine_grid(matrices, list(pixels.shape), align_corners=False)
     return F.grid_sample(pixels - FILL, places, align_corners=False) + FILL

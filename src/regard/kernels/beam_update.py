@@ -1,6 +1,6 @@
 """The update of a beam after the choice of continuations, in one kernel instead of some fifty.
 
-The plain way is `_update_beam` of `decoding.search.step`.
+The plain formula is `_update_beam` of `decoding.search.step`.
 """
 
 from typing import Literal, NamedTuple
@@ -81,7 +81,7 @@ def update_beam(
         ),
         torch.empty(sentences, dtype=torch.bool, device=tokens.device),
     )
-    # Where there are no parents or none done, the kernel is given some tensor that it never reads.
+    # In place of None the kernel gets some tensor, which it does not read.
     done = out.done if already_done is None else already_done
     inputs = log_probs, next_tokens, next_tokens if parents is None else parents, done
     outputs = out.tokens, out.log_probs, out.tokens if out.parents is None else out.parents

@@ -1,4 +1,4 @@
-"""CUDA graphs: work is captured once and replayed, so that a GPU does not wait for the host.
+"""CUDA graphs: work is captured once and replayed, so that the GPU does not wait for the host.
 
 Shapes and addresses are fixed: inputs are copied to static tensors (`copy_to_static`).
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 Replay = Callable[[], None]
 
-_capture_lock = Lock()  # a process can have one capture under way
+_capture_lock = Lock()  # a process can have one capture at a time
 
 
 class CaptureError(Exception):
@@ -30,7 +30,7 @@ class CudaGraphs:
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """A context on a stream of its own, ordered after earlier and before later work."""
+        """A context on a separate stream, ordered after earlier and before later work."""
         self.stream.wait_stream(torch.cuda.current_stream(self.stream.device))
         try:
             with torch.cuda.stream(self.stream):
@@ -39,7 +39,7 @@ class CudaGraphs:
             torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
 
     def capture(self, work: Replay) -> Replay:
-        """A function that repeats `work`, which is not run now, or a CaptureError."""
+        """A function that replays `work`; capturing does not run it. Raises a CaptureError."""
         graph = torch.cuda.CUDAGraph()
         # The memory pool is freed with the last graph that uses it.
         pool = next((graph.pool() for graph in self.live_graphs), None)

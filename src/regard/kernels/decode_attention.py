@@ -1,13 +1,13 @@
-"""Attention of the few queries of a search step, which would leave most of a tile of 64 empty."""
+"""Attention of a decoding step, whose few queries would leave most of a tile of 64 empty."""
 
 from torch import Tensor
 
 from regard.kernels.dispatch import MIN_TILE, launch, next_power_of_two
 
 KEY_BLOCK = 16
-"""Keys at a time: with few, many programs run beside each other and hide each other's latency."""
+"""Keys at a time: with few, more programs run at once and hide each other's latency."""
 PRECISION = "tf32x3"
-"""Of products in float32: three products on tensor cores, which are as accurate."""
+"""Of products in float32: three TF32 products on tensor cores, about as accurate as one."""
 
 
 def decode_attention(

@@ -1,7 +1,7 @@
 """Dropout (Srivastava et al. 2014).
 
 On a CPU torch draws a double for each number, which takes three times as long as the linear layer
-beside it; here 64 random bits serve four numbers. For kernels see `triton/dropout_rng.py`.
+beside it; here each 64 random bits decide on four numbers. For kernels see `triton/dropout_rng.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ from regard.kernels.dropout import draw_seed, drop_threshold
 TILE_SIZE = 2048
 """Numbers of the rows that a program handles at a time."""
 PROGRAMS = 528
-"""Of the backward pass, four for each processor of an H200; constant, so as to compile it once."""
+"""Of the backward pass, four for each processor of an H200; constant, so that it compiles once."""
 
 
 class LayerNormParams(NamedTuple):
@@ -31,8 +31,9 @@ def add_norm(
     dropout: float = 0.0,
     scales: Tensor | None = None,
 ) -> Tensor:
-    """norm(x + s dropout(y + bias)), in the precision of y: (N, D); s are the `scales` (N,) of
-    rows, 1 if they are not given.
+    """norm(x + s dropout(y + bias)), in the precision of y: (N, D).
+
+    s are the `scales` (N,) of rows; None: 1.
     """
     return _AddNorm.apply(x, y, bias, scales, *norm, dropout, False)[0]  # type: ignore[no-any-return, no-untyped-call]
 
@@ -80,15 +81,15 @@ class _AddNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, sum_grad: Tensor | None) -> Any:
-        """The gradient of the sum, if it was returned, comes by the residual branch."""
+        """`sum_grad` is the gradient of the returned sum, from the residual branch, if any."""
         x, y, bias, scales, weight, shift, means, rstds, seed = ctx.saved_tensors
         (num, width), return_sum = x.shape, y is None
         grad = torch.zeros_like(x) if grad is None else grad.contiguous()
         sum_grad = sum_grad.contiguous() if return_sum and sum_grad is not None else None
         x_grad = torch.empty_like(x)
-        apart = ctx.dropout or scales is not None  # whether the gradients of x and y differ
-        y_grad = torch.empty_like(grad) if apart else x_grad
-        # One row for each program: shares in the gradients of weight, shift and, if any, bias.
+        grads_differ = ctx.dropout or scales is not None  # those of x and y
+        y_grad = torch.empty_like(grad) if grads_differ else x_grad
+        # Each program's shares in the gradients of weight, shift and, if any, bias.
         allocate = x.new_empty if num else x.new_zeros
         shares = allocate(PROGRAMS, 2 if bias is None else 3, width, dtype=torch.float32)
         if num:
@@ -104,7 +105,7 @@ class _AddNorm(torch.autograd.Function):
         weight_grad, shift_grad, *bias_grad = shares.sum(0).unbind()  # (D,) each
         return (
             x_grad,
-            y_grad if apart else x_grad.to(grad.dtype),
+            y_grad if grads_differ else x_grad.to(grad.dtype),
             None if bias is None else bias_grad[0].to(bias.dtype),
             None,
             weight_grad.to(weight.dtype),

@@ -1,4 +1,4 @@
-"""A linear layer and its activation, and the gradients of activation and bias in one pass."""
+"""A linear layer and its activation; one kernel computes the gradients of activation and bias."""
 
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from regard.kernels.dispatch import launch
 FusedActivation = Literal["relu", "gelu"]
 ROWS, COLS, WARPS = 16, 128, 4
 PROGRAMS = 64
-"""For each block of columns; each sums the gradients of some rows."""
+"""Programs for each block of columns; each sums the gradients of some rows."""
 
 
 def fused_linear(x: Tensor, weight: Tensor, bias: Tensor, activation: FusedActivation) -> Tensor:
@@ -26,7 +26,7 @@ class _FusedLinear(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, activation: FusedActivation
     ) -> Tensor:
-        """The gradient of ReLU is seen from its output, that of GELU from its input alone."""
+        """Saves what the backward pass needs of the activation: ReLU's output or GELU's input."""
         if activation == "relu":
             output = saved = torch._addmm_activation(bias, x, weight.T)  # (N, F)
         else:
@@ -38,7 +38,7 @@ class _FusedLinear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        """The column sums of the gradient before the activation are that of the bias."""
+        """The gradient of the bias is the column sums of `inner_grad`, before the activation."""
         x, weight, saved = ctx.saved_tensors
         (num, width), grad = saved.shape, grad.contiguous()
         inner_grad = torch.empty_like(grad)  # (N, F)

@@ -1,6 +1,6 @@
 """The best continuations of each sentence of a search, from logits that are read once.
 
-The plain way (`Rules.log_probs`, `BeamSelector`) passes over this largest tensor four times.
+The plain formula (`Rules.log_probs`, `BeamSelector`) reads this largest of all tensors four times.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class TokenRules(NamedTuple):
 def topk_continuations(
     logits: Tensor, totals: Tensor, count: int, token_rules: TokenRules
 ) -> Candidates:
-    """The `count` best, by logits (B, K, V) and the log-probabilities of hypotheses (B, K)."""
+    """The `count` best, by `logits` (B, K, V) and `totals` (B, K), log-probabilities so far."""
     sentences, width, vocabulary = logits.shape
     chunk = topk_chunk(width, vocabulary)
     chunks = -(-vocabulary // chunk)

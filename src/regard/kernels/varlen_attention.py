@@ -13,7 +13,7 @@ LOG2_E = 1.4426950408889634
 
 
 class PackedRows(NamedTuple):
-    """Where B sentences lie in a row of N tokens: tensors of `attention.varlen.PackedLayout`."""
+    """Where B sentences are in a row of N tokens: tensors of `attention.varlen.PackedLayout`."""
 
     offsets: Tensor  # (B + 1,) int32
     indices: Tensor  # (N,) int64; divided by `max_length`, the sentence of each token
@@ -55,8 +55,8 @@ def attend_varlen(
     """softmax(scale Q Kᵀ) V of each sentence by itself: (N, H, K).
 
     `parts` are (·, P, H, K) and hold a query, a key and a value for each token: one tensor
-    (N, 3, H, K), as one projection makes them; queries (N, 1, H, K) and the others (M, 2, H, K); or
-    three tensors. Gradients have the shapes of the parts, so that nothing is copied.
+    (N, 3, H, K), the output of one projection; queries (N, 1, H, K), and keys and values
+    (M, 2, H, K); or three tensors. Gradients have the shapes of the parts: nothing is copied.
     """
     mixed: Tensor = _AttendVarlen.apply(of_queries, of_keys, (causal, scale, dropout), *parts)  # type: ignore[no-untyped-call]
     return mixed
@@ -96,7 +96,7 @@ class _AttendVarlen(torch.autograd.Function):
         mixed, logsums, seed, *parts = ctx.saved_tensors
         grads = [part.new_empty(part.shape) for part in parts]
         num, heads, width = mixed.shape
-        if not num:  # the programs follow the queries: without any, none would write zeros
+        if not num:  # without queries no program is launched that would write zeros
             return None, None, None, *(x.zero_() for x in grads)
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
         inputs, input_grads = _split_qkv(parts), _split_qkv(grads)

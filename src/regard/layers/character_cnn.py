@@ -1,4 +1,4 @@
-"""Words by their spelling: convolutions over characters, and highway layers above them."""
+"""Vectors of words from their spelling: convolutions over characters, then highway layers."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ NUM_SYMBOLS = 259
 
 
 def spell_words(words: Sequence[str], length: int) -> Tensor:
-    """The symbols (N, `length`) of words: their bytes in UTF-8 between two marks; long ones are cut
-    off at their end.
+    """The symbols (N, `length`) of words: their bytes in UTF-8 between two marks; long words are
+    truncated.
     """
     spelled = torch.full((len(words), length), PADDING, dtype=torch.int16)
     for row, word in enumerate(words):
@@ -31,7 +31,7 @@ class Highway(nn.Module):
         super().__init__()
         stack = [nn.Linear(width, 2 * width) for _ in range(layers)]
         self.layers = nn.ModuleList(stack)
-        for layer in stack:  # most is passed on at first
+        for layer in stack:  # gates are nearly closed at first: most of x is passed on
             nn.init.constant_(layer.bias[width:], -2.0)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,14 +43,14 @@ class Highway(nn.Module):
 
 
 class CharacterCnn(nn.Module):
-    """A vector of a word: the maxima of convolutions over its symbols (Kim et al. 2016), highway
+    """The vector of a word: maxima of convolutions over its symbols (Kim et al. 2016), highway
     layers, and a projection.
     """
 
     def __init__(
         self, width: int, *, symbol_width: int, filters: Sequence[tuple[int, int]], highways: int
     ) -> None:
-        """`filters`: how many symbols each convolution sees, and how many numbers it makes."""
+        """`filters`: how many symbols each convolution sees, and how many outputs it has."""
         super().__init__()
         self.symbols = nn.Embedding(NUM_SYMBOLS, symbol_width, padding_idx=PADDING)
         self.convolutions = nn.ModuleList(

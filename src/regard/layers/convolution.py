@@ -10,8 +10,8 @@ class Convolution(nn.Module):
 
         y_t = W [x_{t-r}; x_{t-r+dilation}; …; x_{t-r+(kernel-1)·dilation}] + b
 
-    Beyond its ends a sequence is zeros, and padding must be zeros too. A *gated* convolution has
-    twice the outputs, and is A ∘ σ(B), a gated linear unit (Dauphin et al. 2016).
+    Beyond its ends a sequence is zeros, and padding must be zeros too. A *gated* convolution
+    computes y = [A; B] and returns A ∘ σ(B), a gated linear unit (Dauphin et al. 2016).
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Convolution(nn.Module):
 
     @property
     def left_padding(self) -> int:
-        """The r of the formula: as many positions as ahead, or one less."""
+        """The r of the formula: as many positions as after it, or fewer by one."""
         return self.span // 2
 
     def _project(self, windows: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class Convolution(nn.Module):
 
 
 class CausalConvolution(Convolution):
-    """A *masked* convolution, of no later positions: a step needs the last `span` positions."""
+    """A convolution that sees no later positions: a step needs the last `span` positions."""
 
     @property
     def left_padding(self) -> int:

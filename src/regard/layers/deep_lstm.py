@@ -1,4 +1,4 @@
-"""Stacks of LSTM layers with connections past each layer, without which deep ones do not learn."""
+"""Stacks of LSTM layers with connections past each layer, which deep stacks need to learn."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -22,12 +22,12 @@ class AttentionLstmOutput(NamedTuple):
 
 
 class AttentionLstm(nn.Module):
-    """An LSTM whose last output is the query, and whose next input has the context.
+    """An LSTM whose last output is the query of an attention, and whose input has the context.
 
         a_t = Σ_s softmax_s(vᵀ tanh(W h_{t-1} + U m_s)) m_s
         h_t = LSTM([x_t; a_t], h_{t-1})
 
-    It goes step by step, as each query depends on the step before. `units`: see `RecurrentLayer`.
+    It runs step by step, as each query depends on the step before. `units`: see `RecurrentLayer`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class AttentionLstm(nn.Module):
     def forward(
         self, x: Tensor, kv: KeyValues, real: Tensor, *, hook: AttentionHook | None
     ) -> AttentionLstmOutput:
-        """All positions of a given `x` (B, T, inputs), from a blank state."""
+        """All positions of a given `x` (B, T, inputs), from a state of zeros."""
         hidden = tuple(h[:, None] for h in self.layer.zero_state(x.shape[0]))  # each (B, 1, D)
         contexts, outputs = [], []
         for position, column in enumerate(x.unbind(1)):  # (B, inputs)
@@ -105,15 +105,16 @@ class ResidualStack(nn.Module):
             inputs = self.dropout(x)
             if context is not None:
                 inputs = torch.cat([inputs, context], -1)
-            made, state = layer.advance(inputs, hidden and hidden[index :: len(self.layers)])
+            outputs, state = layer.advance(inputs, hidden and hidden[index :: len(self.layers)])
             states.append(state)
-            x = made + x if index else made
+            x = outputs + x if index else outputs
         return RecurrentOutput(x, merge_layer_states(states))
 
 
 FAST_FORWARD_DIVISOR = 4.0
-"""Divides f, some four times larger than h: under Adam its product would change so much faster that
-attention forms late or never. Weights for f are drawn wider, so that the model is the same."""
+"""Divides f, which is some four times larger than h: otherwise Adam would change its share so much
+faster that attention forms late or never. The initial weights for f are larger by as much, so that
+the model is the same."""
 
 
 class FastForwardLayer(RecurrentLayer):
@@ -131,10 +132,10 @@ class FastForwardLayer(RecurrentLayer):
 def fast_forward(layer: RecurrentLayer, x: Tensor, h: Tensor) -> Tensor:
     """[half(f); h] (..., 3 D): the input of the layer above `layer`, whose output for `x` is `h`.
 
-    f = W x is the share of the input in an LSTM's four gates. To pass it on is a fast-forward
+    f = W x is the share of the input in an LSTM's four gates. Passing it on is a fast-forward
     connection (Zhou et al. 2016, section 3.1): linear through all layers, without recurrence. The
-    paper found half of f enough: here candidate and input gate, computed again, as torch's kernel
-    does not return them.
+    paper found half of f enough: here candidate and input gate. They are computed again, as torch's
+    kernel does not return them.
     """
     input_gate, _, candidate, _ = layer.weight_ih.chunk(4)
     half = F.linear(x, torch.cat([candidate, input_gate])) / FAST_FORWARD_DIVISOR  # (..., 2 D)
@@ -165,7 +166,7 @@ class FastForwardColumn(nn.Module):
 
 
 class FastForwardStack(nn.Module):
-    """Layers joined by fast-forward connections, to one below them too, read from the left."""
+    """Layers read from the left, with fast-forward connections between them and from below."""
 
     def __init__(self, width: int, *, layers: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -173,7 +174,7 @@ class FastForwardStack(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, hidden: Hidden | None = None) -> RecurrentOutput:
-        """The top's h (B, T, D) for `x` (B, T, 3 D): of a whole sequence, or of a step."""
+        """The top's h (B, T, D) for `x` (B, T, 3 D), of a whole sequence or a step."""
         states: list[Hidden] = []
         for index, layer in enumerate(self.layers):
             h, state = layer.advance(x, hidden and hidden[index :: len(self.layers)])

@@ -1,7 +1,7 @@
 """EfficientNet-Lite0: a small pretrained CNN, whose inner states are the regions of a picture.
 
-EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 for swish, so that its
-numbers stay in a fixed range (Google, 2020: EfficientNet-Lite). Weights as published.
+EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of swish, so
+that its numbers stay in a fixed range (Google, 2020: EfficientNet-Lite). Weights as published.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class RegionShape(NamedTuple):
 
 
 def scale_pixels(pixels: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Bytes 0 to 255 as numbers about from -1 to 1; of one shape."""
+    """Bytes 0 to 255 as numbers from about -1 to 1, in the same shape."""
     return (pixels.to(dtype) - PIXEL_MEAN) / PIXEL_SCALE
 
 
@@ -113,7 +113,7 @@ class InvertedResidual(nn.Module):
 
 
 class EfficientNetLite0(nn.Module):
-    """Stem, blocks 0 to 15, head. It is used as it was trained: evaluation mode is for ever."""
+    """Stem, blocks 0 to 15, head. It is frozen, and always in evaluation mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class EfficientNetLite0(nn.Module):
         self.eval()
 
     def train(self, mode: bool = True) -> "EfficientNetLite0":
-        """Stay in evaluation mode: its norms keep to the statistics that they came with."""
+        """Stay in evaluation mode: batch norms keep the statistics that they were loaded with."""
         return super().train(False)
 
     def regions(self, pixels: Tensor, block: int) -> Tensor:

@@ -139,8 +139,8 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, *, site: Site) -> ExpertsOutput:
         """(..., D) -> (..., D); positions where `mask` (...), if given, is False yield zeros."""
-        # (N, D), one view for gate and experts: their gradients are summed before those of other
-        # uses of `x`; another order would change the last bits of trained weights.
+        # (N, D), one view for gate and experts, so that their gradients are summed before those of
+        # other uses of `x`: another order would change the last bits of trained weights.
         rows = x.reshape(-1, x.shape[-1])
         gate = self.gate(rows)
         experts = gate.experts  # (N, k)
@@ -173,9 +173,9 @@ class Experts(nn.Module):
     def dispatch_in_blocks(self, rows: Tensor, expert_index: Tensor) -> Tensor:
         """`dispatch_by_expert` without a synchronization with the device.
 
-        The rows of each expert fill blocks of M rows, the last partly; E + (R - E) / M are always
-        enough. Padding wastes up to E · M rows; each of about R / M blocks copies its expert's
-        matrices: M balances both.
+        The rows of each expert fill blocks of M rows, the last partly; E + (R - E) / M blocks are
+        always enough. Padding wastes up to E · M rows, and each of about R / M blocks copies its
+        expert's matrices: M balances both.
         """
         count, device = len(expert_index), expert_index.device
         size = 8 * math.ceil(math.sqrt(count / self.count))  # M
@@ -198,7 +198,7 @@ class Experts(nn.Module):
         return F.pad(outputs, (0, 0, 0, 1)).index_select(0, slot)  # (R, D)
 
     def dispatch_to_all(self, rows: Tensor, expert_index: Tensor) -> Tensor:
-        """`dispatch_by_expert` without a loop over counts, for a traced graph: every expert
+        """`dispatch_by_expert` for a traced graph, which cannot loop over counts: every expert
         computes every row.
         """
         outputs = self._expert_forward(rows, self.inner, self.outer)  # (E, R, D)
@@ -225,7 +225,7 @@ class Experts(nn.Module):
         return expert_index[:, None] == torch.arange(self.count, device=expert_index.device)
 
     def _balance_loss(self, gate: GateOutput, mask: Tensor | None) -> Tensor:
-        """The loss of the class's formula: ()."""
+        """The loss of the class docstring: ()."""
         gates = torch.zeros_like(gate.selection_probs).scatter(1, gate.experts, gate.weights)
         real = None if mask is None else mask.view(-1, 1)  # (N, 1)
         importance, load = (

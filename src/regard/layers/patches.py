@@ -11,7 +11,7 @@ MAX_BYTE = 255.0
 
 
 class PixelScale(nn.Module):
-    """Bytes, or numbers from 0 to 255, to about zero mean and unit deviation in each colour."""
+    """Scales bytes, or numbers from 0 to 255, to about zero mean and unit deviation per colour."""
 
     mean: Tensor
     deviation: Tensor
@@ -23,7 +23,7 @@ class PixelScale(nn.Module):
             self.register_buffer(name, shaped, persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """(B, 3, height, width) -> the same, in the precision of products"""
+        """(B, 3, height, width) -> the same shape; under autocast in its half precision."""
         kind = pixels.device.type
         scaled = (pixels.to(self.mean.dtype) - self.mean) / self.deviation
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else scaled.dtype
@@ -31,9 +31,9 @@ class PixelScale(nn.Module):
 
 
 class PatchEmbedding(nn.Module):
-    """Each patch of `size` × `size` pixels as one vector: a linear layer of all of its numbers.
+    """Each patch of `size` × `size` pixels as one vector: a linear layer of all its numbers.
 
-    It is a convolution whose stride is its width; as a matrix product it takes less time.
+    It equals a convolution with stride `size`; as a matrix product it takes less time.
     """
 
     def __init__(self, size: int, width: int) -> None:
@@ -68,7 +68,7 @@ class PatchMerging(nn.Module):
         x = torch.unflatten(x, 1, (-1, 2, self.columns // 2, 2))  # (B, rows, 2, columns, 2, D)
         x = x.permute(0, 1, 3, 4, 2, 5).flatten(3).flatten(1, 2)  # (B, T / 4, 4 D)
         merged: Tensor = self.reduce(self.norm(x))
-        return merged.to(self.norm.weight.dtype)  # of the residual stream
+        return merged.to(self.norm.weight.dtype)  # the precision of the residual stream
 
 
 def picture_sinusoids(rows: int, columns: int, width: int, device: torch.device) -> Tensor:

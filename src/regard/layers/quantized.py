@@ -22,14 +22,14 @@ SCALE_EPSILON = 1e-30
 class _Int8Slice(NamedTuple):
     """Some outputs of a layer."""
 
-    weight: Tensor  # (D, N) int8, as it lies (N, D)
+    weight: Tensor  # (D, N) int8, the transposed view of a tensor (N, D)
     scales: Tensor  # (N,)
     bias: Tensor | None  # (N,)
     shift: Tensor | None  # (N,) int32
 
 
 class Int8Linear(nn.Module):
-    """A linear layer whose product is one of integers.
+    """A linear layer that multiplies integers.
 
         y_n = s_n r Σ_k round(x_k / r) ŵ_nk + b_n,   r = max_k |x_k| / 127
 
@@ -50,7 +50,7 @@ class Int8Linear(nn.Module):
         self.positive, self.step = positive, 1 / (2 * INT8_MAX if positive else INT8_MAX)
         self.epsilon = torch.full((), SCALE_EPSILON, dtype=weight.dtype)
         self.all = _Int8Slice(rounded.t(), scales, bias, shift)
-        self.slices: dict[tuple[int, int], _Int8Slice] = {}  # as they are asked for
+        self.slices: dict[tuple[int, int], _Int8Slice] = {}  # made on first use
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
         """(..., D) -> (..., N), or only the outputs from the first number up to the second."""
@@ -103,7 +103,7 @@ def quantize(model: nn.Module, precision: NativePrecision) -> nn.Module:
     """`model` itself, its linear layers replaced by quantized ones: it can no longer be trained.
 
     So is the output matrix of tied embeddings; recurrent cells and experts are not. On a GPU the
-    whole model is in bfloat16.
+    whole model is converted to bfloat16.
     """
     if precision == "float32":
         return model
@@ -122,8 +122,8 @@ def quantize(model: nn.Module, precision: NativePrecision) -> nn.Module:
             if isinstance(part, nn.Linear) and min(part.weight.shape) >= MIN_FEATURES:
                 after_relu = isinstance(module, FeedForward) and module.activation == "relu"
                 positive = after_relu and name == "outer"
-                twin = _quantized_linear(precision, part.weight, part.bias, positive=positive)
-                setattr(module, name, twin)
+                quantized = _quantized_linear(precision, part.weight, part.bias, positive=positive)
+                setattr(module, name, quantized)
     return model
 
 

@@ -12,7 +12,7 @@ from regard.kernels.dropout import Dropout, apply_dropout
 
 CellName = Literal["lstm", "gru"]
 Reading = Literal["forward", "backward", "both"]
-"""From its beginning, from its end, or both at once."""
+"""The direction in which a sequence is read: from its beginning, from its end, or both."""
 
 Hidden = tuple[Tensor, ...]
 """An LSTM's h and c, or a GRU's h, each (..., D). Of a stack of L layers: the L of h, then the L of
@@ -20,7 +20,8 @@ c; `hidden[i::L]` is that of layer i."""
 
 NUM_GATES = {"lstm": 4, "gru": 3}
 GRADIENT_SCALE = 4096.0
-"""Of gradients of a mean over thousands of tokens while they are float16, whose least is 6e-8."""
+"""Scale of gradients in float16, whose smallest number is 6e-8: a mean over thousands of tokens has
+small ones."""
 GATE_SATURATION = 1e4
 """A gate's sigmoid is exactly 0 or 1 at this distance from 0, also in half precision."""
 
@@ -35,15 +36,15 @@ class RecurrentOutput(NamedTuple):
 class RecurrentLayer(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997, with forget gate) or a GRU (Cho et al. 2014).
 
-    It is computed by torch's kernels, whose second bias is zero unless there is a `state_bias`: it
-    is added to U h, and so is inside the reset gate of a GRU. Their GRU differs from
-    Cho's and Bahdanau's: its candidate is tanh(W x + r ∘ (U h)), not tanh(W x + U (r ∘ h)), and
-    its update gate z keeps the old state, z ∘ h + (1 - z) ∘ candidate, as Cho's does. Autocast is
+    It is computed by torch's kernels. Their second bias, `state_bias`, is added to U h, which a
+    GRU's reset gate multiplies; it is zero by default. Their GRU has the candidate
+    tanh(W x + r ∘ (U h)), where Cho and Bahdanau have tanh(W x + U (r ∘ h)); its update gate z
+    keeps the old state, z ∘ h + (1 - z) ∘ candidate, like Cho's and unlike Bahdanau's. Autocast is
     off: the state would lose small updates. An LSTM's c may have more `units` than its `width`, to
-    which h is then projected (Sak et al. 2014). In training, `weight_drop` of the weights of the
-    state are dropped, the same ones at all positions of a sequence (Merity et al. 2018). With
-    `float16`, an LSTM under autocast on a GPU is computed in that, which keeps more of the state
-    than bfloat16 does, in half the time.
+    which h is then projected (Sak et al. 2014). In training, a share `weight_drop` of the weights
+    U is dropped, the same ones at all positions of a sequence (Merity et al. 2018). With `float16`,
+    autocast on a GPU computes in float16, in half the time; it keeps more of the state than
+    bfloat16 would.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class RecurrentLayer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier for the inputs, orthogonal for the state, an LSTM's forget gate held open."""
+        """Xavier for the inputs, orthogonal for the state, biases 1 for an LSTM's forget gate."""
         gates = (weight.chunk(NUM_GATES[self.cell]) for weight in (self.weight_ih, self.weight_hh))
         for from_input, from_state in zip(*gates, strict=True):
             nn.init.xavier_uniform_(from_input)
@@ -129,7 +130,9 @@ class RecurrentLayer(nn.Module):
         return RecurrentOutput(outputs, tuple(h[0] for h in last))
 
     def read(self, x: Tensor, mask: Tensor, *, backward: bool = False) -> RecurrentOutput:
-        """A padded `x` (B, S, inputs) read from its beginning or its end, and where that ended."""
+        """The outputs for a padded `x` (B, S, inputs), read from its beginning or its end, and the
+        last state.
+        """
         if backward:
             outputs, hidden = self(x.flip(1), mask=mask.flip(1))
             return RecurrentOutput(outputs.flip(1), hidden)  # the last position is real
@@ -157,14 +160,14 @@ class RecurrentLayer(nn.Module):
         return torch.zeros_like(self.bias) if self.state_bias is None else self.state_bias
 
     def advance(self, x: Tensor, hidden: Hidden | None) -> RecurrentOutput:
-        """All of `x` (B, T, inputs) from zeros; from `hidden`, one step of `x` (B, K, inputs)."""
+        """A whole sequence `x` (B, T, inputs); with `hidden`, one step of `x` (B, K, inputs)."""
         if hidden is None:
             return self.forward(x)
         hidden = self.step(x, hidden)
         return RecurrentOutput(hidden[0], hidden)
 
     def _run_projected(self, projected_inputs: Tensor, h: Tensor, c: Tensor) -> RecurrentOutput:
-        """A sequence of inputs (B, T, 4 units), already projected: there is no kernel for it."""
+        """A sequence of projected inputs (B, T, 4 units), by a loop: there is no kernel for it."""
         weights = self.weight_hh, cast(Tensor, self.weight_hr)
         outputs, *last = run_projected_lstm(projected_inputs, h, c, *weights)
         return RecurrentOutput(outputs, tuple(last))
@@ -210,11 +213,11 @@ def _projected_loop(
 
 run_projected_lstm: Callable[..., tuple[Tensor, Tensor, Tensor]]
 run_projected_lstm = torch.jit.script_if_tracing(_projected_loop)  # type: ignore[no-untyped-call]
-"""The same; scripted in a graph, where a traced loop would have the length of what was traced."""
+"""`_projected_loop`, scripted in a traced graph: tracing would unroll it for one length."""
 
 
 def _flatten_weights(weights: Sequence[Tensor]) -> list[Tensor]:
-    """The weights in one buffer, in this order: cuDNN would warn, and do it, if they were not."""
+    """The weights in one buffer, in this order, as cuDNN needs them; else it warns and copies."""
     flat = torch.cat([w.flatten() for w in weights])
     parts = torch.split(flat, [w.numel() for w in weights])
     return [part.view_as(w) for part, w in zip(parts, weights, strict=True)]
@@ -243,7 +246,7 @@ def to_half(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def from_half(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The way back of `to_half`."""
+    """`tensors` of `to_half` back in float32, with gradients of their own size."""
     cast: tuple[Tensor, ...] = _Cast.apply(torch.float32, GRADIENT_SCALE, *tensors)  # type: ignore[no-untyped-call]
     return cast
 
@@ -311,7 +314,7 @@ class RecurrentEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> RecurrentOutput:
-        """The top layer's h for `x` (B, S, inputs), and where the reading of all layers ended."""
+        """The top layer's h for `x` (B, S, inputs), and the last states of all layers."""
         last: list[Hidden] = []
         for number, layer in enumerate(self.layers):
             x, hidden = layer(self.dropout(x) if number else x, mask)  # (B, S, D)

@@ -36,8 +36,8 @@ class TiedEmbeddings(nn.Module):
     `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
     both languages). `inputs`: one for source and target, one for the output. `target`: one for the
     source, one for target and output. `separate`: three. Vectors of tokens are multiplied by √D if
-    `scaled`; the output layer may have a bias. Ids that are `absent` stand for no token, and are
-    impossible.
+    `scaled`; the output layer may have a bias. Ids that are `absent` stand for no token, and have
+    the logit ABSENT_LOGIT.
     """
 
     absent_bias: Tensor | None  # (V,) added to the logits; None: every id stands for a token
@@ -71,7 +71,7 @@ class TiedEmbeddings(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal with variance 1 / D: of unit variance once scaled, and fit to make logits."""
+        """Normal with variance 1 / D: vectors, once scaled, and logits have unit variance."""
         for matrix in (self.source, self.target, self.output):
             if matrix is not None:
                 nn.init.normal_(matrix, std=self.width**-0.5)
@@ -93,7 +93,7 @@ class TiedEmbeddings(nn.Module):
 
     @property
     def bias(self) -> Tensor | None:
-        """What the output layer adds (V,); None: nothing."""
+        """The bias (V,) of the output layer, with that of absent ids; None: there is none."""
         if self.absent_bias is None or self.output_bias is None:
             return self.output_bias if self.absent_bias is None else self.absent_bias
         return self.output_bias + self.absent_bias
@@ -109,7 +109,7 @@ class TiedEmbeddings(nn.Module):
 
 
 def absent_bias(absent: Sequence[int], size: int) -> Tensor:
-    """What makes the ids that stand for no token impossible: (V,)."""
+    """A bias (V,) of logits that excludes the ids that stand for no token."""
     return torch.zeros(size).index_fill_(0, torch.tensor(absent), ABSENT_LOGIT)
 
 
@@ -182,8 +182,8 @@ class Residual(nn.Module):
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
     trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
-    layer of f itself, as a kernel for training fuses its bias with all that follows. The
-    output of f may be scaled for each row of x (see `drop_path_scales`).
+    layer of f itself, as a kernel for training fuses its bias with all that follows. The output of
+    f may be scaled for each row of x (see `drop_path_scales`).
     """
 
     def __init__(
@@ -195,8 +195,8 @@ class Residual(nn.Module):
         norm: NormName = "layer",
         epsilon: float | None = None,
     ) -> None:
-        """`epsilon` is added to the variance; left out: 1e-5 in layer norms, and in others the
-        smallest that the precision can tell.
+        """`epsilon` is added to the variance: by default 1e-5 in layer norms, and in RMS norms the
+        machine epsilon of the precision.
         """
         super().__init__()
         self.pre_norm = norm_position == "pre"
@@ -219,8 +219,8 @@ class Residual(nn.Module):
         *,
         scales: Tensor | None = None,
     ) -> Tensor:
-        """The output (..., D) for `x` (..., D) and `linear(y)`, the output of the sub-layer, which
-        is multiplied by `scales` (...), if given.
+        """The output (..., D) for `x` (..., D) and the sub-layer's output, which is `linear(y)`
+        times `scales` (...), if given.
         """
         if self.training and not self.pre_norm and self._fuses(y):
             y, bias = _without_bias(linear, y)
@@ -263,9 +263,8 @@ class Residual(nn.Module):
 
 
 def drop_path_scales(shape: tuple[int, int], p: float, device: torch.device) -> Tensor:
-    """What the output of a sub-layer is multiplied by, for all positions (B, T) of an example
-    alike: 0 for about `p` of the examples, and more than 1 for the others, so that the mean is 1
-    (Huang et al. 2016, stochastic depth).
+    """Factors (B, T) of a sub-layer's output, one for all positions of an example: 0 for about `p`
+    of the examples, and 1 / (1 - p) for the others (Huang et al. 2016, stochastic depth).
     """
     kept = torch.rand(shape[0], 1, device=device) >= p
     return (kept / (1 - p)).expand(shape)
@@ -277,7 +276,7 @@ def _flat(scales: Tensor | None) -> Tensor | None:
 
 
 def _without_bias(linear: nn.Module | None, y: Tensor) -> tuple[Tensor, Tensor | None]:
-    """`linear(y)`, and of packed rows (N, D) without the bias, which is then returned too."""
+    """`linear(y)` and None; for packed rows (N, D), the product without the bias, and the bias."""
     if isinstance(linear, nn.Linear) and y.ndim == 2:
         return F.linear(y, linear.weight), linear.bias
     return y if linear is None else linear(y), None

@@ -1,4 +1,4 @@
-"""Dropout of whole vectors, and of the same numbers at all positions of a sequence."""
+"""Dropout of whole vectors, and of the same units at all positions of a sequence."""
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ class LockedDropout(Dropout):
 
 
 class VectorDropout(Dropout):
-    """Drops whole vectors: what a model reads with some words missing."""
+    """Drops whole vectors, such as those of some words."""
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)"""
@@ -27,8 +27,8 @@ class VectorDropout(Dropout):
 
 
 class DroppedEmbedding(nn.Embedding):
-    """Vectors of tokens; in training, some tokens of the vocabulary have zeros wherever they occur
-    in a batch (Gal and Ghahramani 2016), and the others are scaled up.
+    """Vectors of tokens; in training, those of some tokens of the vocabulary are zeros in the whole
+    batch (Gal and Ghahramani 2016), and the others are scaled up.
     """
 
     def __init__(self, size: int, width: int, *, dropout: float) -> None:

@@ -1,1 +1,1 @@
-"""Triton kernels. Importing a module of this folder imports triton, which not every machine has."""
+"""Triton kernels. Importing a module of this folder imports triton, an optional dependency."""

@@ -22,15 +22,15 @@ def _copy_tokens(
 
 @triton.jit
 def _value_at_rank(scores, ranks, valid, rank):
-    """The one of `scores` whose rank is `rank`; 0 if there is none."""
+    """The score whose rank is `rank`; 0 if there is none."""
     return tl.sum(tl.where(valid & (ranks == rank), scores, 0.0), 0)
 
 
 @triton.jit
 def _live_slots(continues, ends):
-    """The slot of each continuation: those that do not end first, in their order."""
-    behind = tl.sum(continues.to(tl.int32), 0) + tl.cumsum(ends.to(tl.int32), 0) - 1
-    return tl.where(continues, tl.cumsum(continues.to(tl.int32), 0) - 1, behind)
+    """The slot of each continuation: first those that go on, then those that end, in order."""
+    ended_slots = tl.sum(continues.to(tl.int32), 0) + tl.cumsum(ends.to(tl.int32), 0) - 1
+    return tl.where(continues, tl.cumsum(continues.to(tl.int32), 0) - 1, ended_slots)
 
 
 @triton.jit
@@ -44,7 +44,9 @@ def _is_done(
     upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity,
     STOP: tl.constexpr,
 ):  # fmt: skip
-    """Whether no live hypothesis can enter the n best; False with a NaN, which must be returned."""
+    """Whether no live hypothesis can enter the n best; False if a bound is NaN, so that the search
+    goes on and returns it.
+    """
     bound, has_nan = tl.max(upper_bound, 0), tl.max((upper_bound != upper_bound).to(tl.int32), 0)
     if STOP == "limit":
         is_done = (bound == float("-inf")) & (has_nan == 0)
@@ -74,7 +76,7 @@ def update_beam(
     FACTOR_IS_NUMBER: tl.constexpr,
     CANDIDATES: tl.constexpr, FINISHED: tl.constexpr, TOKEN_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Separate continuations that end from those that go on, and decide whether it is done."""
+    """Separate continuations that end from those that go on; decide if the sentence is done."""
     sentence = tl.program_id(0).to(tl.int64)
     candidate = tl.arange(0, CANDIDATES)
     valid = candidate < num_candidates
@@ -84,7 +86,7 @@ def update_beam(
     parent = tl.load(parents + at, mask=valid, other=0) if PARENTS else candidate.to(tl.int64)
     ends = valid & (token == eos)
 
-    # A continuation that ends leaves an empty slot, behind those that go on.
+    # A continuation that ends leaves an empty slot, after those that go on.
     remaining = tl.where(ends, float("-inf"), total)
     slot = _live_slots(valid & (token != eos), ends) if PARENTS else candidate
     stays = valid & (slot < width)
@@ -96,7 +98,7 @@ def update_beam(
     _copy_tokens(new_texts, texts, row, source, stays, length + 1, length, length, pad, TOKEN_BLOCK)
     tl.store(new_texts + row * (length + 1) + length, token, mask=stays)
 
-    # Merge what ends into the n-best list: the rank of each is how many are better.
+    # Merge those that end into the n-best list: the rank of each is how many are better.
     counts = ends & (candidate < width)
     if ALREADY_DONE:
         counts = counts & (tl.load(already_done + sentence) == 0)

@@ -1,6 +1,6 @@
-"""Attention of a few queries to the keys of their sentence, each of which is read once.
+"""Attention of a few queries to the keys of their sentence; each key is read once.
 
-A program has all queries of one head of a sentence, and a running softmax over blocks of keys.
+A program handles all queries of one head of a sentence, with a running softmax over blocks of keys.
 """
 
 import triton

@@ -1,4 +1,4 @@
-"""32-bit SplitMix: bits from a seed and an index, so that a backward pass repeats the mask."""
+"""32-bit SplitMix: random bits from a seed and an index; a backward pass computes the same mask."""
 
 import triton
 import triton.language as tl

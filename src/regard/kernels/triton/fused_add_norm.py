@@ -1,7 +1,8 @@
 """Bias, dropout, residual sum and layer norm in one pass, forward and backward.
 
-The backward pass recomputes the norm's input from the inputs, means and reciprocal standard
-deviations. Each program sums its share in the gradients of the vectors, the caller the shares.
+The backward pass recomputes the norm's input, and normalizes it with the saved means and reciprocal
+standard deviations. Each program sums its share in the gradients of weight, shift and bias; the
+caller sums the shares.
 """
 
 import triton
@@ -26,7 +27,7 @@ def _drop_and_scale(
     values, seed, rows, cols, threshold, keep_scale, scales, num_rows,
     DROPOUT: tl.constexpr, SCALES: tl.constexpr,
 ):  # fmt: skip
-    """`values` (R, D) behind dropout and the scales of rows; gradients go the same way."""
+    """`values` (R, D) after dropout and times the scales of rows; likewise for their gradients."""
     if DROPOUT:
         keys = row_keys(seed, rows, tl.full((1,), 0, tl.int32))
         kept = keep_mask(keys[:, None], cols[None, :], threshold)

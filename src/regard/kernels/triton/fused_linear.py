@@ -1,4 +1,4 @@
-"""The gradient before an activation, and that of the bias before it, in one pass."""
+"""The gradients of an activation's input and of the bias before it, in one pass."""
 
 import triton
 import triton.language as tl
@@ -13,8 +13,11 @@ def backward(
     GELU: tl.constexpr, WIDTH: tl.constexpr,
     ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
 ):  # fmt: skip
-    """`grad` times gelu'(z) = Φ(z) + z φ(z), z being `saved`, or `grad` where `saved`, the output
-    of a ReLU, is positive; and this program's share in the sums of its columns.
+    """`inner_grad`, and this program's share `bias_grad` in its column sums.
+
+    With GELU, `saved` is the activation's input z, and `inner_grad` is `grad` gelu'(z), where
+    gelu'(z) = Φ(z) + z φ(z). Otherwise `saved` is ReLU's output, and `inner_grad` is `grad` where
+    that is positive.
     """
     cols, program = tl.program_id(0) * COLS + tl.arange(0, COLS), tl.program_id(1)
     sums = tl.zeros((ROWS, COLS), tl.float32)
@@ -25,9 +28,9 @@ def backward(
         z = tl.load(saved + offsets, mask=valid, other=0.0).to(tl.float32)
         g = tl.load(grad + offsets, mask=valid, other=0.0).to(tl.float32)
         if GELU:
-            below = 0.5 * (1.0 + tl.erf(z * SQRT_HALF))
+            cdf = 0.5 * (1.0 + tl.erf(z * SQRT_HALF))
             density = tl.exp(-0.5 * z * z) * INVERSE_SQRT_2_PI
-            g = g * (below + z * density)
+            g = g * (cdf + z * density)
         else:
             g = tl.where(z > 0.0, g, 0.0)
         tl.store(inner_grad + offsets, g.to(inner_grad.dtype.element_ty), mask=valid)

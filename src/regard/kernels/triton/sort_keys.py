@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 EXCLUDED = tl.constexpr(-(1 << 63))
-"""The key of a value that takes no part, below all others."""
+"""The key of an invalid value, below all others."""
 
 
 @triton.jit

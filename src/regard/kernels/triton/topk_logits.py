@@ -1,7 +1,7 @@
-"""The best continuations of each sentence, by two kernels of which one reads all logits.
+"""The best continuations of each sentence, by two kernels; only the first reads all logits.
 
 `chunk_maxima` reads each row of logits once and writes the largest of each chunk of tokens.
-`rank_chunks` ranks these and reads the best chunks alone, which hold all the best continuations.
+`rank_chunks` ranks these and reads only the best chunks, which hold all the best continuations.
 """
 
 import triton
@@ -22,7 +22,7 @@ def chunk_maxima(
     logits, tops, logs, maxima, size, chunks, banned_bits, eos, floor,
     BANNED_KEEP_MASS: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """The largest logit of each chunk and of the row, and its log-sum-exp minus the latter."""
+    """The largest logit of each chunk and of the row; the row's log-sum-exp minus the latter."""
     row = tl.program_id(0).to(tl.int64)
     cells, lanes = logits + row * size, tl.arange(0, CHUNK)[None, :]
     running_max, running_sum = float("-inf"), 0.0

@@ -4,9 +4,9 @@ A program handles one head of one tile of consecutive tokens, each of which sees
 It goes through the keys of all these sentences in blocks, with a running softmax (Milakov and
 Gimelshein 2018). The backward pass recomputes the weights from `logsums` (Dao et al. 2022).
 
-Scores are in units of log 2, for `exp2`. A row that sees nothing has +inf in `logsums`, so that all
-its weights are zeros in the backward pass. Numbers that differ from batch to batch are not
-specialized on: kernels would be compiled again in the middle of training.
+Scores are in units of log 2, for `exp2`. A fully masked row has +inf in `logsums`, so that all its
+weights are zeros in the backward pass. Kernels are not specialized on numbers that differ from
+batch to batch: they would be compiled again in the middle of training.
 """
 
 import triton
@@ -23,7 +23,7 @@ def _head_pointer(x, token_stride, head_stride, head):
 
 @triton.jit
 def _visible_range(rows, row_valid, indices, max_length, offsets, CAUSAL: tl.constexpr):
-    """The first token that each of `rows` sees, and the end; `offsets` are the other side's."""
+    """The range, first and end, of the keys that each of `rows` sees; `offsets` are the keys'."""
     sentence = tl.load(indices + rows, mask=row_valid, other=0).to(tl.int32) // max_length
     low = tl.load(offsets + sentence, mask=row_valid, other=0)
     high = tl.load(offsets + sentence + 1, mask=row_valid, other=0)
@@ -148,7 +148,7 @@ def _weights_and_score_grads(
 
 @triton.jit
 def _sentences_of_tile(tile, indices, max_length, num_sentences, num_queries, STRIDE: tl.constexpr):
-    """The first sentence that begins among the tile's STRIDE tokens, and the end of these.
+    """The range, first and end, of the sentences that begin among the tile's STRIDE tokens.
 
     Sentences without queries belong to the tile of the one before them.
     """
@@ -210,7 +210,7 @@ def backward(
                 _store_rows(queries_grad, rows, row_valid, dims, dq, WIDTH)
         _store_rows(keys_grad, cols, col_valid, dims, dk * factor, WIDTH)
         _store_rows(values_grad, cols, col_valid, dims, dv, WIDTH)
-    if k_end - k_first > COLS or k_end == k_first:  # those of the queries are not written yet
+    if k_end - k_first > COLS or k_end == k_first:  # `queries_grad` is not written yet
         for q_start in range(q_first, q_end, ROWS):
             rows = q_start + tl.arange(0, ROWS)
             row_valid = rows < q_end

@@ -7,12 +7,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from regard.attention.windows import (
-    RelativeBias,
-    merge_windows,
-    split_windows,
-    window_mask,
-)
+from regard.attention.windows import RelativeBias, merge_windows, shift_mask, split_windows
 from regard.kernels.dropout import Dropout
 from regard.layers.patches import PatchEmbedding, PatchMerging, PixelScale
 from regard.layers.transformer_parts import Residual
@@ -92,7 +87,7 @@ class SwinLayer(PatchLayer):
         super().__init__(settings, width, heads, hidden, drop_path=drop_path)
         self.windows = windows
         self.relative = RelativeBias(windows.size, heads)
-        mask = window_mask(windows) if windows.shift else None  # (W, 1, N, N)
+        mask = shift_mask(windows) if windows.shift else None  # (W, 1, N, N)
         self.register_buffer("mask", mask, persistent=False)
 
     def attend(self, normed: Tensor, layer: int, hook: AttentionHook | None) -> Tensor:
