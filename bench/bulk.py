@@ -101,9 +101,13 @@ def regard(name: str) -> list[str]:
 def measure(command: list[str], output: Path) -> Measured:
     """Run a command to its end."""
     began = time.perf_counter()
+    # Ray starts a dozen Python processes: without compiled modules each would compile its own.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     with (
         output.open("wb") as file,
-        subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL) as process,
+        subprocess.Popen(
+            command, stdout=file, stderr=subprocess.DEVNULL, env=environment
+        ) as process,
         TreeUse.watch(process.pid) as use,
     ):
         code = process.wait()

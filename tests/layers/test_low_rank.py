@@ -42,11 +42,30 @@ def test_merged_weights_compute_the_same_in_a_plain_model(name):
     torch.testing.assert_close(plain(source, target), changed)
 
 
-def test_only_the_updates_have_gradients():
-    layer = nn.Sequential(nn.Linear(5, 3), nn.LayerNorm(3))
-    add_low_rank_updates(layer, SETTINGS)
-    learning = [p.shape for p in layer.parameters() if p.requires_grad]
-    assert learning == [(2, 5), (3, 2)]
+@pytest.mark.parametrize(
+    ("options", "learning"),
+    [
+        ({"embeddings": False, "vectors": False}, [(2, 5), (3, 2)]),
+        ({"embeddings": True, "vectors": False}, [(2, 5), (7, 2), (2, 5), (3, 2)]),
+        ({"embeddings": False, "vectors": True}, [(3,), (2, 5), (3, 2), (3,)]),
+    ],
+)
+def test_what_learns(options, learning):
+    frozen = nn.LayerNorm(3)
+    frozen.weight.requires_grad_(False)  # by the model itself: it stays so
+    model = nn.Sequential(nn.Embedding(7, 5), nn.Linear(5, 3), frozen)
+    add_low_rank_updates(model, SETTINGS.model_copy(update=options))
+    assert [tuple(p.shape) for p in model.parameters() if p.requires_grad] == learning
+
+
+def test_shared_embeddings_are_updated_once():
+    model, _, _ = tiny("transformer")
+    add_low_rank_updates(model, SETTINGS)
+    change_updates(model)
+    embeddings = model.embeddings
+    features = torch.eye(embeddings.width, dtype=embeddings.source.dtype)
+    vectors = embeddings.of_target(torch.arange(4)) / embeddings.scale
+    torch.testing.assert_close(embeddings.logits(features)[:, :4], vectors.T)
 
 
 def test_the_update_is_the_papers():
@@ -68,5 +87,5 @@ def test_a_matrix_of_that_rank_is_factorized_exactly():
 
 @pytest.mark.parametrize("model", [nn.LayerNorm(3), nn.Linear(9, 2)])
 def test_models_that_cannot_be_updated_are_refused(model):
-    with pytest.raises(SettingsError, match="no linear layers of a rank above 2"):
+    with pytest.raises(SettingsError, match="no linear layers or embeddings of a rank above 2"):
         add_low_rank_updates(model, SETTINGS)

@@ -1,6 +1,7 @@
-"""Low-rank updates of linear layers (LoRA, Hu et al. 2021), which can be merged."""
+"""Low-rank updates of matrices (LoRA, Hu et al. 2021), which can be merged."""
 
 import math
+from collections.abc import Iterator
 from operator import attrgetter
 
 import torch
@@ -9,21 +10,26 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from regard.errors import SettingsError
+from regard.layers.transformer_parts import TiedEmbeddings
 from regard.settings import Settings
 
-WEIGHT = "weight"  # the parameter of a linear layer that is updated
-ORIGINAL = f".parametrizations.{WEIGHT}.original"  # how torch calls what is updated
 POWER_ITERATIONS = 2  # of `factorize`; one suffices for a matrix whose rank is exact
 
 
 class LoraSettings(Settings):
-    """A low-rank update of each linear layer, which learns while all else is frozen."""
+    """A low-rank update of each matrix, which learns while the matrix is frozen."""
 
     rank: PositiveInt = 8
     """Rank r of the updates: a matrix (N, D) has r (N + D) weights that learn."""
     alpha: PositiveFloat = 16.0
     """The updates are multiplied by alpha / rank, so that other ranks need no other learning
     rate."""
+    embeddings: bool = True
+    """Update the vectors of tokens too, and so an output layer that shares them; otherwise the
+    linear layers alone."""
+    vectors: bool = True
+    """Train biases and the scales of norms too. They are trained whole: all of them together are
+    smaller than the updates."""
 
 
 class LowRankUpdate(nn.Module):
@@ -45,27 +51,31 @@ class LowRankUpdate(nn.Module):
 
 
 def add_low_rank_updates(model: nn.Module, settings: LoraSettings) -> None:
-    """Freeze `model`, and give each of its linear layers an update that learns.
+    """Freeze the matrices of `model`, and give those of linear layers and embeddings an update
+    that learns.
 
-    Layers of no higher rank have none, such as those with one output, nor have those that are
-    parametrized already, as by weight norm.
+    A matrix of no higher rank gets none, such as that of a layer with one output, nor does one that
+    is parametrized already, as by weight norm.
     """
-    layers = [
-        layer
-        for layer in model.modules()
-        if isinstance(layer, nn.Linear)
-        and not parametrize.is_parametrized(layer)
-        and min(layer.weight.shape) > settings.rank
+    kinds = (nn.Linear, nn.Embedding, TiedEmbeddings) if settings.embeddings else (nn.Linear,)
+    updated = [
+        (module, name, parameter)
+        for module in model.modules()
+        if isinstance(module, kinds) and not parametrize.is_parametrized(module)
+        for name, parameter in module.named_parameters(recurse=False)
+        if parameter.ndim == 2 and min(parameter.shape) > settings.rank
     ]
-    if not layers:
+    if not updated:
         raise SettingsError(
-            f"training.fine_tuning.lora: the model has no linear layers of a rank above "
-            f"{settings.rank} that could be updated; lower the rank, or train all weights"
+            "training.fine_tuning.lora: the model has no linear layers or embeddings of a rank "
+            f"above {settings.rank} that could be updated; lower the rank, or train all weights"
         )
-    model.requires_grad_(False)
-    for layer in layers:
-        update = LowRankUpdate(layer.weight, settings)
-        parametrize.register_parametrization(layer, WEIGHT, update)
+    for parameter in model.parameters():
+        is_vector = parameter.ndim == 1
+        parameter.requires_grad_(parameter.requires_grad and settings.vectors and is_vector)
+    for module, name, parameter in updated:
+        update = LowRankUpdate(parameter, settings)
+        parametrize.register_parametrization(module, name, update)
 
 
 def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:
@@ -73,26 +83,29 @@ def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:
     to what they update; of a model without any, its state.
     """
     merged: dict[str, Tensor] = {}
-    updated = {
-        f"{name}.parametrizations.{WEIGHT}.": name
-        for name, layer in model.named_modules()
-        if _is_updated(layer)
-    }
+    updated = dict(_updated_matrices(model))
     for name, tensor in model.state_dict().items():
-        prefix = next((one for one in updated if name.startswith(one)), None)
+        prefix = next((one for one in updated if name.startswith(f"{one}.")), None)
         if prefix is None:
             merged[name] = tensor
-        elif name.endswith(ORIGINAL):
-            full_name = f"{updated[prefix]}.{WEIGHT}"
-            matrix: Tensor = attrgetter(full_name)(model)
-            merged[full_name] = matrix.detach()
+        elif name == f"{prefix}.original":
+            matrix: Tensor = attrgetter(updated[prefix])(model)
+            merged[updated[prefix]] = matrix.detach()
     return merged
 
 
-def _is_updated(layer: nn.Module) -> bool:
-    if not parametrize.is_parametrized(layer, WEIGHT):
-        return False
-    return isinstance(layer.get_submodule(f"parametrizations.{WEIGHT}.0"), LowRankUpdate)
+def _updated_matrices(model: nn.Module) -> Iterator[tuple[str, str]]:
+    """For each matrix with a low-rank update, what torch begins the names of its parts with, and
+    its own name.
+    """
+    for path, module in model.named_modules():
+        if not parametrize.is_parametrized(module):
+            continue
+        parametrizations: nn.ModuleDict = module.get_submodule("parametrizations")
+        for name, parts in parametrizations.items():
+            if isinstance(parts.get_submodule("0"), LowRankUpdate):
+                prefix = f"{path}." if path else ""
+                yield f"{prefix}parametrizations.{name}", f"{prefix}{name}"
 
 
 def factorize(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:

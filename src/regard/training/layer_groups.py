@@ -28,8 +28,9 @@ class FineTuningSettings(Settings):
     """Parts of the model that never learn, by the names that their weights begin with, such as
     [encoder, embeddings] or [decoder.0]; matrices that are shared are frozen where one use is."""
     lora: LoraSettings | None = None
-    """Train low-rank updates of the linear layers alone (LoRA): with `--from`. The run then also
-    has them as an adapter, a small file for the run that it began with. null trains all weights."""
+    """Train low-rank updates of the matrices instead of the matrices (LoRA): with `--from`. The run
+    then also has them as an adapter, a small file for the run that it began with. null trains all
+    weights."""
 
 
 class LayerGroups:
