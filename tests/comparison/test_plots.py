@@ -72,6 +72,13 @@ def test_a_point_for_each_system_and_its_name_in_the_legend(results):
     assert list(named(figure)) == list(reversed(LABEL_POINTS))
 
 
+def test_imported_systems_alone_have_lines_without_a_cost():
+    imported = made_up_standing("imported", [30.0], (30,) * 4, flops=0.0)
+    figure = plot_quality_cost(made_up_ladder(imported, best="imported"))
+    assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [[30.0, 30.0]]
+    FigureCanvasAgg(figure).draw()
+
+
 @pytest.mark.parametrize("plot", [plot_by_length, plot_quality_cost])
 def test_the_legend_is_inside_the_figure_and_outside_the_axes(results, plot):
     figure = plot(results)

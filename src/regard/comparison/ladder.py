@@ -1,4 +1,4 @@
-"""What every comparison comes to: tables, notes, figures and a report, of whichever task."""
+"""The results of a comparison of any task, shown: tables, notes, figures and a report."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -104,7 +104,7 @@ class RowAlignment(SavedRecord):
 
 class UntimedMeasurements(SavedRecord):
     """Measurements that need no clock: other processes may run meanwhile. Those of training are 0
-    of an imported model.
+    for an imported model.
     """
 
     family: str
@@ -144,7 +144,7 @@ class TaskRow(SavedRecord):
 
     label: str
     seed: int
-    corpus: str  # what rows are compared on: those of one corpus with each other
+    corpus: str  # rows of one corpus are compared with each other
     family: str
     parameters: int
     steps: int
@@ -155,7 +155,7 @@ class TaskRow(SavedRecord):
     digest: str  # of the examples
     score: RowScore
     lower_is_better: bool
-    drawn: tuple[float, ...]  # the score of resamples of the examples, alike for all rows
+    drawn: tuple[float, ...]  # scores of resamples of the examples, the same ones for all rows
     numbers: dict[str, float]  # all that was measured of it
     machine: Machine
     date: str

@@ -77,7 +77,7 @@ class PlanEntry(SavedRecord):
     recipe: Annotated[SerializeAsAny[TaskRecipe], BeforeValidator(_read_recipe)]
     run: Path | None = None  # a finished run, which is not trained
     start_name: str | None = None
-    """What recipes call it that begin with it; None: it is a row."""
+    """The name by which recipes refer to it that begin with its run; None: it is a row."""
 
     @property
     def is_start(self) -> bool:
@@ -91,7 +91,7 @@ class PlanEntry(SavedRecord):
 
     @property
     def start(self) -> str | None:
-        """The recipe that its run begins with a run of, which the comparison trains; if any."""
+        """The name of the recipe whose run, trained by the comparison, it begins with; if any."""
         start = self.recipe.start
         return start.recipe if start is not None and start.run is None else None
 
@@ -121,8 +121,8 @@ class ComparisonPlan(SavedRecord):
     data: str = ""  # SHA-256 of the cleaned texts of all rows, once they have been read
     at_once: PositiveInt = 1  # the most rows that were trained at a time
     starts: tuple[PlanEntry, ...] = ()
-    """Runs that rows begin with, and these with each other: each behind that which it begins
-    with."""
+    """Runs that rows, or other runs of these, begin with; each after the one it begins with
+    itself."""
     against: tuple[str, ...] = ()  # systems that others are tested against; else the best ones
 
     @property
@@ -204,8 +204,8 @@ def check_comparable(recipe: TaskRecipe, where: str) -> TaskRecipe:
 
 
 def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEntry]:
-    """The runs that rows begin with, by the recipes they name, and so on: first those that begin
-    with none.
+    """The runs that rows begin with, by the recipes that they name, and the runs that those begin
+    with in turn; each after the one it begins with.
     """
     found: dict[str, PlanEntry] = {}
 
@@ -357,7 +357,7 @@ class ComparisonFolder:
         return RunFolder(entry.run or made)
 
     def data(self, entry: PlanEntry, plan: ComparisonPlan) -> RunFolder:
-        """Where the data are that a row is measured on: an imported run has those of the others."""
+        """The run whose data a row is measured on; for an imported run, which has none, another."""
         if not entry.is_imported:
             return self.run(entry)
         own = next((one for one in plan.entries if not one.is_imported), None)
@@ -385,7 +385,7 @@ class ComparisonFolder:
         return self.path / "logs" / f"{entry.name}.log"
 
     def steps(self, entry: PlanEntry) -> Path:
-        """The number of steps that a budget in minutes is for a system."""
+        """The number of steps that a budget in minutes allows a system."""
         return self.path / "steps" / f"{entry.label}.json"
 
     def finished_entries(self) -> list[PlanEntry]:

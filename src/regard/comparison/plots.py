@@ -99,7 +99,7 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
             )
         axes.set_xscale("log")
         axes.margins(x=0.12, y=0.08)
-        wide = max(costs) > 10 * min(costs)
+        wide = max(costs, default=0) > 10 * min(costs, default=0)
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_si(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -59,16 +59,16 @@ class SystemCosts(SavedRecord):
 
 
 class MeanInterval(SavedRecord):
-    """The 95% bootstrap interval of the mean BLEU over the seeds."""
+    """The 95% bootstrap interval of the mean score over the seeds."""
 
     low: float
     high: float
 
 
 class Significance(SavedRecord):
-    """Paired bootstrap of the mean BLEU over all seeds against that of the best system."""
+    """Paired bootstrap test of the mean score over all seeds against that of another system."""
 
-    difference: float  # in BLEU, from the best
+    difference: float  # of the mean scores
     p_value: float
 
 
@@ -112,7 +112,7 @@ class ComparisonResults(SavedRecord):
     budget: str
     beam: int
     signatures: dict[str, str]
-    rising: tuple[str, ...] = ()  # systems that were trained for fewer steps than their warm-up has
+    rising: tuple[str, ...] = ()  # systems that were trained for fewer steps than their warm-up
     at_once: int = 1
     """The most rows that were trained at a time: their `seconds` are of a shared machine."""
 

@@ -132,11 +132,12 @@ def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:
     """The runs that rows begin with, in groups: each group begins with runs of those before it."""
     depths: dict[str, int] = {}
     levels: list[list[PlanEntry]] = []
-    for entry in plan.starts:  # each behind that which it begins with
+    for entry in plan.starts:  # each after the one it begins with
         depth = 1 + depths[entry.start] if entry.start else 0
         depths[entry.start_name or ""] = depth
-        levels += [[]] * (depth == len(levels))
-        levels[depth] = [*levels[depth], entry]
+        if depth == len(levels):
+            levels.append([])
+        levels[depth].append(entry)
     return levels
 
 

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from regard.comparison.measurements import AnyRow
 from regard.comparison.plan import ComparisonPlan
 from regard.comparison.results import (
     ComparisonResults,
@@ -220,6 +221,14 @@ def _report(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[str]:
     yield from _provenance(results, plan)
 
 
+def machines_and_dates(rows: Sequence[AnyRow]) -> Iterator[str]:
+    """The lines of a receipt that say where and when rows were measured."""
+    for machine in dict.fromkeys(str(row.machine) for row in rows):
+        yield f"- measured on {machine}"
+    dates = sorted({row.date for row in rows})
+    yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
+
+
 def _provenance(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[str]:
     yield "## Receipt\n"
     yield f"- command: `{shlex.join(plan.command)}`"
@@ -233,10 +242,7 @@ def _provenance(results: ComparisonResults, plan: ComparisonPlan) -> Iterator[st
     yield f"- scored on {results.sentences:,} sentences of {results.split}, beam {results.beam}"
     for name, signature in results.signatures.items():
         yield f"- {name}: `{signature}`"
-    for machine in results.machines:
-        yield f"- measured on {machine}"
-    dates = sorted({row.date for row in results.rows})
-    yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
+    yield from machines_and_dates(results.rows)
     for one in results.standings:
         if one.rows and (alignment := one.rows[0].alignment) is not None:
             yield f"- alignment of {one.label}: {alignment.chosen}, chosen on validation pairs"

@@ -52,7 +52,7 @@ class CorpusResults(SavedRecord):
 
     @property
     def numbers(self) -> list[str]:
-        """The names of all numbers that were measured, but of the score."""
+        """The names of all numbers that were measured, except the score."""
         names = (name for system in self.systems for row in system.rows for name in row.numbers)
         return [name for name in dict.fromkeys(names) if name.lower() != self.score.lower()]
 

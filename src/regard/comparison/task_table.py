@@ -4,12 +4,18 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from regard.comparison.plan import ComparisonPlan
-from regard.comparison.table import EMPTY_CELL, Sheet, format_si, markdown_sheet
+from regard.comparison.table import (
+    EMPTY_CELL,
+    Sheet,
+    format_si,
+    machines_and_dates,
+    markdown_sheet,
+)
 from regard.comparison.task_results import CorpusResults, TaskResults, TaskSystem
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL
 
 COLUMNS = ("95%", "p", "lowest…highest", "seeds", "param.", "steps", "seconds", "before")
-"""Of the first table of a corpus, behind the score."""
+"""Of the first table of a corpus, after the score."""
 
 
 def task_sheets(results: TaskResults) -> Iterator[Sheet]:
@@ -107,7 +113,4 @@ def _report(results: TaskResults, plan: ComparisonPlan) -> Iterator[str]:
         yield f"- {start.label}: trained once, seed {start.seed}{begun}"
     for corpus in results.corpora:
         yield f"- {corpus.corpus}: {corpus.score}: `{corpus.signature}`"
-    for machine in dict.fromkeys(str(row.machine) for row in results.rows):
-        yield f"- measured on {machine}"
-    dates = sorted({row.date for row in results.rows})
-    yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
+    yield from machines_and_dates(results.rows)
