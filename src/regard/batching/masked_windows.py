@@ -138,7 +138,7 @@ def single_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int) -> Text
 
 def pair_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int, draws: Draws) -> TextWindows:
     """`count` tokens as two texts, cut somewhere in the middle half; in half of the pairs, the
-    second comes from elsewhere. `draws` (B, 3) decide where to cut, whether it does, and from where.
+    second comes from elsewhere. `draws` (B, 3) decide where to cut, whether so, and from where.
     """
     quarter = max(1, count // 4)
     cuts = quarter + (draws[:, 0] * (count - 2 * quarter + 1)).astype(np.int64)  # (B,)

@@ -148,7 +148,7 @@ def search_batch(
     if device.type != "cpu":
         sources = [source.to(device) for source in sources]
     lengths = torch.tensor([len(ids) + 1 for ids in job.sources[0]], device=device)  # with EOS
-    # First, as it reads `lengths` back from the device: encoding need not be waited for.
+    # Built before encoding: it reads `lengths` back from the device, and would wait for that.
     config = SearchConfig.build(job.settings, lengths, job.constraints, job.numbers)
     return run_search(
         as_decoder(models),
@@ -327,7 +327,7 @@ def _cap_max_length(
     settings: DecodingSettings, members: Sequence[SearchMember]
 ) -> DecodingSettings:
     """The settings with the length limit of the models."""
-    # BOS before a whole answer: an answer that was cut can still be scored, and looked into.
+    # One position is left for BOS, so that a truncated answer can still be scored and recorded.
     limits = [model.max_length - 1 for model, _ in members if model.max_length is not None]
     longest = min([settings.rules.max_length, *limits])
     rules = settings.rules.model_copy(update={"max_length": longest})

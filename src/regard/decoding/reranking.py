@@ -1,4 +1,4 @@
-"""The choice among candidates by mutual information with the source (Li et al. 2016)."""
+"""Reranking of candidates by mutual information with the source (Li et al. 2016)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,19 +17,19 @@ def rerank(
     *,
     budget: int,
 ) -> list[list[Hypothesis]]:
-    """Of the candidates of each sentence the `n_best` unlike ones with the highest scores.
+    """The `n_best` distinct candidates of each sentence with the highest scores.
 
-    The score is log p(T|S) - λ log p(T) + γ |T|, with p(T) by the model behind an empty source. A
-    candidate that was cut at its length limit comes behind all that end.
+    The score is log p(T|S) - λ log p(T) + γ |T|, where p(T) is the model's probability of T given
+    an empty source. Candidates that were cut at their length limit rank below all that end.
     """
     reranking = settings.reranking
     if reranking is None:
         return [list(best) for best in n_best]
-    unlike = [list({tuple(one.tokens): one for one in best}.values()) for best in n_best]
-    targets = [one.tokens for best in unlike for one in best]
+    distinct = [list({tuple(one.tokens): one for one in best}.values()) for best in n_best]
+    targets = [one.tokens for best in distinct for one in best]
     priors = iter(sequence_log_probs(model, [()] * len(targets), targets, budget=budget))
     chosen = []
-    for best in unlike:
+    for best in distinct:
         scored = [
             replace(
                 one,

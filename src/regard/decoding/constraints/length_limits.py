@@ -34,8 +34,8 @@ DEFAULT_LIMITS = LengthLimits(*(getattr(RuleSettings(), name) for name in Length
 def fit_limits(
     source: ArrayLike, target: ArrayLike, given: Mapping[str, float] | None = None
 ) -> LengthLimits:
-    """Limits for targets with a margin, never below the defaults nor other than `given`, which
-    allow least on average; lengths (N,) are in tokens without EOS.
+    """The limits that fit the targets with a margin and allow the fewest tokens on average, but no
+    fewer than the defaults; those `given` are kept. Lengths (N,) are in tokens without EOS.
     """
     given = given or {}
     sources = np.asarray(source, np.float64) + 1  # with EOS, as limits count them
