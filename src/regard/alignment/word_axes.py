@@ -1,4 +1,4 @@
-"""Axes of attention maps by dictionary words, the entries of a vocabulary: `l'Afrique.` holds two.
+"""Axes of attention maps by words as dictionaries list them: `l'Afrique.` holds two.
 
 Punctuation, often an attention sink, counts only where the vocabulary lacks it: an unknown word of
 the translation may stand for it. A mere space belongs to the word after it (see `Axis`).

@@ -1,1 +1,1 @@
-"""Weights -> pictures: recording attention, changing it, reading alignments off it, drawing it."""
+"""Attention weights -> pictures: recording attention, intervening on it, drawing it."""

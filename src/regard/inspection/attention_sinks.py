@@ -26,7 +26,7 @@ class Sink(NamedTuple):
     head: int
     column: int
     piece: str
-    share: float  # the column's share of all the head's attention
+    share: float  # the mean weight of the column, over the rows that may see it
 
 
 class SinkSummary(NamedTuple):
@@ -36,7 +36,7 @@ class SinkSummary(NamedTuple):
     layer: int
     head: int
     piece: str  # `</s>`, punctuation such as `.`, or `ORDINARY_WORDS` for all others together
-    share: float  # of all the head's attention
+    share: float  # the mean weight of such columns, over the rows of all sentences
     sentences: int  # in how many it is a sink
 
 

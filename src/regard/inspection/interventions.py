@@ -161,8 +161,8 @@ def resolve_requests(
 def require_heads(
     changes: Sequence[HeadIntervention], layers: int, heads: int, part: Part = "cross"
 ) -> None:
-    """Raise an error if an intervention is on no head of `part`, so without effect, in a model that
-    has no other part.
+    """Raise an error if an intervention names no head of `part`, the only part that a model has: it
+    would have no effect.
     """
     for change in changes:
         head = 0 if change.head is None else change.head

@@ -99,8 +99,8 @@ class AttentionRecorder:
         return {place: inputs for place, inputs in joined.items() if inputs is not None}
 
     def self_attention(self, part: Part, axis: Axis, *, omitted: int = 0) -> AttentionMaps | None:
-        """The attention of the first text of a batch to itself, whose pieces are `axis`; `omitted`
-        of them stand before those that were recorded. None if nothing was.
+        """The attention of the first text of a batch to itself; `axis` has the pieces that were
+        recorded, and `omitted` is the number of those before them. None if nothing was recorded.
         """
         recorded, inputs = self.weights(), self.scores()
         places = sorted(place for place in recorded if place[0] == part)

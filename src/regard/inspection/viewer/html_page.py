@@ -87,7 +87,7 @@ def bundle(entry: str) -> str:
 
 
 def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
-    """A module behind all that it imports, each once."""
+    """All that a module imports, directly or not, each once, and then the module itself."""
     if name in importers:
         raise ValueError(f"modules import each other: {' -> '.join((*importers, name))}")
     names: dict[str, None] = {}
@@ -112,7 +112,7 @@ def _source(name: str) -> str:
 
 
 def styles(page: Page = SENTENCE_PAGE) -> str:
-    """One style sheet of all that a page has."""
+    """All style sheets of a page as one."""
     return "".join(map(_resolve_style, page.style_sheets))
 
 

@@ -1,15 +1,15 @@
 """Attention maps as the viewer reads them: arrays in base64, as small as they can be.
 
 Weights are bytes, each a share of the largest of its row, so that a row over many columns keeps its
-shape. Where queries and keys are fewer bytes and give the weights back, these are not stored: the
-page computes them.
+shape. Where queries and keys take fewer bytes and reproduce the weights, only they are stored: the
+page computes the weights.
 """
 
 import base64
 
 import torch
 from torch import Tensor
-from typing_extensions import TypedDict  # pydantic, which reads these, takes no other before 3.12
+from typing_extensions import TypedDict  # before Python 3.12 pydantic takes no other
 
 from regard.attention.attend import causal_mask, masked_softmax
 from regard.inspection.recording.attention_map import AttentionMaps
@@ -101,8 +101,8 @@ def _is_causal(mask: Tensor | None, weights: Tensor) -> bool:
 
 
 def _gives_weights(inputs: ScoreInputs, weights: Tensor, *, causal: bool) -> bool:
-    """Whether the page shall compute the weights (H, T, S) from queries and keys of 16 bits: these
-    are smaller, and give them back.
+    """Whether the page is to compute the weights (H, T, S) from 16-bit queries and keys: these take
+    fewer bytes, and reproduce the weights.
     """
     vectors = 2 * (inputs.queries.numel() + inputs.keys.numel())  # bytes
     if weights.numel() <= vectors or inputs.bias is not None:
