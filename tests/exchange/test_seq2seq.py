@@ -166,6 +166,25 @@ def test_the_first_mbart_is_refused_by_name(tmp_path: Path) -> None:
         read_language_tokenizers(HfFolder(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("m2m100", {"vocab_size": 20}),
+        ("nllb", {"vocab_size": 20}),
+        ("bart", {"forced_bos_token_id": 10_000}),
+        ("bart", {"forced_bos_token_id": -1}),
+    ],
+)
+def test_a_first_token_beyond_the_vocabulary_is_refused(
+    tmp_path: Path, kind: str, change: dict[str, int]
+) -> None:
+    LANGUAGE_TOKENIZERS[kind](tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(RunError, match="its texts begin with the id"):
+        read_language_tokenizers(HfFolder(tmp_path))
+
+
 def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
     make_marian(tmp_path)
     path = tmp_path / "config.json"

@@ -1,4 +1,7 @@
-"""A bulk translation: plan, translate what is not finished, merge. Who carries blocks is given."""
+"""A bulk translation: plan, translate unfinished blocks, merge.
+
+The function that translates blocks is passed in: `ray_bulk` has one.
+"""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -14,7 +17,7 @@ TranslateBlocks = Callable[[Sequence["PendingInput"]], Generator[TranslatedBlock
 
 
 class BulkProgress(Protocol):
-    """Shows how far a bulk translation is, in lines."""
+    """Shows the progress of a bulk translation, in lines."""
 
     def start(self, finished: int, total: int) -> None: ...
 
@@ -31,15 +34,15 @@ class RayOptions(NamedTuple):
     dashboard: bool = False
 
     def environment(self) -> dict[str, str]:
-        """Variables that Ray reads while it is imported, and no longer when it is started.
+        """Variables that Ray reads when it is imported, and not again when it is started.
 
-        Reports to Ray's makers are off, and a cluster of this machine asks for a token, which is
-        Ray's own: its ports are open to the network, and corpora are private.
+        Usage reports are off. A cluster of this machine requires a token, which Ray makes: its
+        ports are open to the network, and corpora are private.
         """
         return {
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_BACKEND_LOG_LEVEL": "fatal",  # that actors may die is expected
-            "RAY_worker_niceness": "0",  # as the command itself, and not 15
+            "RAY_BACKEND_LOG_LEVEL": "fatal",  # actors may die
+            "RAY_worker_niceness": "0",  # as the command itself; Ray's default is 15
             **({} if self.address else {"RAY_AUTH_MODE": "token"}),
         }
 
@@ -59,7 +62,7 @@ class PendingInput:
 def run_bulk(
     plan: BulkPlan, path: Path, translate: TranslateBlocks, progress: BulkProgress
 ) -> BulkSummary:
-    """Translate all inputs of a plan into a folder, or what earlier runs have left of it.
+    """Translate all inputs of a plan into a folder, except what earlier runs have finished.
 
     A block is committed as soon as it is translated, and an input is merged as soon as its last
     block is there.

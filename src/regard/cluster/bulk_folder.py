@@ -1,6 +1,6 @@
-"""The folder of a bulk translation: its plan, its finished blocks, and what is made of them.
+"""The folder of a bulk translation: its plan, its finished blocks, and the merged outputs.
 
-bulk.json          which model, settings and inputs: all that another command must not change
+bulk.json          model, settings and inputs: a later command must have the same
 NAME               the translations of an input, a line for each line, once all are there
 NAME.notes.tsv     the number of a line, and what is odd about it
 summary.json       counts of all inputs
@@ -74,7 +74,7 @@ class BulkSummary(Settings):
 
 
 class BulkFolder:
-    """The blocks and the outputs of a plan. A block that is committed is on the disk for good."""
+    """The blocks and the outputs of a plan. A committed block survives a power cut."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._blocks = path, path / BLOCKS_FOLDER
@@ -127,7 +127,7 @@ class BulkFolder:
         return frozenset()
 
     def commit(self, plan: BulkPlan, block: TranslatedBlock) -> None:
-        """Write a block, whole or not at all; once this returns it survives a power cut."""
+        """Write a block, whole or not at all; it is on the disk once this returns."""
         expected = plan.inputs[block.input].block_lines(block.number)
         if len(block.texts) != expected or any("\n" in text for text in block.texts):
             raise ValueError(
@@ -137,16 +137,15 @@ class BulkFolder:
         write_atomic(self._block_file(block.input, block.number), block.model_dump_json().encode())
 
     def merged(self, file: InputFile, index: int) -> InputSummary | None:
-        """The counts of an input whose translations are in their place."""
+        """The counts of an input that has been merged; None if it has not."""
         done = self._blocks / f"{index}.json"
         if not done.is_file() or not (self.path / file.output).is_file():
             return None
         return load_json(done, InputSummary, advice=f"remove it, and {file.output} is made again")
 
     def merge(self, file: InputFile, index: int) -> InputSummary:
-        """Write the translations and notes of an input, and remove its blocks, which are all there.
-
-        Killed at any moment, it can be done again.
+        """Write the translations and notes of an input, all of whose blocks are there, and remove
+        these. If it is killed, it can be repeated.
         """
         blank = noted = 0
         output = self.path / file.output
@@ -167,7 +166,7 @@ class BulkFolder:
         return summary
 
     def summarize(self, inputs: Sequence[InputSummary]) -> BulkSummary:
-        """The counts of all inputs, which are written too."""
+        """Write and return the counts of all inputs."""
         keys = ("lines", "blank", "noted", "blocks")
         sums = {key: sum(getattr(one, key) for one in inputs) for key in keys}
         summary = BulkSummary(inputs=tuple(inputs), **sums)
@@ -190,15 +189,17 @@ class BulkFolder:
 
 
 def notes_file(output: Path) -> Path:
-    """The notes about an output."""
+    """The path of the notes about an output."""
     return output.with_name(f"{output.name}{NOTES_SUFFIX}")
 
 
 def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
-    """An error if two inputs have one output, or an output would replace an input."""
+    """Raise an error if two inputs have one output, or an output would replace an input."""
     writers: dict[str, str] = {}
     for file in inputs:
-        if (other := writers.setdefault(file.output, file.path)) is not file.path:
+        other = writers.get(file.output)
+        writers[file.output] = file.path
+        if other is not None:
             raise SettingsError(
                 f"{other} and {file.path} would both be written as {folder / file.output}; rename "
                 "one of them, or translate them into two folders"
@@ -208,7 +209,7 @@ def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
 
 
 def _difference(begun: BulkPlan, now: BulkPlan) -> str | None:
-    """How the plan that was begun differs from the one of now; None: not at all."""
+    """How the plan that was begun differs from the present one; None if it does not."""
     names = [[file.output for file in plan.inputs] for plan in (begun, now)]
     if names[0] != names[1]:
         return f"its inputs were {', '.join(names[0])}, and now are {', '.join(names[1])}"

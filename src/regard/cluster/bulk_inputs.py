@@ -47,7 +47,7 @@ class InputFile(Settings):
 
     @property
     def output(self) -> str:
-        """The name of the file of translations: that of the input, with .txt behind for tables."""
+        """The name of the file of translations: that of the input, with .txt added for tables."""
         name = PurePosixPath(self.path).name
         name = name.removesuffix(next((end for end in COMPRESSED if name.endswith(end)), ""))
         is_table = self.column is not None or name.endswith(PARQUET)
@@ -82,7 +82,7 @@ class SourceLine(NamedTuple):
 
 
 def scan_input(file: InputFile) -> InputFile:
-    """The file with the number and the digest of its lines: reads all of it, and holds a block."""
+    """The file with the number and the digest of its lines; reads it all, a block at a time."""
     lines, digest = 0, hashlib.sha256()
     for block in chunked(_read_source_lines(file), CHUNK):
         lines += len(block)
@@ -91,8 +91,9 @@ def scan_input(file: InputFile) -> InputFile:
 
 
 def read_blocks(file: InputFile, index: int, finished: Collection[int]) -> Iterator[SourceBlock]:
-    """The blocks of the input number `index`, in order, without those that are finished; an error
-    in the place of the last one if the file is not what was scanned.
+    """The unfinished blocks of the input number `index`, in order.
+
+    Raises an error instead of the last block if the file has changed since it was scanned.
     """
     digest = hashlib.sha256()
     for number, block in enumerate(chunked(_read_source_lines(file), CHUNK), 1):
@@ -152,8 +153,8 @@ def _read_column(path: str, raw_lines: Iterator[bytes], column: int | str) -> It
 
 
 def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
-    """The cells of a column of text; a missing one is an empty line with a note, and line breaks
-    become spaces.
+    """The cells of a column of text; a null is an empty line with a note, and line breaks become
+    spaces.
     """
     opener: OpenFile = partial(_open_uri, seekable=True) if file.is_remote else open_local
     with opener(file.path) as stream:
@@ -162,9 +163,9 @@ def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
             name = _parquet_column(file, table.schema_arrow)
             batches = table.iter_batches(batch_size=CHUNK, columns=[name])
             cells = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+            null = SourceLine("", "the cell holds nothing")
             for cell in cells:
-                text = SourceLine("", "the cell holds nothing")
-                yield text if cell is None else SourceLine(cell.translate(LINE_BREAKS))
+                yield null if cell is None else SourceLine(cell.translate(LINE_BREAKS))
         except (pa.ArrowException, OSError) as error:
             raise CorpusError(f"{file.path}: cannot be read as Parquet: {error}") from None
 
@@ -186,7 +187,7 @@ def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
 
 
 def _open_uri(path: str | Path, *, seekable: bool = False) -> BinaryIO:
-    """The bytes of a file that a URI names, as Ray reads it: by pyarrow's file systems."""
+    """The bytes of a file that a URI names, read by pyarrow's file systems, as in Ray."""
     try:
         filesystem, place = fs.FileSystem.from_uri(str(path))
         if seekable:

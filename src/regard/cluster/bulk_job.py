@@ -53,12 +53,12 @@ class ModelOptions(NamedTuple):
     def load(
         self, *, cores: int | None = None, tell: Callable[[str], None] = lambda message: None
     ) -> Translator:
-        """The translator, on so many cores if they are given."""
+        """The translator, with as many workers as `cores` if they are given."""
         options = {name: value for name, value in self._asdict().items() if name != "models"}
         return load(*self.models, **options, choice=self._engine_config(cores), tell=tell)
 
     def identity(self, translator: Translator, settings: DecodingSettings) -> ModelIdentity:
-        """What decides the answers of the translator that was loaded so."""
+        """What decides the answers of a translator that these options loaded."""
         folders = [Path(model) for model in self.models]
         files = [
             folder / MODEL_FILE if is_export(folder) else weights_file(folder, self.weights)
@@ -89,7 +89,7 @@ class ModelOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class BulkJob:
-    """A model and how it translates: all that an actor has to know."""
+    """A model and how it translates: all that an actor needs to know."""
 
     model: ModelOptions
     settings: DecodingSettings
@@ -105,7 +105,7 @@ class BlockTranslator:
         self._job, self._translator = job, job.model.load(cores=job.cores)
 
     def __call__(self, block: SourceBlock) -> TranslatedBlock:
-        """One line for each line, exactly as `regard translate` has it."""
+        """The translation of each line, exactly as `regard translate` gives it."""
         job = self._job
         answers = self._translator.translate(
             block.texts, job.settings, forbidden=job.forbidden, split=job.split

@@ -1,4 +1,4 @@
-"""Ray Data as the carrier of a bulk translation: blocks are read, and translated by actors."""
+"""A bulk translation on Ray Data: tasks read blocks, and actors translate them."""
 
 import logging
 import socket
@@ -22,7 +22,7 @@ from regard.errors import RegardError, RunError, SettingsError
 
 COLUMN = "block"  # the one column of our datasets: a block in JSON
 TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
-OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is under way
+OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is in flight
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0  # within which a cluster must answer
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
@@ -30,9 +30,9 @@ QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 
 @contextmanager
 def ray_cluster(options: RayOptions) -> Iterator[int]:
-    """Ray, connected, unless this process is so already; yields the number of actors.
+    """Connect to Ray, unless this process is connected; yields the number of actors.
 
-    The dashboard is for this machine alone. See also `RayOptions.environment`.
+    The dashboard listens on this machine alone. See also `RayOptions.environment`.
     """
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -72,14 +72,14 @@ def _connect(options: RayOptions) -> None:
 
 
 def _check_address(address: str) -> None:
-    """An error if nothing answers there: Ray would try for a quarter of an hour."""
+    """Raise an error if nothing answers there: Ray would try for a quarter of an hour."""
     host, colon, port = address.rpartition(":")
     if "://" in address or (colon and not port.isdecimal()):
         raise SettingsError(
             f"--address {address}: must be HOST:PORT, such as ray-head:6379, or auto"
         )
     if not colon:
-        return  # auto, of which Ray knows at once whether there is one
+        return  # auto: Ray fails at once if there is no cluster
     try:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:
@@ -92,9 +92,9 @@ def _check_address(address: str) -> None:
 def translate_on_ray(
     inputs: Sequence[PendingInput], job: BulkJob, options: RayOptions
 ) -> Generator[TranslatedBlock, None, None]:
-    """The translations of the blocks that are not finished, in the order in which they end.
+    """The translations of the unfinished blocks, in the order in which they are ready.
 
-    At most a few blocks for each actor are under way. An actor that dies is replaced, and its
+    At most a few blocks for each actor are in flight. An actor that dies is replaced, and its
     blocks are translated again.
     """
     with ray_cluster(options) as actors:
@@ -112,7 +112,7 @@ def translate_on_ray(
             num_gpus=1 if options.on_gpu else None,
         )
         try:
-            # nothing is fetched ahead: a block would then be held until the next one is translated
+            # no prefetch: it would hold a block back until the next one is translated
             one_by_one = {"batch_size": None, "prefetch_batches": 0, "batch_format": "pyarrow"}
             for table in translated.iter_batches(**one_by_one):
                 for block in table.column(COLUMN).to_pylist():
@@ -122,8 +122,8 @@ def translate_on_ray(
 
 
 class BlockSource(Datasource):  # type: ignore[misc]  # Ray is not typed
-    """Our blocks as a source of Ray Data: a reader for each input, that waits while actors are
-    busy. Files of this machine are read on it; a URI, on any.
+    """Our blocks as a source of Ray Data: a read task for each input, which waits while actors are
+    busy. Local files are read on this machine, URIs on any.
     """
 
     def __init__(self, inputs: Sequence[PendingInput]) -> None:
@@ -143,7 +143,7 @@ class BlockSource(Datasource):  # type: ignore[misc]  # Ray is not typed
 
 
 def _read_tables(*one: Any) -> Iterator[pa.Table]:
-    """A table of one row for each block of an input that is not finished."""
+    """A table of one row for each unfinished block of an input."""
     for block in read_blocks(*one):
         yield _as_table(block)
 
@@ -164,9 +164,9 @@ def _as_table(block: SourceBlock | TranslatedBlock) -> pa.Table:
 
 
 def _configure() -> None:
-    """One block of ours is one of Ray Data's, and nothing is printed but our own progress."""
+    """Make each block of ours one of Ray Data's, and print nothing but our own progress."""
     context = DataContext.get_current()
-    context.target_max_block_size = 1  # byte: no row is put together with another
+    context.target_max_block_size = 1  # byte: no two rows share a block
     context.enable_progress_bars = context.print_on_execution_start = False
     context.enable_auto_log_stats = context.log_internal_stack_trace = False
     context.raise_original_map_exception = True

@@ -24,7 +24,7 @@ from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging
 
-HEALTH_SECONDS = 5.0  # between two questions whether a replica is well
+HEALTH_SECONDS = 5.0  # between two health checks of a replica
 Words = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda given: given.split(",") if isinstance(given, str) else given),
@@ -70,7 +70,7 @@ class TranslationReplica:
         return lifecycle
 
     def check_health(self) -> None:
-        """Raise an error, upon which the replica is replaced, if a model translates no more."""
+        """Raise an error, so that Ray replaces the replica, if a model's batcher has stopped."""
         service: Service = self._app.state.service
         stopped = [str(one.languages) for one in service.models.served if one.batcher.stopped]
         if stopped:
@@ -88,7 +88,7 @@ def app(arguments: ServeArguments) -> Any:
         TranslationReplica,
         name="regard",
         num_replicas=arguments.replicas,
-        max_ongoing_requests=arguments.queue,  # they are gathered into batches in the replica
+        max_ongoing_requests=arguments.queue,  # the replica merges them into batches
         graceful_shutdown_timeout_s=arguments.grace,
         health_check_period_s=HEALTH_SECONDS,
         ray_actor_options={"num_cpus": arguments.cores, "num_gpus": arguments.gpus},

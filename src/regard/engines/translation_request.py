@@ -23,7 +23,7 @@ class TranslationRequest:
     look: bool = False
     scores: bool = False  # whether a look has queries and keys too
     changes: "Sequence[Intervention]" = ()
-    first: int = 0
+    first: int = 0  # the number of the first line, which seeds its samples
     unknown: Mapping[str, str] | None = None
     observers: "Sequence[SearchObserver]" = ()
 

@@ -252,7 +252,7 @@ class _ModelReader:
         return tensor.item()
 
     def _of_both(self, name: str, default: float) -> float:
-        """An attribute that encoder and decoder have alike; old models have it once."""
+        """An attribute that must be equal in encoder and decoder; old models have it once."""
         once = self._scalar(name)
         otherwise = default if once is None else once
         found = [self._scalar(f"{stack}/{name}") for stack in STACKS]

@@ -84,7 +84,7 @@ def _empty_spec(settings: TransformerSettings) -> transformer_spec.TransformerSp
     for stack in (encoder, decoder):
         stack.scale_embeddings = settings.scale_embeddings
         if settings.final_norm and not hasattr(stack, "layer_norm"):
-            # the specification has none behind post-norm layers
+            # the specification has none after post-norm layers
             vars(stack)["layer_norm"] = common_spec.LayerNormSpec()
     return transformer_spec.TransformerSpec(encoder, decoder)
 

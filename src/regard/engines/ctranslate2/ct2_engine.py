@@ -28,9 +28,9 @@ from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
 from regard.types import Hypothesis
 
-NO_PENALTY = 1e-9  # for 0, with which CTranslate2 stops by another rule; n ** 1e-9 is 1 in float32
+NO_PENALTY = 1e-9  # instead of 0, which changes CTranslate2's stopping rule; n ** 1e-9 rounds to 1
 QUEUED_PER_WORKER = 2  # batches of each worker that run or wait: an interrupt waits for them too
-MIN_HYPOTHESES = 32  # the least in a batch at full speed, counted at its start: some end early
+MIN_HYPOTHESES = 32  # a smaller batch is slower per hypothesis; counted at its start
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 
 
@@ -66,8 +66,8 @@ class CTranslate2Engine:
         self._budget, self._workers = CT2_BUDGET, count_cores()
         if engine_config is not None and engine_config.engine == "ctranslate2":
             self._budget, self._workers = engine_config.budget, engine_config.workers
-        # CTranslate2 sets OpenMP's number of threads in the thread that makes a translator, which
-        # torch would inherit: so that is a thread that ends.
+        # Making a translator sets OpenMP's number of threads for the calling thread, which torch
+        # would use too: so another thread makes it, and ends.
         with ThreadPoolExecutor(1) as pool:
             self._engine = pool.submit(
                 ctranslate2.Translator,
@@ -121,8 +121,9 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """The n best hypotheses of each source, in order; prefixes need greedy search.
 
-        A batch has one length limit, that of its longest sentence. Of others, longer hypotheses are
-        dropped; sentences with too few left are searched again, in batches of their own limit.
+        A batch has one length limit, the largest of its sentences. Hypotheses longer than their own
+        sentence's limit are dropped; sentences with too few left are searched again, in batches of
+        that limit.
         """
         rules = self._within_positions(settings.rules)
         lengths = [len(ids) + 1 for ids in sources]  # with EOS
@@ -167,9 +168,11 @@ class CTranslate2Engine:
         settings: DecodingSettings,
         suppressed: list[list[str]],
     ) -> list[Any]:
-        """Futures of the results of a batch of sources and prefixes; `suppressed` phrases occur in
-        prefixes only, whose tokens count nothing in the score. CTranslate2 ranks truncated
-        hypotheses among those that ended; with twice the patience it keeps all of both.
+        """Futures of the results of a batch of sources and prefixes.
+
+        `suppressed` phrases may occur in prefixes, whose tokens do not count in the score.
+        CTranslate2 ranks truncated hypotheses among those that ended; with twice the patience it
+        keeps all of both.
         """
         size = settings.beam.size
         patience = 2 if batch.at_limit and size > 1 else 1
@@ -189,7 +192,7 @@ class CTranslate2Engine:
             disable_unk=not settings.rules.allow_unknown,
             suppress_sequences=suppressed,
             no_repeat_ngram_size=settings.rules.no_repeat_ngram,
-            return_end_token=True,  # which then counts in the length
+            return_end_token=True,  # it then counts in the length
             return_scores=True,
             max_input_length=0,  # no limit: lines were cut before
         )
@@ -226,8 +229,8 @@ def batch_by_limit(
 ) -> list[list[int]]:
     """Indices of the sentences of each batch, the longest first.
 
-    Sentences of one limit are batched by themselves if there are enough, so that few are searched
-    again; all others by length. `budget` and `width` are as in `plan_batches`.
+    Sentences of one limit have batches of their own if there are enough of them, so that few are
+    searched again; all others are batched by length. `budget` and `width`: see `plan_batches`.
     """
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, limit in enumerate(limits):

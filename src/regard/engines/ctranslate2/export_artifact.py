@@ -88,14 +88,17 @@ class ExportCard(Settings):
 
 
 class ExportArtifact(NamedTuple):
-    """An export that is there."""
+    """An export on disk."""
 
     folder: Path
     card: ExportCard
 
 
 def read_export(folder: Path) -> ExportArtifact | None:
-    """The export in `folder`; None if there is none, or it is damaged, but see `check_export`."""
+    """The export in `folder`; None if there is none, or its card or its size is damaged.
+
+    The content of its files is checked by `check_export`.
+    """
     try:
         check_file(folder / CARD_FILE)
         card = read_json(folder / CARD_FILE, ExportCard)
@@ -139,8 +142,8 @@ def find_export(
 ) -> ExportArtifact | None:
     """The export of the run's weights `name` as they now are in `file`.
 
-    One made for `auto` serves for its precision, and one for int8, which `auto` tries first, for
-    `auto`, unless refused.
+    Unless it was refused, an export for `auto` also serves for the precision that it has, and one
+    for int8, which `auto` tries first, for `auto`.
     """
     for kind in (precision, "int8" if precision == "auto" else "auto"):
         for folder in export_folders(run, name, kind):
@@ -168,8 +171,10 @@ def stamp_weights(file: Path) -> WeightsStamp:
 
 
 def _is_current(found: ExportArtifact, run: Path, file: Path) -> bool:
-    """Whether an export was made of the run as it is now: weights of equal size and time are taken
-    for equal; if the time differs they are read, and the new time is noted if possible.
+    """Whether an export was made of the run as it is now.
+
+    Weights of equal size and time count as equal; if the time differs they are read, and the new
+    time is written to the card if possible.
     """
     card, weights = found.card, found.card.weights
     try:

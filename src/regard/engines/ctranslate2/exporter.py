@@ -97,8 +97,9 @@ def try_export(
 
 
 def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> ExportArtifact:
-    """Export the run's weights of that name into its own folder, replacing older exports; of two
-    processes that do so at once, one uses the export of the other.
+    """Export the run's weights of that name into its own folder, replacing older exports.
+
+    If two processes do so at once, one uses the export of the other.
     """
     require_exportable(run)
     if weights != "model" and weights not in NAMED_WEIGHTS:
@@ -157,15 +158,15 @@ def _build_export(run: Run, file: Path, folder: Path, precision: ExportPrecision
 
 
 def _precisions_to_try(precision: ExportPrecision) -> list[ExportPrecision]:
-    """The precisions of which the first that is close enough is used."""
-    there = ctranslate2.get_supported_compute_types("cpu")
+    """The precisions to try in order; the first that is close enough is used."""
+    supported = ctranslate2.get_supported_compute_types("cpu")
     if precision == "auto":
-        return ["int8", "float32"] if "int8" in there else ["float32"]
-    if precision not in there:
+        return ["int8", "float32"] if "int8" in supported else ["float32"]
+    if precision not in supported:
         native = "; the native engine has it" if precision in get_args(NativePrecision) else ""
         raise SettingsError(
             f"precision {precision}: CTranslate2 does not have it on this processor, but "
-            f"{', '.join(sorted(there))}{native}"
+            f"{', '.join(sorted(supported))}{native}"
         )
     return [precision]
 
@@ -204,7 +205,7 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
     write_card(folder, card)
     try:
         rebuild_manifest(folder, {}, lock=False)  # the folder itself is locked
-        folder.chmod(0o755)  # as any folder, not for us alone
+        folder.chmod(0o755)  # `mkdtemp` made it private
         for file in folder.iterdir():
             with file.open("rb") as content:
                 os.fsync(content.fileno())

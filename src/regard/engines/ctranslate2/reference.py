@@ -1,4 +1,4 @@
-"""CTranslate2 itself on a folder of anyone's, in float32: what an imported model is held to."""
+"""CTranslate2 itself on any folder, in float32: the reference for imported models."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,7 +43,7 @@ class Ct2Reference:
     def log_probabilities(
         self, sources: Sequence[Tokens], targets: Sequence[Tokens]
     ) -> list[list[float]]:
-        """Of each target's tokens, and of its EOS, in nats."""
+        """Log-probabilities of each target's tokens, and of its EOS, in nats."""
         scored = self._engine.score_batch(
             list(map(list, sources)), list(map(list, targets)), max_input_length=0
         )
@@ -61,7 +61,7 @@ class Ct2Reference:
             max_decoding_length=limit,
             min_decoding_length=0,
             suppress_sequences=[[token] for token in never] or None,
-            return_end_token=True,  # which then counts in the length
+            return_end_token=True,  # it then counts in the length
             return_scores=True,
             max_input_length=0,
         )

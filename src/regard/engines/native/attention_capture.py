@@ -112,7 +112,7 @@ class AttentionCapture:
         return notebook_html(lambda theme: self.plot(part, theme=theme), alt=f"{part} attention")
 
     def with_search_tree(self, tree: SearchTree, target: Tokenizer) -> "AttentionCapture":
-        """The same with the search that the translation came from."""
+        """A copy with the tree of the search that the translation came from."""
         pieces = target.pieces([node.token for node in tree.nodes])
         return replace(self, tree=tree, tree_pieces=tuple(pieces))
 

@@ -42,7 +42,7 @@ from regard.types import AttentionHook, Hypothesis
 CPU = torch.device("cpu")
 DEFAULT_BUDGET = 16_384  # positions searched at a time, times hypotheses, if none were measured
 PARAMETERS_PER_BYTE = 256  # model parameters per byte of a position on a GPU: docs/performance.md
-MIN_BYTES_PER_POSITION = 64 * 1024  # of small models, whose positions take more than that
+MIN_BYTES_PER_POSITION = 64 * 1024  # small models need more than their parameters suggest
 GRAPH_MEMORY_SHARE = 1 / 8  # the share of a GPU's memory that captured searches may hold
 
 
@@ -68,8 +68,8 @@ class NativeEngine:
         precision: str = "auto",
         adapter: str | None = None,
     ) -> list[Run]:
-        """The runs of some folders, loaded to a device; the precision `auto` is float32. An adapter
-        is that of the first.
+        """The runs of some folders, loaded to a device; the precision `auto` is float32. The
+        adapter is applied to the first run.
         """
         known = ", ".join(get_args(NativePrecision))
         chosen = next(
@@ -186,7 +186,7 @@ def _check_head(
 
 
 def _check_one_sentence(runs: Sequence[Run], lines: Sequence[TokenizedLine]) -> None:
-    """Raise if forced positions do not mean the same words in all that is translated."""
+    """Raise unless there is one sentence, in one part, with the same tokens for all models."""
     if len(lines) != 1:
         raise SettingsError(
             f"force: a link is between words of one sentence, and there are {len(lines)}; force "
@@ -223,10 +223,11 @@ def default_budget(models: Sequence[nn.Module]) -> int:
 
 
 def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
-    """What searches batches for `runs`; None: `search_many` itself.
+    """A function that searches batches for `runs`; None: `search_many` does so itself.
 
-    On a GPU, a cache of CUDA graphs for small batches; on a CPU with several `workers`, a process
-    pool, started when it pays, whose processes each load the models, if they came from a folder.
+    On a GPU it is a cache of CUDA graphs for small batches. On a CPU with several `workers` it is a
+    process pool, if the models came from folders: each process loads them, and it is started only
+    when it pays.
     """
     models = [run.model for run in runs]
     origins = [run.loaded_from for run in runs if run.loaded_from is not None]

@@ -54,7 +54,7 @@ class UnknownWordReplacer:
     def _unknowns(
         self, lines: Sequence[TokenizedLine], n_best: Sequence[Sequence[Sequence[Hypothesis]]]
     ) -> Iterator[tuple[TokenizedText, Sequence[int]]]:
-        """The translations with unknown words, behind their sources."""
+        """Pairs of a source and a translation that has unknown words."""
         for line, parts in zip(lines, n_best, strict=True):
             if not any(UNK in hypothesis.tokens for best in parts for hypothesis in best):
                 continue
@@ -66,8 +66,10 @@ class UnknownWordReplacer:
     def find_replacements(
         self, translations: Iterable[tuple[TokenizedText, Sequence[int]]]
     ) -> Iterator[list[str]]:
-        """The replacements of each translation's unknown words, in order, by cross attention under
-        teacher forcing, averaged over layers and heads; a word stays `⁇` if it attends to none.
+        """The replacements of each translation's unknown words, in order.
+
+        They are found by cross attention under teacher forcing, averaged over layers and heads; a
+        word stays `⁇` if it attends to no word.
         """
         text, tokenizer = self.run.recipe.text, self.run.tokenizers.target
         settings = text.target or text.source

@@ -50,7 +50,7 @@ class OnnxGraph:
         self.outputs = [one.name for one in self.session.get_outputs()]
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The outputs by name; what the graph does not use of `tensors` is left out."""
+        """The outputs by name; those of `tensors` that the graph does not use are ignored."""
         given = {name: np.ascontiguousarray(tensors[name].numpy()) for name in self.inputs}
         found = self.session.run(None, given)
         return dict(zip(self.outputs, map(torch.from_numpy, found), strict=True))
@@ -70,7 +70,7 @@ class OnnxState:
 
 
 class OnnxDecoder:
-    """The two graphs of a model that writes tokens; it is a `Decoder`."""
+    """The two graphs of a model that generates, as a `Decoder` of our search."""
 
     def __init__(self, folder: Path, *, threads: int = 0) -> None:
         self._encoder = OnnxGraph(folder / ENCODER_FILE, threads=threads)
@@ -84,21 +84,27 @@ class OnnxDecoder:
     def step(
         self, tokens: Tensor, state: OnnxState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, OnnxState]:
+        given = {f"{PAST}{name}": x.flatten(0, 1) for name, x in state.tensors.items()}
+        logits, present = self._run_decoder(tokens, given, hook)
+        return logits, OnnxState(present)
+
+    def _run_decoder(
+        self, tokens: Tensor, given: Mapping[str, Tensor], hook: AttentionHook | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Logits (B, K, V) after tokens (B, K), and the new state's tensors (B, K, ...)."""
         if hook is not None:
             raise ValueError("a graph shows no attention; use the native engine")
-        rows, width = tokens.shape
-        given = {f"{PAST}{name}": x.flatten(0, 1) for name, x in state.tensors.items()}
         found = self._decoder({TOKENS: tokens.reshape(-1, 1), **given})
-        cells = {name: torch.unflatten(x, 0, (rows, width)) for name, x in found.items()}
+        cells = {name: torch.unflatten(x, 0, tokens.shape) for name, x in found.items()}
         logits = cells.pop(LOGITS).squeeze(2)  # (B, K, V)
-        return logits, OnnxState({name.removeprefix(PRESENT): x for name, x in cells.items()})
+        return logits, {name.removeprefix(PRESENT): x for name, x in cells.items()}
 
     def to_static(self, state: OnnxState, steps: int, step_counter: Tensor) -> None:
         return None
 
 
 class BrowserDecoder(OnnxDecoder):
-    """The two graphs by the names of transformers.js: its decoder is given the encoder's output."""
+    """The two graphs of transformers.js, whose decoder takes the encoder's output at each step."""
 
     def __init__(self, folder: Path, *, threads: int = 0) -> None:
         place = folder / BROWSER_FOLDER
@@ -122,34 +128,28 @@ class BrowserDecoder(OnnxDecoder):
     def step(
         self, tokens: Tensor, state: OnnxState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, OnnxState]:
-        if hook is not None:
-            raise ValueError("a graph shows no attention; use the native engine")
-        rows, width = tokens.shape
         given = {name: x.flatten(0, 1) for name, x in state.tensors.items()}
         cached = any(x.shape[2] > 0 for name, x in given.items() if ".decoder." in name)
-        found = self._decoder(
-            {TOKENS: tokens.reshape(-1, 1), **given, USE_CACHE: torch.tensor([cached])}
-        )
-        cells = {name: torch.unflatten(x, 0, (rows, width)) for name, x in found.items()}
-        logits = cells.pop(LOGITS).squeeze(2)  # (B, K, V)
-        past = {f"{PAST_KEY_VALUES}{name.removeprefix(PRESENT)}": x for name, x in cells.items()}
+        given[USE_CACHE] = torch.tensor([cached])
+        logits, present = self._run_decoder(tokens, given, hook)
+        past = {f"{PAST_KEY_VALUES}{name}": x for name, x in present.items()}
         return logits, OnnxState({**state.tensors, **past})
 
 
 def _fixed_length(size: int | str) -> int:
-    """The length of an axis; none yet of one that grows."""
+    """The length of an axis; 0 for a dynamic one."""
     return 0 if isinstance(size, str) else size
 
 
 def open_decoder(folder: Path, *, threads: int = 0) -> OnnxDecoder:
-    """The graphs of a model that writes tokens, by whichever names they have in a folder."""
+    """The graphs of a model that generates, by whichever names they have in a folder."""
     kind = BrowserDecoder if (folder / BROWSER_FOLDER).is_dir() else OnnxDecoder
     return kind(folder, threads=threads)
 
 
 class OnnxGenerator(Generator[Any, Any, Any]):
-    """A model whose steps onnxruntime computes, as any other for a search; attention is that of
-    `model`, whose graphs these are.
+    """A model whose search steps onnxruntime computes; `decode` is that of `model`, from which the
+    graphs were made.
     """
 
     def __init__(self, model: AnyGenerator, decoder: OnnxDecoder) -> None:
@@ -177,5 +177,5 @@ class OnnxGenerator(Generator[Any, Any, Any]):
 
 
 def onnx_answers(folder: Path, inputs: Any) -> Tensor:
-    """What the graph of a model that writes no tokens says of inputs."""
+    """The answers of a model that does not generate, computed by its graph."""
     return OnnxGraph(folder / MODEL_FILE)(named_inputs(inputs))[ANSWERS]

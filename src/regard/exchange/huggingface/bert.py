@@ -204,7 +204,7 @@ def _model(
 def encoder_config(
     names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap
 ) -> dict[str, Any]:
-    """What `config.json` says of an encoder."""
+    """The settings of an encoder for `config.json`."""
     pad = vocabulary.special[PAD]
     offset = names.first_position
     if offset and (pad is None or settings.first_position != pad + offset):

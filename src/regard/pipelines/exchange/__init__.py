@@ -1,1 +1,1 @@
-"""Models of other toolkits as runs, and back, each held to what the other side computes."""
+"""Models of other toolkits -> runs, and back, if both sides compute the same."""

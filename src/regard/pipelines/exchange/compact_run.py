@@ -29,8 +29,8 @@ LEFT_OUT = re.compile(
     r"model\.safetensors|(weights|adapters|refined|ctranslate2|onnx)/.*|data/train\..*"
     r"|data/.*\.mark|measured\.json"
 )
-"""Files of a run that its copy does without: what training alone reads, and what was made of the
-weights in float32; logs and checkpoints are not listed in the first place."""
+"""Files of a run that its copy leaves out: those that only training reads, and those made from the
+weights in float32. `list_files` does not list logs and checkpoints."""
 CARD = """
 ## This copy
 
@@ -52,9 +52,9 @@ def compact_precision(precision: str) -> CompactPrecision:
 def export_compact(
     path: Path, out: Path, *, weights: str = "model", precision: CompactPrecision = "float16"
 ) -> int:
-    """Make the folder `out` of a run, and count its bytes."""
+    """Write a compact copy of a run into the folder `out`, and return its size in bytes."""
     run = RunFolder(path)
-    run.load_any_recipe()  # raises an error of its own where there is no run
+    run.load_any_recipe()  # raises an error if there is no run
     file = find_weights(run, weights)
     rounded = _round(file, load_checked_weights(run, file), precision)
     require_free(out)

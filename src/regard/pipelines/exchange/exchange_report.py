@@ -1,4 +1,4 @@
-"""The report of a conversion, and the folder that it makes: whole, or not at all."""
+"""The report of a conversion, and its output folder: written whole, or not at all."""
 
 import shutil
 import tempfile
@@ -41,7 +41,7 @@ class ExportedFolder(NamedTuple):
 
     folder: Path
     report: ExchangeReport
-    remark: str | None = None  # what else its user should know
+    remark: str | None = None  # for the user
 
 
 def write_report(folder: Path, report: ExchangeReport) -> None:
@@ -50,7 +50,7 @@ def write_report(folder: Path, report: ExchangeReport) -> None:
 
 
 def require_free(out: Path) -> None:
-    """An error unless a folder is new, empty, or holds the report of a refused import alone."""
+    """Raise an error unless a folder is new, empty, or holds only the report of a refusal."""
     if out.exists() and not out.is_dir():
         raise RunError(f"{out}: a file; name a folder that is new or empty with --out")
     names = [path.name for path in out.iterdir()] if out.exists() else []
@@ -60,7 +60,7 @@ def require_free(out: Path) -> None:
 
 @contextmanager
 def temporary_folder(beside: Path) -> Iterator[Path]:
-    """A new folder beside another, which is gone at the end unless it was moved."""
+    """A new folder beside another, deleted at the end unless it was moved."""
     try:
         beside.parent.mkdir(parents=True, exist_ok=True)
         place = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=beside.parent))
@@ -73,7 +73,7 @@ def temporary_folder(beside: Path) -> Iterator[Path]:
 
 
 def move_into_place(place: Path, out: Path) -> None:
-    """Rename a folder that is whole to `out`, which is free."""
+    """Rename a finished folder to `out`, which `require_free` has checked."""
     try:
         place.chmod(0o755)
         (out / REPORT).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A run of ours -> a folder that `transformers` loads, and that computes the same."""
+"""A run -> a folder that `transformers` loads, and with which it computes the same."""
 
 import shutil
 from importlib import import_module
@@ -41,7 +41,10 @@ from regard.training.checkpoints import load_weights
 
 
 def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedFolder:
-    """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
+    """Export a run into the folder `out`.
+
+    Where the gate refuses it, that holds the report alone, and a `RunError` is raised.
+    """
     require_transformers(str(path), "exported")
     run, recipe = RunFolder(path), RunFolder(path).load_any_recipe()
     file = find_weights(run, weights)
@@ -92,7 +95,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
 
 
 def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
-    """The family that can say what a run's model is; an error that names why none can."""
+    """The family that a run is exported as, and its model there; an error says why none fits."""
     kind, reasons = str(recipe.model.family), []
     for family in FAMILIES.values():
         if family.task != recipe.task or kind not in family.model_families:
@@ -111,7 +114,7 @@ def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
 
 
 def _load_peer(folder: Path, described: HfModel) -> Any:
-    """What the loader of `transformers` itself makes of a folder."""
+    """The model that the loader of `transformers` itself reads from a folder."""
     transformers = import_module("transformers")
     with quiet(transformers):
         try:
@@ -119,7 +122,7 @@ def _load_peer(folder: Path, described: HfModel) -> Any:
             return kind.from_pretrained(
                 str(folder), local_files_only=True, dtype=import_module("torch").float32
             ).eval()
-        except Exception as error:  # of its own kinds, without a common one
+        except Exception as error:  # its errors have no common type
             raise RunError(
                 f"transformers {transformers.__version__} cannot load the export: "
                 f"{abbreviate(str(error))}"
@@ -127,7 +130,7 @@ def _load_peer(folder: Path, described: HfModel) -> Any:
 
 
 def _licence(path: Path) -> str | None:
-    """That of the model which a run was imported from."""
+    """The licence of the model that a run was imported from."""
     try:
         return read_json(path / REPORT, ExchangeReport).licence
     except (OSError, ValueError):

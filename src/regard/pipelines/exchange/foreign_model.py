@@ -14,7 +14,7 @@ from regard.text.build import Tokenizers
 
 @dataclass(frozen=True)
 class ForeignModel:
-    """What becomes a run, and how it is held to what the other side computes."""
+    """A model to import, and how to compare it with what the other toolkit computes."""
 
     format: str  # the toolkit, and the family of the model
     about: str  # what it is, for a person
@@ -22,7 +22,7 @@ class ForeignModel:
     weights: Mapping[str, Tensor]  # under our names
     digests: Mapping[str, str]  # the SHA-256 of the files of weights that were read
     check: Callable[[Path], GateReport]
-    """The gate, for the folder of the run that was made."""
+    """The folder of the run that was made -> the gate's report."""
     tokenizers: Tokenizers | None = None  # None: it reads no text
     recipe: Mapping[str, Any] = field(default_factory=dict)  # groups of the recipe, beside `model`
     run_files: Mapping[str, bytes] = field(default_factory=dict)  # further files of the run
@@ -34,4 +34,4 @@ class ImportFormat(NamedTuple):
     is_format: Callable[[Path], bool]
     """Whether a folder holds a file of this format."""
     read: Callable[[Path], ForeignModel]
-    """The model of a folder; a `RunError` that names what cannot be read or honoured."""
+    """The model of a folder; a `RunError` names what cannot be read or honoured."""

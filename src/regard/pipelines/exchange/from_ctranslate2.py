@@ -1,4 +1,4 @@
-"""A folder with CTranslate2's `model.bin`, as a model that becomes a run."""
+"""A folder with CTranslate2's `model.bin` -> a model to import."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,12 @@ from regard.json_files import JSON_MAX_BYTES
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
-from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport, refusal
+from regard.pipelines.exchange.gate import (
+    FLOAT32_TOLERANCE,
+    GateReport,
+    largest_difference,
+    refusal,
+)
 from regard.recipes.paths import EXPORT_INFO
 from regard.recipes.run_folder import Run, load_run
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
@@ -34,8 +39,8 @@ from regard.text.vocabulary_map import VocabularyMap
 
 PIECE_FILES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")  # of both sides
 PADDING = ("<blank>", "<pad>", "[PAD]")  # how toolkits spell it; CTranslate2 knows none
-SOURCE_LENGTHS = (1, 2, 5, 13, 40)  # tokens of the rows of a sample
-TARGET_TOKENS = 2048  # of the vocabulary, at most, that a sample writes
+SOURCE_LENGTHS = (1, 2, 5, 13, 40)  # tokens of a sample's sources
+TARGET_TOKENS = 2048  # tokens of the vocabulary that a sample's targets hold, at most
 TARGET_LENGTH = 32
 NUM_DECODED = 8
 BEAM = 4
@@ -46,7 +51,7 @@ SEARCH_BUDGET = 2048  # positions that are searched at a time
 class _Side(NamedTuple):
     """The vocabulary of one side."""
 
-    tokens: list[str]  # in the order of the rows there
+    tokens: list[str]  # in the order of CTranslate2's rows
     ids: VocabularyMap
 
     def names(self, row: Sequence[int]) -> list[str]:
@@ -78,7 +83,7 @@ def _read(folder: Path) -> ForeignModel:
 
 
 def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
-    """The vocabularies of source and target: one where a model shares it."""
+    """The vocabularies of source and target; the same object if they are equal."""
     target = _Side(model.target_tokens, _vocabulary_map(folder, model.target_tokens, model.config))
     if target.ids.special[BOS] is None and target.ids.start is None:
         name = model.config.decoder_start_token
@@ -107,7 +112,7 @@ def _vocabulary_map(folder: Path, tokens: list[str], config: Ct2Config) -> Vocab
 def _our_rows(
     weights: dict[str, Tensor], source: VocabularyMap, target: VocabularyMap
 ) -> dict[str, Tensor]:
-    """The weights, their rows of tokens in our order."""
+    """The weights, with rows of tokens in our order."""
     changes = {
         "embeddings.source": started_rows(source),
         "embeddings.target": started_rows(target),
@@ -121,8 +126,9 @@ def _our_rows(
 
 
 def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
-    """Those of an export of ours, or of SentencePiece; else, as CTranslate2 reads tokens: single
-    characters where all are such, or what spaces separate.
+    """The tokenizers of an export of ours, or those of SentencePiece models in the folder.
+
+    Else CTranslate2's tokens: characters if all are single ones, or what spaces separate.
     """
     labels = token_labels(max(len(source.tokens), len(target.tokens)))
     if (folder / EXPORT_INFO).is_file() and labels[: len(source.tokens)] == source.tokens:
@@ -143,7 +149,7 @@ def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
 
 
 def _find_pieces(folder: Path, side: str) -> Path | None:
-    """The SentencePiece model of a side, which CTranslate2's converters can copy along."""
+    """The SentencePiece model of a side: CTranslate2's converters can copy it into the folder."""
     names = (f"{side}.spm", *PIECE_FILES)
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
@@ -177,8 +183,8 @@ def _text_settings(tokenizers: Tokenizers) -> dict[str, Any]:
 
 
 def _check(folder: Path, run: Run, sides: tuple[_Side, _Side], positions: int | None) -> GateReport:
-    """Log-probabilities of random texts, whose targets have all tokens of a small vocabulary; then
-    what greedy search and a beam write.
+    """Compare log-probabilities of random texts, whose targets cover a small vocabulary, and then
+    the answers of greedy and beam search.
     """
     from regard.engines.ctranslate2.reference import Ct2Reference  # ctranslate2
 
@@ -187,7 +193,7 @@ def _check(folder: Path, run: Run, sides: tuple[_Side, _Side], positions: int | 
     names = [source.names(row) for row in sources], [target.names(row) for row in targets]
     theirs = torch.tensor([x for row in reference.log_probabilities(*names) for x in row])
     with one_thread():
-        difference = _difference(_log_probabilities(model, sources, targets), theirs)
+        difference = largest_difference(_log_probabilities(model, sources, targets), theirs)
     answers: list[bool] = []
     limit = min(MAX_TOKENS, positions or MAX_TOKENS)
     for beam in (1, BEAM):
@@ -210,8 +216,8 @@ def _check(folder: Path, run: Run, sides: tuple[_Side, _Side], positions: int | 
 def _sample(
     source: VocabularyMap, target: VocabularyMap, longest: int | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Rows of our ids: sources of unlike lengths, and targets that hold each token once, as far as
-    there are not too many.
+    """Rows of our ids: sources of various lengths, and targets that together hold each token once,
+    or `TARGET_TOKENS` of them.
     """
     rng, first = Random(0), len(SPECIAL_PIECES)
     tokens = rng.sample(range(first, target.size), min(TARGET_TOKENS, target.size - first))
@@ -227,17 +233,12 @@ def _sample(
 def _log_probabilities(
     model: AnyGenerator, sources: list[list[int]], targets: list[list[int]]
 ) -> Tensor:
-    """Of all tokens of the targets, and of EOS behind each: (N,)."""
+    """Log-probabilities of all tokens of the targets, and of EOS after each: (N,)."""
     decoder = collate_targets(targets)
     memory = model.encode(pad_source(sources))
     logits = model.logits(model.decode(decoder.given, memory).features)  # (B, T, V)
     rows = logits.log_softmax(-1).flatten(0, 1)[decoder.positions]  # (N, V)
     return rows.gather(1, decoder.labels[:, None])[:, 0]
-
-
-def _difference(ours: Tensor, theirs: Tensor) -> float:
-    found = float((ours - theirs).abs().max())
-    return found if found == found else float("inf")  # NaN
 
 
 def _compare_answers(
@@ -249,7 +250,10 @@ def _compare_answers(
     beam: int,
     limit: int,
 ) -> list[bool]:
-    """Whether both sides find the same n best, or others of the same scores, for each source."""
+    """Whether both sides find the same n best, or n best of equal scores, for each source.
+
+    Sources for which a beam did not end are left out.
+    """
     source, target = sides
     rules = RuleSettings(
         max_length=limit, max_length_offset=limit, allow_unknown=True, excluded="spread"
@@ -272,7 +276,7 @@ def _compare_answers(
         ended = all(one.finished for one in ours) and all(
             list(one.tokens[-1:]) == eos for one in theirs
         )
-        if beam > 1 and not ended:  # at the limit, engines rank what did not end otherwise
+        if beam > 1 and not ended:  # engines rank truncated hypotheses differently
             continue
         tokens = (
             [[*target.names(one.tokens), *(eos if one.finished else ())] for one in ours],

@@ -1,4 +1,4 @@
-"""A folder with the weights of `g2p_en`, as a model that becomes a run."""
+"""A folder with the weights of `g2p_en` -> a model to import."""
 
 from pathlib import Path
 from random import Random
@@ -24,17 +24,17 @@ from regard.exchange.g2p_en import (
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
-from regard.pipelines.exchange.gate import GateReport, refusal
+from regard.pipelines.exchange.gate import GateReport, largest_difference, refusal
 from regard.recipes.run_folder import Run, load_run
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 
-THEIR_LETTERS, THEIR_EOS = 3, 2  # the ids there of the first letter, and of what ends a word
+THEIR_LETTERS, THEIR_EOS = 3, 2  # the package's ids of the first letter and of EOS, in sources
 STORED_ANSWERS = {
     "b8af35e4596d8dd5836dfd3fe9b2ba4f97b9c311efe8879544cbcfcbd566d8c6": {
         "attention": "AH0 T EH1 N SH AH0 N"
     }
 }
-"""What the package says of words with the weights of a digest: those of version 2.1.0."""
+"""The package's own answers by the digest of its weights: those of version 2.1.0."""
 WORDS = ("attention", "regard", "a", "xylophone", "zzz")
 NUM_RANDOM = 8
 
@@ -77,13 +77,13 @@ def greedy_settings() -> DecodingSettings:
 
 
 def _check(run: Run, model: G2pModel, digest: str) -> GateReport:
-    """Logits by the package's equations, then greedy answers, and those that are known."""
+    """Compare logits with the package's equations, then greedy answers, and stored ones."""
     rows = _sample(model)
     theirs = torch.from_numpy(np.concatenate([_reference(model.arrays, row) for row in rows]))
     differences = {}
     with one_thread(), torch.inference_mode():
-        differences["float32"] = _difference(_logits(run.model, rows), theirs)
-        differences["float64"] = _difference(_logits(run.model.double(), rows), theirs)
+        differences["float32"] = largest_difference(_logits(run.model, rows), theirs)
+        differences["float64"] = largest_difference(_logits(run.model.double(), rows), theirs)
         run.model.float()
     answers = _compare_answers(run, model, rows, STORED_ANSWERS.get(digest, {}))
     return GateReport(
@@ -99,7 +99,7 @@ def _check(run: Run, model: G2pModel, digest: str) -> GateReport:
 
 
 def _sample(model: G2pModel) -> list[_Row]:
-    """Some words, and random letters; phonemes at random, all of them."""
+    """Some words and random letters; all phonemes, in random order, are spread over them."""
     rng, first = Random(0), len(SPECIAL_PIECES)
     words = model.tokenizers.source.encode(WORDS)
     words += [rng.choices(range(first, first + len(LETTERS)), k=n + 1) for n in range(NUM_RANDOM)]
@@ -124,11 +124,6 @@ def _logits(model: AnyGenerator, rows: list[_Row]) -> Tensor:
     return model.logits(model.decode(given, memory).features)[given.mask]
 
 
-def _difference(ours: Tensor, theirs: Tensor) -> float:
-    found = float((ours.double() - theirs).abs().max())
-    return found if found == found else float("inf")  # NaN
-
-
 def _compare_answers(
     run: Run, model: G2pModel, rows: list[_Row], stored: dict[str, str]
 ) -> list[bool]:
@@ -138,12 +133,12 @@ def _compare_answers(
     ours = [list(best.tokens) for best, *_ in found]
     theirs = [_greedy(model.arrays, row.letters) for row in rows]
     same = [one == other for one, other in zip(ours, theirs, strict=False)]
-    said = [target.decode(tokens) for tokens in ours[len(rows) :]]
-    return same + [one == other for one, other in zip(said, stored.values(), strict=True)]
+    decoded = [target.decode(tokens) for tokens in ours[len(rows) :]]
+    return same + [one == other for one, other in zip(decoded, stored.values(), strict=True)]
 
 
 def _greedy(arrays: Arrays, letters: list[int]) -> list[int]:
-    """What the package writes: never <pad> or <s>, which our search cannot write."""
+    """The package's greedy answer, without <pad> and <s>, which our search never writes."""
     phonemes: list[int] = []
     while len(phonemes) < MAX_PHONEMES:
         logits = _reference(arrays, _Row(letters, phonemes))[-1]

@@ -1,4 +1,4 @@
-"""A folder that `transformers` saved, as a model that becomes a run."""
+"""A folder that `transformers` saved -> a model to import."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from regard.tasks.classification import LABELS_FILE
 
 
 def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> ForeignModel:
-    """The model of a folder; `languages`, of `source` and `target`, are for one of many."""
+    """The model of a folder; `languages`: codes of "source" and "target", if it has many."""
     folder = HfFolder(source, languages)
     family = find_family(folder)
     described = family.read(folder)

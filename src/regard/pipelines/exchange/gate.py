@@ -1,4 +1,4 @@
-"""The gate of every conversion: what both sides compute of a sample must be the same."""
+"""The gate of every conversion: both sides must compute the same for a sample."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,9 +24,9 @@ from regard.settings import Settings, abbreviate
 from regard.text.build import Tokenizers
 from regard.text.vocabulary_map import VocabularyMap
 
-FLOAT64_TOLERANCE = 1e-9  # differences of logits, for each unit of the largest logit above 1
+FLOAT64_TOLERANCE = 1e-9  # of logits, relative to the largest one, or to 1 if that is smaller
 FLOAT32_TOLERANCE = 1e-4
-IMPOSSIBLE = -1e8  # the logits of tokens that only our vocabulary has are below
+IMPOSSIBLE = -1e8  # logits of tokens that only our vocabulary has must be below it
 
 
 class GateReport(Settings):
@@ -66,9 +66,9 @@ class GateReport(Settings):
 def check_import(
     family: HfFamily, folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor], run: Any
 ) -> GateReport:
-    """Compare `run`, which has a `model`, with the model of a folder.
+    """Compare the model of `run` with that of a folder.
 
-    Where `transformers` is not installed, with the answers that the folder may have.
+    Where `transformers` is not installed, stored answers in the folder stand in for it.
     """
     if find_spec("transformers") is None:
         stored = compare_answers(family, folder.path, run.model, described.tokenizers)
@@ -84,7 +84,7 @@ def check_import(
 
 
 def require_transformers(what: str, done: str) -> None:
-    """An error unless `transformers` is installed."""
+    """Raise an error unless `transformers` is installed."""
     if find_spec("transformers") is None:
         raise RunError(
             f"{what}: is {done} only if it computes what transformers does, which is not "
@@ -96,7 +96,7 @@ def require_transformers(what: str, done: str) -> None:
 def compare_answers(
     family: HfFamily, folder: Path, model: Any, tokenizers: Tokenizers | None
 ) -> GateReport | None:
-    """Compare with the answers that are stored in a folder, in float32; None: there are none."""
+    """Compare with the answers stored in a folder, in float32; None if there are none."""
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     logits = parity.our_logits(model, sample)
@@ -118,7 +118,7 @@ def compare_answers(
 def store_answers(
     folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None
 ) -> None:
-    """Write what `transformers` computes of the sample into a folder."""
+    """Write what `transformers` computes for the sample into a folder."""
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     write_answers(folder, sample, parity.peer_logits(peer, sample, vocabulary))
@@ -139,8 +139,8 @@ def compare(
     *,
     float64_tolerance: float | None = None,
 ) -> GateReport:
-    """Logits in float32 and in float64, then what both sides write; of a model that reads no text,
-    there are no `tokenizers`.
+    """Compare answers, and logits in float32 and in float64; a model that reads no text has no
+    `tokenizers`.
     """
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     tokens = None if family.has_labels else vocabulary
@@ -155,8 +155,7 @@ def compare(
         theirs = parity.peer_logits(peer, sample, vocabulary)
         difference = _difference(parity.our_logits(model, sample), theirs, tokens)
         if (others := parity.other_logits(model, peer, sample, vocabulary)) is not None:
-            our_others, their_others = others
-            difference = max(difference, _finite((our_others - their_others).abs().max()))
+            difference = max(difference, largest_difference(*others))
         differences[precision] = difference
         largest = max(largest, float(theirs.abs().max()))
     model.float()
@@ -173,12 +172,12 @@ def compare(
 
 
 def _vocabulary(tokenizers: Tokenizers | None) -> VocabularyMap | None:
-    """The ids of tokens there; None: the logits are of classes, and the same as here."""
+    """The map of the target vocabulary; None for a model that reads no text."""
     return None if tokenizers is None else imported_vocabulary(tokenizers)
 
 
 def _columns(vocabulary: VocabularyMap | None, size: int) -> tuple[list[int], list[int]]:
-    """Columns of our logits, and of theirs, of the same tokens or classes; `size` of ours."""
+    """Columns of our logits, and of theirs, of the same tokens; of all `size` classes if None."""
     if vocabulary is None:
         return [*range(size)], [*range(size)]
     present = [i for i, there in enumerate(vocabulary.theirs) if there is not None]
@@ -186,19 +185,20 @@ def _columns(vocabulary: VocabularyMap | None, size: int) -> tuple[list[int], li
 
 
 def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap | None) -> float:
-    """The largest difference of logits (N, V) of the same tokens; infinite where a token that they
-    have not could be written.
+    """The largest difference of logits (N, V) of the same tokens; infinite if ours could write a
+    token that theirs does not have.
     """
     absent = list(vocabulary.absent) if vocabulary else []
     if absent and bool((ours[:, absent] > IMPOSSIBLE).any()):
         return float("inf")
     here, there = _columns(vocabulary, ours.shape[1])
-    return _finite((ours[:, here] - theirs[:, there]).abs().max())
+    return largest_difference(ours[:, here], theirs[:, there])
 
 
-def _finite(difference: Tensor) -> float:
-    """A difference (); infinite for one that is no number."""
-    return float(difference.nan_to_num(nan=float("inf"), posinf=float("inf")))
+def largest_difference(ours: Tensor, theirs: Tensor) -> float:
+    """The largest absolute difference; infinite if one is NaN."""
+    found = (ours - theirs).abs().max()
+    return float(found.nan_to_num(nan=float("inf"), posinf=float("inf")))
 
 
 def refusal(
@@ -226,9 +226,9 @@ def refusal(
 
 
 def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> Any:
-    """The model of `transformers` with the tensors of the files, whatever it would make of them.
+    """The model of `transformers` with exactly the tensors of the files.
 
-    Its own loader is not used: it ties some weights that files have apart.
+    Its own loader is not used: it ties some weights that files hold separately.
     """
     transformers = import_module("transformers")  # optional, and slow to import
     with quiet(transformers):
@@ -247,7 +247,7 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
             missing, unexpected = peer.load_state_dict(
                 {there: given[name].float() for there, name in named.items()}, strict=False
             )
-        except Exception as error:  # of its own kinds, without a common one
+        except Exception as error:  # its errors have no common type
             raise RunError(
                 f"{folder.path}: transformers {transformers.__version__} cannot load it: "
                 f"{abbreviate(str(error))}"

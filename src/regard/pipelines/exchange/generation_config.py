@@ -1,4 +1,4 @@
-"""How a run searches for answers, as `generation_config.json` says it."""
+"""The search settings of a run -> `generation_config.json`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +13,9 @@ GENERATION_CONFIG = "generation_config.json"
 def generation_config(
     search: DecodingSettings, vocabulary: VocabularyMap, opening: Sequence[int] = ()
 ) -> bytes:
-    """The file for a search with the ids of a vocabulary; answers begin with `opening`, of ours.
+    """The file for a search, in their ids; answers begin with `opening`, in ours.
 
-    Where `generate` has no such setting (scores of GNMT, coverage), it has the nearest.
+    Where `generate` has no such setting (scores of GNMT, coverage), it gets the nearest.
     """
     pad, unk, bos, eos = vocabulary.special
     beam, rules, drawn = portable_settings(search).beam, search.rules, search.sampling
@@ -24,7 +24,7 @@ def generation_config(
     config: dict[str, Any] = {
         "num_beams": 1 if drawn else beam.size,
         "do_sample": drawn is not None,
-        "max_length": rules.max_length + 1,  # the start counts there
+        "max_length": rules.max_length + 1,  # theirs counts the start token
         "suppress_tokens": [i for i in never if i is not None],
         "renormalize_logits": True,
         "decoder_start_token_id": vocabulary.start,

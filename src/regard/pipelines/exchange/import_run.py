@@ -1,4 +1,4 @@
-"""A folder of another toolkit -> a run of ours that computes the same."""
+"""A folder of another toolkit -> a run that computes the same."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from regard.training.checkpoints import check_finite, save_weights
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 MAX_CARD_BYTES = 1 << 20
 FORMATS = (CTRANSLATE2, G2P_EN)
-"""Formats whose folders have a file that no other has."""
+"""Formats that are recognized by a file that no other format has."""
 
 
 class ImportedRun(NamedTuple):
@@ -44,9 +44,10 @@ def import_folder(
     name: str | None = None,
     languages: Mapping[str, str] | None = None,
 ) -> ImportedRun:
-    """Make the run `out` of a folder; where the gate refuses it, `out` has the report alone.
+    """Import a folder as the run `out`.
 
-    `languages`: of `source` and `target`, where a model translates between many.
+    Where the gate refuses it, `out` holds the report alone, and a `RunError` is raised.
+    `languages`: codes of "source" and "target", where a model translates between many.
     """
     if not source.is_dir():
         raise RunError(f"{source}: no such folder")
@@ -82,7 +83,7 @@ def import_folder(
 
 
 def _find_format(source: Path) -> ImportFormat:
-    """The format of a folder's files; that of `transformers` unless there is a mark of another."""
+    """The format of a folder's files; `transformers` unless a file of another format is there."""
     return next((one for one in FORMATS if one.is_format(source)), TRANSFORMERS)
 
 
@@ -102,7 +103,7 @@ def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) 
 
 
 def read_licence(source: Path) -> str | None:
-    """The licence that a model card names at its head, or the file of a licence."""
+    """The licence that a model card's front matter names, or a reference to a licence file."""
     try:
         card = read_limited(source / "README.md", max_bytes=MAX_CARD_BYTES)
     except OSError:

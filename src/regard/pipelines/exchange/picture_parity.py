@@ -1,4 +1,4 @@
-"""What classifiers of pictures, ours and `transformers`', compute of the same pictures."""
+"""What picture classifiers, ours and those of `transformers`, compute for the same pictures."""
 
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ NUM_NOISE = 4  # pictures of noise in a sample
 
 
 class PictureSample(NamedTuple):
-    """Pictures in bytes (B, 3, size, size), and how the model normalises them."""
+    """Pictures as bytes (B, 3, size, size), and the model's normalisation."""
 
     pixels: Tensor
     scale: Any
 
     @property
     def rows(self) -> list[list[int]]:
-        """The numbers of the pictures."""
+        """The index of each picture."""
         return [[number] for number in range(len(self.pixels))]
 
 
@@ -26,7 +26,7 @@ class PictureParity:
     """Logits of classes; the likeliest one."""
 
     def sample(self, tokenizers: None, model: Any) -> PictureSample:
-        """Pictures of noise, and one of brightness that grows from corner to corner."""
+        """Pictures of noise, and one gradient from corner to corner."""
         rng, size = torch.Generator().manual_seed(0), model.grid[0] * model.patches.size
         noise = torch.randint(256, (NUM_NOISE, 3, size, size), generator=rng)
         ramp = torch.linspace(0, 255, size)
@@ -52,6 +52,6 @@ class PictureParity:
 
 
 def likeliest(logits: Tensor) -> list[list[int]]:
-    """The class of the largest of logits (B, V), each in a list."""
+    """The class of the largest logit of each row (B, V), in a list of one."""
     found: list[list[int]] = logits.argmax(-1, keepdim=True).tolist()
     return found

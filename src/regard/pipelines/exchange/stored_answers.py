@@ -1,5 +1,6 @@
-"""Logits that another toolkit computed, stored beside its model: they stand in for it where it is
-not installed.
+"""Logits that another toolkit computed, stored beside its model.
+
+They stand in for the toolkit where it is not installed.
 """
 
 from pathlib import Path
@@ -28,8 +29,8 @@ def write_answers(folder: Path, sample: object, logits: Tensor) -> None:
 def difference_from_answers(
     folder: Path, sample: object, logits: Tensor, columns: tuple[list[int], list[int]]
 ) -> float | None:
-    """The largest difference of our logits (N, V) of a sample from those stored; None: there are
-    none of this sample. `columns` are our ids, and theirs, of the same tokens.
+    """The largest difference of our logits (N, V) of a sample from the stored ones; None if none
+    are stored for this sample. `columns` are our ids, and theirs, of the same tokens.
     """
     path = folder / ANSWERS
     try:
@@ -49,7 +50,7 @@ def difference_from_answers(
 
 
 def _chosen(logits: Tensor) -> Tensor:
-    """The logits of a few positions, from the first to the last."""
+    """The logits of `NUM_POSITIONS` positions, evenly spread."""
     count = min(NUM_POSITIONS, len(logits))
     return logits[torch.linspace(0, len(logits) - 1, count).long()]
 

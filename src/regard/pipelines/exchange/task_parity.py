@@ -1,4 +1,4 @@
-"""What models of each task, ours and `transformers`', compute of the same sample."""
+"""What models of each task, ours and those of `transformers`, compute for the same sample."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -38,13 +38,21 @@ class ParitySampleRows(NamedTuple):
 def draw_rows(
     vocabulary: VocabularyMap, limit: int | None, lines: Sequence[Sequence[int]] = ()
 ) -> ParitySampleRows:
-    """Random ids of all of a vocabulary, rows of unlike lengths, and `lines` of ids."""
+    """Rows of random ids of a vocabulary, of various lengths up to `limit`, and `lines` of ids."""
     rng, first = Random(0), len(SPECIAL_PIECES)
     lengths = sorted({min(length, limit or length) for length in LENGTHS})
     rows = [[rng.randrange(first, vocabulary.size) for _ in range(length)] for length in lengths]
     rows += [list(line[:limit]) for line in lines if line]
     segments = [[int(n >= len(row) // 2) for n in range(len(row))] for row in rows]
     return ParitySampleRows(rows, segments)
+
+
+def draw_framed_rows(tokenizers: Tokenizers, limit: int | None) -> ParitySampleRows:
+    """Random rows of a model that reads texts between BOS and EOS."""
+    assert tokenizers.source.vocabulary_map is not None
+    drawn = draw_rows(tokenizers.source.vocabulary_map, limit)
+    rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
+    return drawn._replace(rows=rows)
 
 
 class TaskParity(Protocol):
@@ -59,15 +67,15 @@ class TaskParity(Protocol):
     def other_logits(
         self, model: Any, peer: Any, sample: Any, vocabulary: Any
     ) -> tuple[Tensor, Tensor] | None:
-        """Our logits of something else than tokens, and theirs; None: there are none."""
+        """Our logits and theirs of something other than tokens; None if there are none."""
         ...
 
     def our_answers(self, model: Any, sample: Any) -> list[list[int]]:
-        """What our model writes, in our ids."""
+        """The answers of our model, in our ids."""
         ...
 
     def peer_answers(self, peer: Any, sample: Any, vocabulary: Any) -> list[list[int]]:
-        """What theirs writes, in our ids."""
+        """The answers of theirs, in our ids."""
         ...
 
 
@@ -123,17 +131,13 @@ class LanguageModelParity:
 
 
 class MaskedLanguageParity:
-    """Logits at all positions, and of whether a text follows another; the likeliest token at each
-    masked place.
-    """
+    """Logits at all positions and of next-sentence prediction; the likeliest token at each mask."""
 
     def sample(self, tokenizers: Tokenizers, model: MaskedLanguageModel) -> ParitySampleRows:
-        assert tokenizers.source.vocabulary_map is not None
-        drawn = draw_rows(tokenizers.source.vocabulary_map, model.max_length)
-        rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
-        for row in rows:
+        drawn = draw_framed_rows(tokenizers, model.max_length)
+        for row in drawn.rows:
             row[len(row) // 2] = model.mask_id
-        return drawn._replace(rows=rows)
+        return drawn
 
     def our_logits(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> Tensor:
         inputs = sample.padded()
@@ -176,10 +180,7 @@ class TextClassificationParity:
     """Logits of labels of random texts and pairs; the likeliest one."""
 
     def sample(self, tokenizers: Tokenizers, model: Any) -> ParitySampleRows:
-        assert tokenizers.source.vocabulary_map is not None
-        drawn = draw_rows(tokenizers.source.vocabulary_map, model.max_length)
-        rows = [[BOS, *row[1:-1], EOS] if len(row) > 2 else row for row in drawn.rows]
-        return drawn._replace(rows=rows)
+        return draw_framed_rows(tokenizers, model.max_length)
 
     def our_logits(self, model: Any, sample: ParitySampleRows) -> Tensor:
         logits: Tensor = model(sample.padded())
@@ -202,7 +203,7 @@ class TextClassificationParity:
 
 
 def run_encoder(peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Any:
-    """What a model of theirs that reads both ways says of a sample."""
+    """The output of their bidirectional encoder for a sample."""
     given = sample.padded()
     assert given.segments is not None
     types = given.segments.clamp_max(peer.config.type_vocab_size - 1)
@@ -211,14 +212,14 @@ def run_encoder(peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) 
 
 
 def their_ids(given: Padded, vocabulary: VocabularyMap) -> Tensor:
-    """The ids there of a batch (B, T); padding is what they call so, or any token."""
+    """Their ids of a batch (B, T); padding is their PAD, or the id 0 if they have none."""
     pad_id = vocabulary.special[PAD] or 0
     theirs = torch.tensor([pad_id if i is None else i for i in vocabulary.theirs])
     return theirs[given.ids].masked_fill(~given.mask, pad_id)
 
 
 def greedy_settings(max_tokens: int) -> DecodingSettings:
-    """The likeliest token at each step, of all that a model can write."""
+    """Greedy search over all tokens but PAD and BOS."""
     rules = RuleSettings(
         max_length=max_tokens,
         max_length_ratio=0.0,
@@ -230,7 +231,7 @@ def greedy_settings(max_tokens: int) -> DecodingSettings:
 
 
 def greedy_options(vocabulary: VocabularyMap, max_tokens: int) -> dict[str, Any]:
-    """The same for `generate`: PAD and BOS are never written."""
+    """The same as options of `generate`."""
     never = [i for i in (vocabulary.special[PAD], vocabulary.special[BOS]) if i is not None]
     eos = vocabulary.special[EOS]
     return {

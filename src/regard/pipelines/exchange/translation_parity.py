@@ -1,4 +1,4 @@
-"""What translators, ours and `transformers`', compute of the same sentences."""
+"""What translators, ours and those of `transformers`, compute for the same sentences."""
 
 from random import Random
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.text.vocabulary_map import VocabularyMap
 from regard.types import Hypothesis, Padded
 
-LENGTHS = (1, 2, 5, 13, 29, 57)  # tokens of sources and, the other way round, of targets
+LENGTHS = (1, 2, 5, 13, 29, 57)  # tokens of sources and, in reverse order, of targets
 NUM_DECODED = 3  # sentences that are translated
 NEW_TOKENS = 16  # of each
 
@@ -90,7 +90,7 @@ def translate_rows(
     opening: tuple[int, ...],
     settings: DecodingSettings,
 ) -> list[list[Hypothesis]]:
-    """The n best translations of some sources, which begin with `opening`."""
+    """The n best translations of some sources; translations begin with `opening`."""
     source = pad_source(sources)
     return search(
         model,
@@ -102,7 +102,7 @@ def translate_rows(
 
 
 def parity_settings(beam: int, n_best: int = 1, max_tokens: int = NEW_TOKENS) -> DecodingSettings:
-    """A search of all tokens but PAD and BOS, which `generate` can do alike."""
+    """A search over all tokens but PAD and BOS, which `generate` can do in the same way."""
     rules = RuleSettings(
         max_length=max_tokens,
         max_length_ratio=0.0,
@@ -115,7 +115,7 @@ def parity_settings(beam: int, n_best: int = 1, max_tokens: int = NEW_TOKENS) ->
 
 
 class PeerAnswer(NamedTuple):
-    """What a model of theirs writes."""
+    """The answer of a model of theirs."""
 
     tokens: list[int]  # in our ids
     score: float | None  # of a beam
@@ -133,7 +133,7 @@ def generate(
 ) -> PeerAnswer:
     """The best translation of one source, in our ids, by the definitions of our search.
 
-    What is never written has no share of the probabilities, and a forced token counts nothing.
+    Suppressed tokens get no probability, and a forced token does not count in the score.
     """
     pad_id, _, bos, eos = vocabulary.special
     forced = vocabulary.to_theirs(opening)
@@ -154,7 +154,8 @@ def generate(
         "return_dict_in_generate": True,
         "output_scores": beam > 1,
     }
-    peer.generation_config = type(peer.generation_config)(**options)  # else None is its own value
+    # not as arguments of `generate`, where None would mean the value of the model's own config
+    peer.generation_config = type(peer.generation_config)(**options)
     ids = torch.tensor([source_map.to_theirs([*source, EOS])])
     found = peer.generate(input_ids=ids, attention_mask=torch.ones_like(ids))
     tokens = found.sequences[0, 1:].tolist()
@@ -164,9 +165,9 @@ def generate(
 
 
 def _their_ids(given: Padded, vocabulary: VocabularyMap) -> Tensor:
-    """The ids there of a batch (B, T); BOS is what their decoder begins with."""
+    """Their ids of a batch (B, T); BOS is the token that their decoder begins with."""
     pad_id, start = vocabulary.special[PAD], vocabulary.start
-    assert pad_id is not None  # as every translator there
+    assert pad_id is not None  # their translators all have it
     assert start is not None
     own = {BOS: start}
     theirs = [

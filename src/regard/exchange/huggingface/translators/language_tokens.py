@@ -64,26 +64,34 @@ def _from_pieces(folder: HfFolder) -> Tokenizers:
     special = tuple(dict.fromkeys([*special_tokens(folder).values(), *added, *languages]))
     vocabulary = _map(folder, ids.get(special_tokens(folder)["unk_token"]))
     table = PieceTable(all_ids, special)
-    first = [vocabulary.ours[language_id(all_ids, folder, side)] for side in ("source", "target")]
+    openings = [[language_id(all_ids, folder, side)] for side in ("source", "target")]
+    ours = [_our_ids(folder, vocabulary, opening) for opening in openings]
     return Tokenizers(
-        *(build_tokenizer(folder, LANGUAGE_PIECES, table, vocabulary, [one]) for one in first)
+        *(build_tokenizer(folder, LANGUAGE_PIECES, table, vocabulary, opening) for opening in ours)
     )
 
 
 def _from_tokenizer_json(folder: HfFolder) -> Tokenizers:
     files = read_byte_bpe(folder)
     vocabulary = _map(folder, files.special("unk_token", ROLES["unk_token"]))
-    openings = _openings(folder, files)
+    openings = [_our_ids(folder, vocabulary, opening) for opening in _openings(folder, files)]
     settings = TokenizerSettings(kind="huggingface", size=vocabulary.size, form="none")
     try:
         return Tokenizers(
-            *(
-                HfTokenizer(files.content, settings, vocabulary, vocabulary.to_ours(opening))
-                for opening in openings
-            )
+            *(HfTokenizer(files.content, settings, vocabulary, opening) for opening in openings)
         )
     except TextError as error:
         raise RunError(f"{folder.path}: {error}") from None
+
+
+def _our_ids(folder: HfFolder, vocabulary: VocabularyMap, opening: list[int]) -> list[int]:
+    """Our ids of the tokens that texts begin with; a `RunError` if the model lacks one."""
+    if bad := [i for i in opening if not 0 <= i < vocabulary.rows]:
+        raise RunError(
+            f"{folder.path}: its texts begin with the id {bad[0]}, and the model has a vocabulary "
+            f"of {vocabulary.rows:,}"
+        )
+    return vocabulary.to_ours(opening)
 
 
 def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[int]]:

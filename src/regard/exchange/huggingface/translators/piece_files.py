@@ -39,7 +39,8 @@ def added_tokens(folder: HfFolder) -> dict[str, int]:
     """Tokens that the settings of a tokenizer add, with their ids."""
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     found = dict(_ids_of(folder.read_object("added_tokens.json") or {}))
-    for i, token in (config.get("added_tokens_decoder") or {}).items():
+    added = config.get("added_tokens_decoder")
+    for i, token in added.items() if isinstance(added, dict) else ():
         name = string_token(token)
         if name is not None and i.isdecimal():
             found[name] = int(i)

@@ -222,9 +222,9 @@ def _embeddings(
     entries, copies, unused = list[TensorEntry](), dict[str, str](), list[str]()
     inputs, output = started_rows(source), vocabulary_rows(target)
     if tying in ("shared", "inputs"):
-        alike = [SHARED, ENCODER, DECODER] + ([OUTPUT] if tying == "shared" else [])
-        first = next((name for name in alike if name in names), SHARED)
-        copies |= {name: first for name in alike if name != first}
+        equal = [SHARED, ENCODER, DECODER] + ([OUTPUT] if tying == "shared" else [])
+        first = next((name for name in equal if name in names), SHARED)
+        copies |= {name: first for name in equal if name != first}
         entries.append(one("embeddings.source", first, inputs))
     else:
         entries.append(one("embeddings.source", ENCODER, inputs))
@@ -299,7 +299,7 @@ def _penalty(value: object) -> float:
 
 
 def translator_sizes(settings: TransformerSettings) -> JsonObject:
-    """What `config.json` says of the sizes of an encoder-decoder."""
+    """The sizes of an encoder-decoder for `config.json`."""
     return {
         "d_model": settings.width,
         "encoder_layers": settings.encoder_layers,

@@ -21,7 +21,7 @@ from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
-NUM_TEXTS, MAX_PIECES = 200, 30  # of random pieces, whose ids are compared
+NUM_TEXTS, MAX_PIECES = 200, 30  # texts of random pieces that are compared, and pieces of each
 HOSTILE = (
     "",
     " ",
@@ -38,7 +38,7 @@ HOSTILE = (
 
 
 def why_not_in_browsers(run: ExportableRun) -> str | None:
-    """Why transformers.js cannot run a model, or would read other ids; None: it can."""
+    """Why transformers.js cannot run a model, or would tokenize differently; None: it can."""
     try:
         require_browser_kind(run.family, run.task, run.tokenizers)
     except RunError as error:
@@ -50,7 +50,7 @@ def why_not_in_browsers(run: ExportableRun) -> str | None:
 
 
 def compare_ids(tokenizer: Tokenizer) -> str | None:
-    """Cut texts by the tokenizer and by its `tokenizer.json`; what differs, or None."""
+    """How the tokenizer differs from its `tokenizer.json` on sample texts; None: it does not."""
     library: Any = import_module("tokenizers")
     other = library.Tokenizer.from_str(dump_json(tokenizer_json(tokenizer)))
     rng, first = Random(0), len(SPECIAL_PIECES)

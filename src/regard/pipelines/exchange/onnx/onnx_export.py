@@ -1,4 +1,4 @@
-"""A run of any task -> ONNX graphs, which onnxruntime must compute as the run does."""
+"""A run of any task -> ONNX graphs with which onnxruntime computes the same."""
 
 import logging
 import shutil
@@ -42,16 +42,16 @@ from regard.text.special_tokens import BOS, EOS, PAD, UNK
 OnnxPrecision = Literal["float32", "int8"]
 PACKAGES = ("onnx", "onnxruntime")
 INFO = "onnx.json"
-GRAPHS_FOLDER = "onnx"  # of a run, with the graphs of its engine
+GRAPHS_FOLDER = "onnx"  # in a run's folder, for the engine onnx
 SAMPLE_SIZES = ((4, 9), (1, 1), (3, 17))  # rows and length; graphs are traced with others
-STEPS, WIDTHS = 8, (1, 3, 2)  # tokens that follow, and hypotheses of the first steps
+STEPS, WIDTHS = 8, (1, 3, 2)  # steps to compare, and hypotheses at each; the last width stays
 MAX_DIVERGENCE = 0.02  # what int8 may cost, in nats a token
 BEAM_SIZES = (1, 4)
 PROGRAM = "regard export --to onnx"
 
 
 def require_onnx() -> None:
-    """An error unless the packages are installed."""
+    """Raise an error unless the packages are installed."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise SettingsError(
@@ -63,7 +63,10 @@ def require_onnx() -> None:
 def export_onnx(
     path: Path, out: Path, *, weights: str = "model", precision: OnnxPrecision = "float32"
 ) -> ExportedFolder:
-    """Make the folder `out` of a run; where the gate refuses it, `out` has the report alone."""
+    """Export a run into the folder `out`.
+
+    Where the gate refuses it, that holds the report alone, and a `RunError` is raised.
+    """
     require_onnx()
     run, file = load_exportable(path, weights), find_weights(RunFolder(path), weights)
     if precision == "int8" and not run.has_logits:
@@ -76,7 +79,7 @@ def export_onnx(
     with temporary_folder(out) as place, seeded():
         try:
             files = write_graphs(run.model, run.make_inputs, place, browser=browser is None)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:  # torch's exporter's
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:  # of torch's exporter
             raise RunError(
                 f"{path}: a model of the family {run.family} cannot be written as a graph: "
                 f"{abbreviate(str(error))}"
@@ -105,15 +108,18 @@ def export_onnx(
             f"{path}: not exported, as onnxruntime would not compute the same: {gate.refused}; "
             f"{out / REPORT} has the report"
         )
-    ran = "transformers.js runs it, in a browser too"
-    remark = ran if browser is None else f"not for transformers.js: {browser}"
+    runnable = "transformers.js runs it, in a browser too"
+    remark = runnable if browser is None else f"not for transformers.js: {browser}"
     return ExportedFolder(out, report, remark if run.task == "translation" else None)
 
 
 def write_info(
     run: ExportableRun, folder: Path, precision: OnnxPrecision, browser: str | None
 ) -> None:
-    """What a program that runs the graphs must know, and the tokenizers."""
+    """Write what a program that runs the graphs must know, and the tokenizers.
+
+    `browser`: why transformers.js cannot run them; None: it can.
+    """
     info = {
         "task": run.task,
         "family": run.family,
@@ -132,26 +138,30 @@ def write_info(
 
 
 def quantize(files: list[Path], suffix: str = "") -> None:
-    """The matrices of graphs in int8, their inputs when they are known: in place, but for a
-    `suffix` of their names.
+    """Replace graphs by ones with matrices in int8 (dynamic quantization), `suffix` in their names.
+
+    Inputs of matrices are quantized as they are computed.
     """
     quantization: Any = import_module("onnxruntime.quantization")
+    disabled = logging.root.manager.disable
     logging.disable(logging.WARNING)  # it advises to infer shapes before, which changes nothing
-    for file in files:
-        whole = file.with_suffix(".float32")
-        file.rename(whole)
-        _separate_weights(whole)
-        quantization.quantize_dynamic(
-            str(whole),
-            str(file.with_stem(f"{file.stem}{suffix}")),
-            weight_type=quantization.QuantType.QInt8,
-        )
-        whole.unlink()
-    logging.disable(logging.NOTSET)
+    try:
+        for file in files:
+            whole = file.with_suffix(".float32")
+            file.rename(whole)
+            _separate_weights(whole)
+            quantization.quantize_dynamic(
+                str(whole),
+                str(file.with_stem(f"{file.stem}{suffix}")),
+                weight_type=quantization.QuantType.QInt8,
+            )
+            whole.unlink()
+    finally:
+        logging.disable(disabled)
 
 
 def _separate_weights(file: Path) -> None:
-    """Give every `Gemm` a weight of its own: onnxruntime transposes it in place, also where it is
+    """Give every `Gemm` a weight of its own: onnxruntime transposes it in place, even if it is
     tied to embeddings.
     """
     onnx: Any = import_module("onnx")
@@ -197,14 +207,14 @@ def compare_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False)
     """`check_graphs`; graphs that onnxruntime cannot run are refused as well."""
     try:
         return check_graphs(run, folder, quantized=quantized)
-    except Exception as error:  # onnxruntime's are of its own kinds, without a common one
+    except Exception as error:  # onnxruntime's errors have no common type
         reason = f"they cannot be run: {abbreviate(str(error))}"
         return GateReport(reference="onnxruntime", refused=reason)
 
 
 @torch.inference_mode()
 def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -> GateReport:
-    """Compare the graphs in a folder with a run's model, on random inputs of unlike sizes."""
+    """Compare the graphs in a folder with a run's model, on random inputs of various sizes."""
     runtime: Any = import_module("onnxruntime")
     onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
     reference = f"onnxruntime {runtime.__version__}"
@@ -214,7 +224,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
         inputs = run.make_inputs(*sizes)
         if generator is None:
             ours, theirs = run.model.answers(inputs), onnx_model.onnx_answers(folder, inputs)
-            assert ours is not None  # it is no generator
+            assert ours is not None  # only generators have none
             mask = getattr(inputs, "mask", None)
             real = ... if mask is None or ours.dim() < 3 else mask
             pairs.append((ours[real].flatten(0, -2), theirs[real].flatten(0, -2)))
@@ -246,7 +256,7 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
 def _compare_steps(
     model: AnyGenerator, decoder: Any, inputs: Any
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits (N, V) of both after each of some steps, hypotheses reordered in between."""
+    """Logits (N, V) of both after each of `STEPS`, with hypotheses reordered in between."""
     ours, theirs = model.start(model.encode(inputs)), decoder.start(inputs)
     rows, width = len(inputs.tensors()[0]), 1
     vocabulary = model.step(torch.full((rows, 1), BOS), ours)[0].shape[-1]
@@ -262,7 +272,7 @@ def _compare_steps(
 def _compare_searches(
     model: AnyGenerator, decoder: Any, inputs: Any
 ) -> Iterator[tuple[list[Any], list[Any]]]:
-    """The tokens of both from greedy and beam search of each row."""
+    """The tokens that both find for each row, by greedy and beam search."""
     lengths = torch.full((len(inputs.tensors()[0]),), 2 * STEPS)
     rules = RuleSettings(max_length=2 * STEPS)
     for size in BEAM_SIZES:
@@ -279,7 +289,7 @@ def _compare_searches(
 
 
 def _int8_findings(ours: Tensor, theirs: Tensor) -> dict[str, Any]:
-    """The divergence of the answers (N, V) in int8, and why it is refused, if it is."""
+    """The KL divergence of logits (N, V) in int8, or why it is refused."""
     before, after = ours.log_softmax(-1), theirs.log_softmax(-1)
     impossible = before == float("-inf")
     parts = (before.exp() * (before - after)).masked_fill(impossible, 0.0)
@@ -293,13 +303,13 @@ def _int8_findings(ours: Tensor, theirs: Tensor) -> dict[str, Any]:
 
 
 def _largest(x: Tensor) -> float:
-    """The largest magnitude; infinite where there is no number."""
+    """The largest magnitude; infinite if one is NaN."""
     return float(x.nan_to_num(nan=float("inf")).abs().max())
 
 
 @contextmanager
 def seeded() -> Iterator[None]:
-    """Within it, torch draws the same random numbers each time; afterwards it goes on as before."""
+    """Seeds torch within the context, and restores its random state afterwards."""
     state = torch.get_rng_state()
     torch.manual_seed(0)
     try:

@@ -1,4 +1,4 @@
-"""Random inputs for the model of each task, to trace and to compare graphs with."""
+"""Random inputs for the model of each task, to trace graphs with and to compare them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,20 +20,20 @@ CPU = torch.device("cpu")
 
 
 class ExportableRun(NamedTuple):
-    """The model of a run of any task, and what inputs of its kind are made of."""
+    """The model of a run of any task, and all that its export needs."""
 
     model: AnyModel
     task: str
     family: str
     make_inputs: MakeInputs
-    tokenizers: Tokenizers | None  # None: there are no texts
+    tokenizers: Tokenizers | None  # None: it has no texts
     recipe: Any
     facts: Mapping[str, Any]
-    """What a program that runs its graphs must know, beside its sizes and special tokens."""
+    """What a program that runs its graphs must know, besides length and special tokens."""
 
     @property
     def has_logits(self) -> bool:
-        """Whether the model says how likely something is, not numbers or vectors."""
+        """Whether the model's outputs are logits, and not numbers or vectors."""
         return self.task not in ("forecast", "bidirectional-language-model")
 
 
@@ -55,7 +55,7 @@ def load_exportable(path: Path, weights: str = "model") -> ExportableRun:
 
 
 def _lengths(rows: int, length: int) -> Tensor:
-    """As long as asked for in the first row, and shorter from row to row: (B,)."""
+    """Lengths (B,): `length` for the first row, and one less for each further row."""
     return (length - torch.arange(rows)).clamp_min(1)
 
 
