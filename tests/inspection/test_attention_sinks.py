@@ -73,28 +73,28 @@ def test_without_sinks_only_sink_weights_are_reduced():
     assert kept.columns.pieces == PIECES
 
 
-def count_parked(attentions):
-    tally = SinkCounter()
+def count_sinks(attentions):
+    counter = SinkCounter()
     for one in attentions:
-        tally.add(one)
-    return tally.summaries()
+        counter.add(one)
+    return counter.summaries()
 
 
 def test_sinks_are_summed_up_over_sentences():
     first = attention(torch.eye(6), found_sinks(4, 0.6))
     second = attention(torch.eye(6), found_sinks(0, 0.3))
     third = attention(torch.eye(6), torch.eye(6))
-    by_stop, merge_pieces = count_parked([first, second, third])
+    by_stop, by_word = count_sinks([first, second, third])
     assert by_stop[:4] == ("cross", 0, 1, ".")
     assert by_stop.share == pytest.approx((5 * 0.6 + 1) / 18)
     assert by_stop.sentences == 1
-    assert merge_pieces == SinkSummary("cross", 0, 1, "words", pytest.approx((5 * 0.3 + 1) / 18), 1)
-    assert count_parked([]) == ()
+    assert by_word == SinkSummary("cross", 0, 1, "words", pytest.approx((5 * 0.3 + 1) / 18), 1)
+    assert count_sinks([]) == ()
 
 
 def test_specials_signs_and_spaces_are_told_apart_from_words():
     pieces = ("<s>", "▁", "▁,", "▁l'", "4", "</s>")
-    found = count_parked(attention(found_sinks(n, 0.9), pieces=pieces) for n in range(6))
+    found = count_sinks(attention(found_sinks(n, 0.9), pieces=pieces) for n in range(6))
     assert {one.piece: one.sentences for one in found} == {
         "<s>": 1,
         "▁": 1,

@@ -49,7 +49,7 @@ export function marked(before, after) {
   return line;
 }
 
-/** For each pair of places the length of the longest common subsequence behind them. */
+/** For each pair of places the length of the longest common subsequence after them. */
 function commonLengths(before, after) {
   const table = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
   for (let i = before.length - 1; i >= 0; i -= 1) {

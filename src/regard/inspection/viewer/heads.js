@@ -64,7 +64,7 @@ export class HeadGrid {
     return this.grid.querySelector(".matters") !== null;
   }
 
-  /** Paint again in the colours of now. */
+  /** Paint again, in the colours of the present theme. */
   repaint() {
     for (const canvas of this.grid.querySelectorAll("canvas")) {
       const small = this.#painted.get(canvas.dataset.shows);

@@ -131,7 +131,7 @@ export class HeatMap {
     this.#go(null);
   }
 
-  /** Paint again in the colours of now. */
+  /** Paint again, in the colours of the present theme. */
   repaint() {
     paint(this.canvas, picture(this.#shown), this.#top);
   }

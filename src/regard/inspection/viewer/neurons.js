@@ -75,7 +75,7 @@ export class NeuronView {
     this.#go(this.#row, pair?.column ?? null);
   }
 
-  /** Paint again in the colours of now. */
+  /** Paint again, in the colours of the present theme. */
   repaint() {
     if (this.#head) this.#draw();
   }

@@ -9,6 +9,7 @@ import { Candidates, Outcome } from "./outcomes.js";
 import { patchAt, PatchReading } from "./patch_reading.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
+import { ALL, SCALES, WISHES } from "./view_options.js";
 import { wordingOf } from "./wording.js";
 
 const STRONGEST = 0.82; // how dark a patch gets that is not looked at, or how coloured one that is
@@ -16,18 +17,9 @@ const SHADES = [
   { value: "colour", label: "Colour", title: "Patches that were looked at are coloured" },
   { value: "dark", label: "Darken", title: "Patches that were not looked at are dark" },
 ];
-const ALL = "all";
 const SOURCES = [
   { value: "layer", label: "One layer" },
   { value: "rollout", label: "Rollout", title: "All layers up to one, traced back to the picture" },
-];
-const WISHES = [
-  { value: "look", label: "Look", title: "A click on a map shows it above" },
-  { value: "silence", label: "Silence", title: "A click lets the head see nothing" },
-];
-const SCALES = [
-  { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
-  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
 ];
 const NAMES = { class: "the class token", mean: "all patches on average" };
 const INFO =
@@ -44,7 +36,6 @@ export class PatchView {
   #wording = null;
   #choice = { part: "encoder", layer: 0, head: null, source: "layer", query: "class", unit: "pieces" };
   #pointed = null;
-  #held = null;
   #wish = "look";
   #scale = "own";
   #shade = "colour";
@@ -260,8 +251,8 @@ export class PatchView {
     const options = { changes: this.#changes, other: this.#wording.other, own: this.#scale === "own", colours: new Map() };
     this.grid.show(this.#reading, { ...this.#choice, segments: this.#choice.query }, options);
     this.headCard.classList.toggle("wide", this.#reading.size("encoder").heads > 8);
-    this.wishes.show(this.kinds.includes("silence") ? WISHES : [], this.#wish);
-    this.scales.show(SCALES, this.#scale);
+    this.wishes.show(this.kinds.includes("silence") ? [WISHES.look, WISHES.silence] : [], this.#wish);
+    this.scales.show(SCALES.toReversed(), this.#scale);
     const scale = this.#scale === "own" ? "each on its own scale" : "all on one scale, up to 100 %";
     const dot = this.grid.marksSome() ? ` A dot: without it ${this.#wording.other}.` : "";
     this.hint.textContent = `Each small map is what ${this.#queryName(this.#choice.query)} looked at in a head, ${scale}.${dot}`;

@@ -6,12 +6,9 @@ import { make, percent } from "./elements.js";
 import { HeadGrid } from "./heads.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
+import { SCALES } from "./view_options.js";
 
 const MEAN = "mean";
-const SCALES = [
-  { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
-  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
-];
 const DARKEST = 0.75; // how dark it gets where a word does not look
 const NAMED_WORDS = 3; // of a region, in the line below the picture
 
@@ -211,7 +208,7 @@ export class PictureView {
     const own = this.#scale === "own";
     this.grid.show(this.#reading, choice, { changes: [], other: "", own, colours: new Map() });
     this.headCard.classList.toggle("wide", heads > 8);
-    this.scales.show(SCALES, this.#scale);
+    this.scales.show(SCALES.toReversed(), this.#scale);
     const looks = this.#held === null ? "all words on average" : `“${this.#look.words[this.#held]}”`;
     const scale = own ? "each on its own scale" : "all on one scale, up to 100 %";
     this.hint.textContent = `Each small map is what ${looks} looked at in a head, ${scale}. A click on a word shows its own.`;

@@ -29,7 +29,7 @@ export function layOut({ nodes, answers }, { dropped }) {
   return { places, byNode, width, height };
 }
 
-/** For each node the rank of the best answer behind it. */
+/** For each node the rank of the best answer that it leads to. */
 function rankNodes(nodes, answers) {
   const ranks = nodes.map(() => null);
   answers.forEach((answer, rank) => {
