@@ -40,7 +40,7 @@ class Counts:
 
 
 class Carrier:
-    """Carries blocks to a function, the last one first, and ends with an error after some."""
+    """Translates blocks by a function, the last one first, and raises an error after some."""
 
     def __init__(self, stop_after=None):
         self.carried, self.stop_after = [], stop_after

@@ -27,7 +27,7 @@ from servers import client
 
 NODE = Path(__file__).parents[1] / "ray_node.py"
 PATIENCE = 120.0
-"""Seconds until something that has not happened never will, on a busy machine too."""
+"""Seconds after which a test gives up waiting, enough on a busy machine too."""
 SENTENCE = "Jane visite l'Afrique en septembre."
 
 pytestmark = [
@@ -71,14 +71,14 @@ def ray_node(run, log):
 
 
 class LateFile:
-    """A named pipe as an input: who reads it waits until it is fed, each time."""
+    """A named pipe as an input: each reader blocks until it is fed."""
 
     def __init__(self, path, lines):
         self.path, self._lines = path, lines
         os.mkfifo(path)
 
     def feed(self, process):
-        """Give all lines to who opens it, which `process` or one of its own does."""
+        """Write all lines once `process`, or a child of it, opens the pipe."""
 
         def open_pipe():
             with suppress(OSError):  # nobody reads

@@ -1,4 +1,4 @@
-"""What was measured of a run is known again, on the machine where it was measured."""
+"""A run's measured settings are found again, on the machine where they were measured."""
 
 import shutil
 

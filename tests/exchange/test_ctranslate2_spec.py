@@ -1,4 +1,4 @@
-"""Every kind of Transformer that is written must say there what it says here."""
+"""Every kind of Transformer must compute the same in CTranslate2 as here."""
 
 import pytest
 import torch

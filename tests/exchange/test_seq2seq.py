@@ -120,7 +120,7 @@ EOS = 3
 
 
 def check_same_ids(tokenizers: Tokenizers, peer: Any, sides: Sequence[str] = ("text",)) -> None:
-    """Those of all lines, and of the end behind each."""
+    """The ids of all lines, with EOS after each, are the same on both sides."""
     for side, key in zip(tokenizers, sides, strict=False):
         mapped = side.vocabulary_map
         assert mapped is not None

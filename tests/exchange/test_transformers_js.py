@@ -1,4 +1,4 @@
-"""What transformers.js asks for: names of graphs and tensors, and a tokenizer that cuts alike."""
+"""What transformers.js needs: names of graphs and tensors, and a tokenizer that gives our ids."""
 
 import onnxruntime
 import pytest
@@ -45,7 +45,7 @@ def test_graphs_have_the_names_and_take_the_same_steps(name, tmp_path):
     given = names_and_shapes(decoder.get_inputs())
     assert given.keys() == {*OTHER_INPUTS, *(f"past_key_values.{end}" for end in ends)}
     assert given["use_cache_branch"] == [1]
-    for name, shape in given.items():  # what is not known it makes empty, but for this name
+    for name, shape in given.items():  # it makes unknown axes empty, except those of this name
         assert shape[0] == "batch_size" or name == "use_cache_branch"
     answered = names_and_shapes(decoder.get_outputs())
     assert answered.keys() == {"logits", *(f"present.{end}" for end in ends)}

@@ -66,7 +66,7 @@ def test_another_budget_must_be_clearly_faster(tiny_run, monkeypatch, seconds, c
 
 
 def test_the_export_is_made_by_another_process(tiny_run, tmp_path, monkeypatch):
-    """Whoever makes it holds torch, which the way that is measured does without."""
+    """Making an export imports torch, which the measured process must not."""
     pytest.importorskip("ctranslate2")
     copied = shutil.copytree(tiny_run, tmp_path / "run")
     shutil.rmtree(copied / EXPORTS_FOLDER, ignore_errors=True)

@@ -8,7 +8,12 @@ import torch
 from regard.errors import CorpusError
 from regard.pipelines import run_evaluation
 from regard.pipelines.answer import TRUNCATED_NOTE, Answer, Candidate
-from regard.pipelines.run_evaluation import finish_run, score_held_out, translator_perplexity
+from regard.pipelines.run_evaluation import (
+    finish_run,
+    score_chat_run,
+    score_held_out,
+    translator_perplexity,
+)
 from regard.recipes.prepared_data import load_data
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.recipes.verification import accept
@@ -108,3 +113,17 @@ def test_perplexity_is_that_of_the_model(translator, tiny_run, monkeypatch):
 def test_perplexity_of_nothing_is_an_error(translator):
     with pytest.raises(CorpusError, match="at least one pair"):
         translator_perplexity(translator, [], [])
+
+
+def test_references_of_a_chatbot_are_peoples_answers(chat_run, monkeypatch):
+    compared = []
+
+    def count(chatbot, answers, references):
+        compared.extend(zip(answers, references, strict=True))
+
+    monkeypatch.setattr(run_evaluation, "count_truncated_answers", count)
+    run, data = load_run(chat_run, device=CPU), load_data(RunFolder(chat_run))
+    scores = score_chat_run(run, data)
+    pairs = {(pair.source, pair.target) for pair in data.read(scores.split)}
+    assert len(compared) == scores.sentences
+    assert {(answer.source, text) for answer, text in compared} <= pairs

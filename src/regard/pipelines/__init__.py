@@ -1,1 +1,1 @@
-"""Text -> text: a saved model as a function."""
+"""A saved run as a function: of text, of pictures, or of a series."""

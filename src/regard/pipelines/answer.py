@@ -45,7 +45,7 @@ class Answer:
     notes: tuple[str, ...] = ()  # warnings about the line
     attention: "AttentionCapture | None" = None  # if requested; of the first of several parts
     ranked_attentions: "tuple[tuple[AttentionCapture | str, ...], ...]" = ()
-    """Of each candidate, that of all parts, and copied text."""
+    """For each candidate, the attention of all its parts, and copied text between them."""
     changes: "tuple[InterventionRequest, ...]" = ()  # the interventions, words by number
     before: "Answer | None" = None  # the answer without interventions
 
@@ -72,8 +72,8 @@ class Answer:
     def alignment(
         self, settings: "AlignmentSettings | None" = None, *, rank: int = 0
     ) -> frozenset[Link]:
-        """The word links (source, target) of the line with a candidate, by default the best, from
-        0, over all its parts; none without attention. Copied words are aligned with themselves.
+        """The word links (source, target), from 0, between the line and a candidate, by default the
+        best; empty without attention. Copied words are aligned with themselves.
         """
         links: set[Link] = set()
         source = target = 0

@@ -1,4 +1,4 @@
-"""A saved run as a function of pictures: what is to be seen on them."""
+"""A saved run as a function: pictures -> captions."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -57,10 +57,10 @@ class CaptionCandidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CaptionAnswer:
-    """The caption of a picture; a notebook displays what its words looked at, if recorded."""
+    """The caption of a picture; a notebook displays its attention, if recorded."""
 
     picture: str  # its file
-    text: str  # empty if there was no picture to look at
+    text: str  # empty if the picture could not be read
     candidates: tuple[CaptionCandidate, ...] = ()
     notes: tuple[str, ...] = ()  # what is odd about the picture or the caption
     error: str | None = None  # why there is no caption
@@ -96,7 +96,7 @@ class CaptionAnswer:
         return table
 
     def page(self, model: str) -> str:
-        """One offline page with the picture inside, which answers the pointer."""
+        """One interactive offline page with the picture inside."""
         candidates = [(one.text, one.score) for one in self.candidates]
         given = PictureLook(Path(self.picture).name, self.text, candidates, self.notes)
         return render_picture_page(picture_document(given, self.required_attention(), model=model))
@@ -115,7 +115,7 @@ class CaptionAnswer:
         return document
 
     def required_attention(self) -> PictureAttention:
-        """What was looked at; an error if it was not recorded."""
+        """The attention; an error if it was not recorded."""
         if self.error is not None:
             raise PictureError(self.error)
         if self.attention is None:
@@ -183,7 +183,7 @@ class Captioner:
         *,
         changes: Sequence[HeadIntervention] = (),
     ) -> CaptionAnswer:
-        """The same with what each word looked at, under `changes`; a list has one picture."""
+        """The caption with its attention, under `changes`; a list has one picture."""
         names = [picture] if isinstance(picture, str | os.PathLike) else list(picture)
         if len(names) != 1:
             raise SettingsError(f"give one PICTURE to caption and look into, got {len(names)}")
@@ -213,7 +213,7 @@ class Captioner:
         *,
         look: bool = False,
     ) -> Iterator[CaptionAnswer]:
-        """The same, a few pictures at a time: as many as needed are in memory."""
+        """The same as they are made; `PICTURES_AT_ONCE` are in memory at a time."""
         first = 0
         for names in chunked(pictures, PICTURES_AT_ONCE):
             read = [try_to_read(name) for name in names]
@@ -230,7 +230,7 @@ class Captioner:
     def _search(
         self, pictures: Sequence[Picture], settings: DecodingSettings, first: int, look: bool
     ) -> list["_Found"]:
-        """The hypotheses of each picture, with what the best one looked at if asked for."""
+        """The hypotheses of each picture; with `look`, the attention of the best one too."""
         if not pictures:
             return []
         features = self.task.features
@@ -247,7 +247,7 @@ class Captioner:
 
     @torch.inference_mode()
     def _record(self, picture: Picture, tokens: Sequence[int]) -> PictureAttention:
-        """What the words of a caption look at, when they are given."""
+        """The attention of a caption's words, under teacher forcing."""
         recorder, features = AttentionRecorder(CROSS), self.task.features
         device = next(self.model.parameters()).device
         inputs = features.to_inputs(features.compute([picture])).to(device)

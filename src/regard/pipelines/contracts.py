@@ -12,14 +12,14 @@ from regard.inspection.recording.attention_map import Part
 
 
 class Look(Protocol):
-    """An answer with its attention; its text is the answer.
+    """An answer with its attention; `str` of it is the answer.
 
-    `view` are those of the pipeline's `look_options` that say which attention is shown, if given.
+    `view`: those of the pipeline's `look_options` that select which attention is shown.
     """
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know about the inputs."""
+        """Warnings about the inputs."""
         ...
 
     @property
@@ -51,12 +51,12 @@ class Pipeline(Protocol):
     """A saved run as a function."""
 
     look_options: ClassVar[str]
-    """The options of `regard look` that it has beside those of all tasks, separated by spaces; and
-    `track` if making a page takes long, so that `look` is given what shows its progress."""
+    """The options of `regard look` that it has besides those of all tasks, separated by spaces.
+    With `track` among them `look` is given a progress display, as making a page takes long."""
 
     @property
     def look_part(self) -> Part:
-        """The part whose heads an intervention names that names none."""
+        """The part that an intervention changes if it names none."""
         ...
 
     def look(

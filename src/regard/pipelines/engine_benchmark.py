@@ -1,4 +1,7 @@
-"""How fast a run translates with each engine; torch, which takes memory, is not imported here."""
+"""How fast a run translates with each engine.
+
+torch is not imported here: it would count in the memory that is measured.
+"""
 
 import math
 import time
@@ -25,11 +28,11 @@ from regard.recipes.process_memory import peak_rss
 T = TypeVar("T")
 
 BUDGETS = (1024, 2048, 4096)  # batch sizes, in positions, that are tried for a stream
-MIN_GAIN_RATIO = 0.95  # the most of the default's time that another budget may take
+MIN_GAIN_RATIO = 0.95  # another budget must take less than this share of the best time so far
 MIN_SECONDS = 1.0  # seconds after which a stream is not timed again
 ROUNDS = 3  # maximum number of times that a stream is timed
 LATENCY_SENTENCES = 20  # sentences that are translated one at a time
-WARMUP_ROUNDS = 3  # translations after which a GPU has captured its CUDA graphs: with the second
+WARMUP_ROUNDS = 3  # on a GPU: a sentence's CUDA graphs are captured in the second
 
 
 class EngineVariant(NamedTuple):

@@ -1,4 +1,4 @@
-"""A saved model as a function of a series: the numbers that come next."""
+"""A saved model as a function: a series -> the numbers that come next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import AttentionHook, Series
 
-INVISIBLE_SPREAD = 1e-6  # scaled numbers that lie no farther apart are all alike to a model
+INVISIBLE_SPREAD = 1e-6  # a model cannot tell scaled numbers apart that differ by less
 DOCUMENT_VERSION = 1  # the format's version
 Row = float | Sequence[float]  # the numbers of a time step
 
@@ -60,7 +60,7 @@ class SeriesAnswer:
         return WeightBars(attention.weights, attention.labels)
 
     def page(self, model: str) -> str:
-        """One offline page of the series and its weights, which answers the pointer."""
+        """One interactive offline page of the series and its weights."""
         return render_series_page(series_document(self, model=model))
 
     def to_json(self) -> dict[str, Any]:
@@ -145,8 +145,8 @@ class Forecaster:
     ) -> SeriesAnswer:
         """What follows `numbers`: a number, or one for each column, for each time step.
 
-        Each of the `steps` after the first is made from the forecasts before it. With `look` or
-        `changes`, which are made at every step, the attention of the first is recorded.
+        Each of the `steps` after the first is made from the forecasts before it. `changes` are made
+        at every step. With them or with `look`, the attention of the first step is recorded.
         """
         if changes:
             require_heads(changes, layers=1, heads=1)
@@ -179,7 +179,7 @@ class Forecaster:
         return self(self.read(texts), look=True, changes=changes)
 
     def read(self, texts: Sequence[str]) -> Sequence[Row]:
-        """The series that texts say: numbers, or a table that has the columns of the run."""
+        """The series that texts give: numbers, or the name of a table with the run's columns."""
         if is_table(texts):
             rows: list[list[float]] = read_series(
                 texts[0], self.task.recipe.corpus.columns
@@ -188,8 +188,8 @@ class Forecaster:
         return self.parse(" ".join(texts))
 
     def parse(self, text: str) -> Sequence[Row]:
-        """The series that a text says: numbers with spaces or commas between them; where there are
-        several columns, spaces between time steps and commas between the numbers of one.
+        """The series in a text: numbers with spaces or commas between them; where there are several
+        columns, spaces between time steps and commas between the numbers of one.
         """
         one = len(self.columns) == 1
         steps = (text.replace(",", " ") if one else text).split()
@@ -199,7 +199,7 @@ class Forecaster:
         ]
 
     def _to_rows(self, numbers: Sequence[Row]) -> Numbers:
-        """The numbers as (N, F); an error if they are none, of another width, or not finite."""
+        """The numbers as (N, F); an error if there are none, or they are not finite or not F."""
         width, wanted = len(self.columns), ", ".join(self.columns)
         if not len(numbers):
             raise SettingsError(f"the series is empty: give one or more numbers of {wanted}")
@@ -240,7 +240,7 @@ class Forecaster:
     def _next(
         self, values: Numbers, hook: AttentionHook | None
     ) -> tuple[Numbers, torch.Tensor, Scale]:
-        """The numbers (1, F) after `values` (N, F), as they are and scaled, and the scale."""
+        """The numbers (1, F) after `values` (N, F), plain and scaled, and the scale."""
         windows = self.task.windows.last(values)
         device = next(self.model.parameters()).device
         scaled = self.model(to_inputs(windows).to(device), hook=hook).double().cpu()  # (1, F)
@@ -296,7 +296,7 @@ def series_document(answer: SeriesAnswer, *, model: str) -> dict[str, Any]:
 
 
 def format_row(row: Numbers) -> str:
-    """The numbers of a time step, with six digits that count."""
+    """The numbers of a time step, with six significant digits."""
     return ", ".join(f"{number:.6g}" for number in row.tolist())
 
 

@@ -30,7 +30,7 @@ PIPELINES = {
     "text-classification": "regard.pipelines.classification.text_labels",
 }
 """Task -> the module of its pipeline, which has a function `load(path, *, device, weights,
-adapter)`; it is imported when it is needed: a translator in CTranslate2 does without torch."""
+adapter)`. It is imported when needed: a translator in CTranslate2 works without torch."""
 
 
 @overload
@@ -90,6 +90,8 @@ def load(
 def load_for_look(
     path: str | Path, *, device: str = "auto", weights: str = "model", adapter: str | None = None
 ) -> Any:
-    """The same as a `Pipeline` that records attention, which an export of a translator cannot."""
+    """The pipeline of a run, as a `Pipeline`: a translator uses the native engine, which can record
+    attention.
+    """
     options = {"engine": "native"} if run_task_name(Path(path)) == TRANSLATION else {}
     return load(path, device=device, weights=weights, adapter=adapter, **options)

@@ -1,4 +1,4 @@
-"""One text translated with its attention recorded, and changed where asked."""
+"""One text translated with its attention recorded, and changed on request."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -36,7 +36,7 @@ from regard.text.preprocess import part_id
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TranslationLook(Answer):
-    """A translation with its attention, as it is shown in the terminal, drawn and put on a page."""
+    """A translation with its attention, for the terminal, as a figure and as a page."""
 
     model: str = ""  # the name of its run
     ablate: Callable[[], list[HeadAblation]] = list
@@ -45,7 +45,7 @@ class TranslationLook(Answer):
 
     @property
     def title(self) -> str:
-        """Nothing: each map has its own."""
+        """Empty: each map has its own title."""
         return ""
 
     def show(
@@ -58,7 +58,7 @@ class TranslationLook(Answer):
         pieces: bool = False,
         tree: bool = False,
     ) -> RenderableType:
-        """For the terminal: the n best, maps whose rows look at their columns, and with `tree` the
+        """For the terminal: the n best, maps in which rows attend to columns, and with `tree` the
         hypotheses of the search.
         """
         capture = self.required_attention()
@@ -92,20 +92,20 @@ class TranslationLook(Answer):
         )
 
     def page(self, model: str) -> str:
-        """One offline page of the translation, which answers clicks."""
+        """One interactive offline page of the translation."""
         # a page of a changed translation has no ablations: they would combine with the changes
         ablations = [] if self.changes else self.ablate()
         return render_page(viewer_document(self, model=model, without=ablations))
 
     def _picture_html(self) -> str:
-        """The viewer, which answers clicks."""
+        """The interactive viewer."""
         figure = super()._picture_html()
         if not figure:
             return figure
         return notebook_page(render_page(viewer_document(self, model=self.model)), figure)
 
     def to_json(self) -> dict[str, Any]:
-        """What the viewer shows, without the translations without each head."""
+        """What the viewer shows, except the translations without each head."""
         return {**viewer_document(self, model=self.model)}
 
     def required_attention(self) -> AttentionCapture:
@@ -142,10 +142,10 @@ def _show_maps(
 
 
 class LookedText(NamedTuple):
-    """What is looked into."""
+    """A text to translate with its attention."""
 
     text: str
-    split: bool | None = None  # into sentences, as in `Translator.translate`
+    split: bool | None = None  # as in `Translator.translate`
     notes: tuple[str, ...] = ()
 
 
@@ -184,8 +184,9 @@ def look_at(
     tree: bool = False,
     track: Track = untracked,
 ) -> TranslationLook:
-    """The answer to a text with its attention under `changes`, with `tree` also with its search;
-    `track` shows how far the translations without each head are, once they are asked for.
+    """The answer to a text with its attention under `changes`, and with `tree` its search.
+
+    `track` shows the progress of the translations without each head, once a page needs them.
     """
     if changes:
         plain = look_at(translator, chosen._replace(notes=()), request, ())

@@ -1,4 +1,4 @@
-"""Pictures as pipelines read them, and as the viewer shows what a model looked at on them."""
+"""Pictures as pipelines read them, and as the viewer shows attention to them."""
 
 import base64
 import io
@@ -13,16 +13,16 @@ from regard.images.picture_files import FRAMINGS, Bytes, Framing, Picture, read_
 from regard.inspection.recording.picture_attention import PictureAttention
 from regard.inspection.viewer.layer_maps import encode_maps
 
-SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at the most
+SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at most
 JPEG_QUALITY = 90
-DOCUMENT_VERSION = 2  # of what the viewer reads
+DOCUMENT_VERSION = 2  # of the viewer's format
 DECIMALS = 4
 
 PictureName = str | os.PathLike[str]
 
 
 class PictureLook(NamedTuple):
-    """What the viewer says beside a picture."""
+    """What the viewer shows beside a picture."""
 
     name: str  # its file
     text: str  # the answer
@@ -31,7 +31,7 @@ class PictureLook(NamedTuple):
 
 
 def try_to_read(name: PictureName) -> Picture | PictureError:
-    """The picture in a file, or the error that says why there is none."""
+    """The picture in a file, or the error that says why it cannot be read."""
     try:
         return read_picture(name)
     except PictureError as error:
@@ -54,7 +54,7 @@ def picture_address(pixels: Bytes) -> str:
 def picture_document(
     look: PictureLook, attention: PictureAttention, *, model: str
 ) -> dict[str, Any]:
-    """An answer with its attention as plain data, which the viewer draws: picture inside."""
+    """An answer with its attention and the picture, as plain data that the viewer draws."""
     return {
         "version": DOCUMENT_VERSION,
         "model": model,

@@ -95,7 +95,7 @@ def score_chat_run(run: Run, data: PreparedData) -> HeldOutScores:
     chatbot, split = Chatbot([run]), data.held_out()
     pairs = list(data.read(split))
     found = score_chat(chatbot, pairs, data, tokenize=run.recipe.evaluation.tokenize)
-    cut = count_truncated_answers(chatbot, found.found, [answer.text for answer in found.found])
+    cut = count_truncated_answers(chatbot, found.found, [some[0] for some in found.references])
     return HeldOutScores(split, len(found.found), found.scores(), cut)
 
 

@@ -7,7 +7,7 @@ from regard.text.preprocess import part_index
 from regard.text.tokenizer import Tokenizer
 from regard.types import Hypothesis
 
-OnPartial = Callable[[int, str], bool]  # (line number, partial translation); False cancels the line
+OnPartial = Callable[[int, str], bool]  # (line number, partial translation) -> False to cancel
 
 
 class PartialTranslations(SearchObserver):

@@ -31,7 +31,7 @@ from regard.training.weight_transfer import WeightTransfer
 
 
 class RunReporter(TrainingReporter, TaskReporter, Protocol):
-    """Shows how a run of any task is trained."""
+    """Reports the training of a run of any task."""
 
 
 def train(
@@ -47,10 +47,10 @@ def train(
 
     `recipe` is the name of one of the shelf, or a YAML file; `out` the folder of the run, otherwise
     `runs/NAME`. `settings` replace those of the recipe by their dotted names, such as
-    `{"training.steps": 100}`; `corpus` names files of one's own there, and `start.run` a run to
-    begin with. With `resume` a run in that folder goes on if it was stopped, and is loaded if it
-    was finished; without, it is an error. `tell` gets lines about how training goes. Ctrl-C
-    finishes the step and saves before it interrupts.
+    `{"training.steps": 100}`: those of `corpus` name your own files, and `start.run` a run to begin
+    with. If the folder holds a run, `resume` continues it, or loads it if it was finished; without
+    `resume` that is an error. `tell` is called with lines of progress. Ctrl-C finishes the step and
+    saves before it interrupts.
     """
     changes = [f"{name}={dump_json(value)}" for name, value in (settings or {}).items()]
     loaded = load_any_recipe(recipe, changes)
@@ -69,7 +69,7 @@ def train(
 def _train_and_finish(
     recipe: TaskRecipe, folder: RunFolder, device: torch.device, tell: Callable[[str], None]
 ) -> None:
-    in_main = current_thread() is main_thread()  # others get no signals
+    in_main = current_thread() is main_thread()  # others cannot handle signals
     with StopRequests() if in_main else nullcontext() as stop:
         progress = train_run(
             recipe,
@@ -116,7 +116,7 @@ def train_run(
 def measure_run(
     recipe: TaskRecipe, folder: RunFolder, progress: Progress, device: torch.device
 ) -> HeldOutScores | Evaluation:
-    """The scores of a trained run on held-out data, which are written with its card."""
+    """The scores of a trained run on held-out data; writes them, and the run's card."""
     if isinstance(recipe, Recipe):
         return finish_run(folder, progress, device)
     return finish_task_run(folder, progress, device)
@@ -127,7 +127,7 @@ def _format(numbers: Iterable[tuple[str, float]]) -> str:
 
 
 class _LineReporter:
-    """Tells of data, model and validations, a line each."""
+    """Reports data, model and validations, a line each."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.noted = tell

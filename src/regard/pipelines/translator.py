@@ -72,8 +72,10 @@ class Translator:
         remarks: Sequence[str] = (),
         choice: EngineConfig | None = None,
     ) -> None:
-        """A translator of `runs`, or of an `export` of the run in `folder`; what an export cannot
-        do, the native engine does with `runs`, or those of `open_runs`.
+        """A translator of `runs`, or of an `export` of the run in `folder`.
+
+        For requests that the export does not support, the native engine uses `runs`, or those of
+        `open_runs`.
         """
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
@@ -85,6 +87,7 @@ class Translator:
         self._process_id = os.getpid()
         self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
         self.folders: tuple[Path, ...]  # the folders of the runs
+        self.input: InputSettings  # which parts of a line are translated, and whether together
         self.remarks = tuple(remarks)  # notes about loading, for the user
         if export is not None:
             self.sources, self.folders = (export.source,), (folder or export.folder,)
@@ -103,7 +106,6 @@ class Translator:
         self.folders = tuple(run.folder.path for run in runs)
         self.settings, self.limit = runs[0].recipe.decoding, min(run.longest for run in runs)
         self.input = run_input_settings(runs[0].recipe, self.folders[0])
-        """Which parts of a line are translated, and whether together."""
 
     def __repr__(self) -> str:
         engine = "native" if self._ct2_engine is None else "ctranslate2"
@@ -204,8 +206,8 @@ class Translator:
         """The translation of each text, in order: N in, N out.
 
         Sentences are translated one by one, and what is no sentence (a number, a URL) is copied, if
-        the run's training data was like that (`input`) or `split` is True; with False a text is one
-        sentence, its line breaks and tabs become spaces. A sentence with URLs, e-mail addresses or
+        the run was trained so (see `input`) or `split` is True; with False a text is one sentence,
+        and its line breaks and tabs become spaces. A sentence with URLs, e-mail addresses or
         placeholders has one candidate, which keeps them, unless the request has a prefix, samples,
         records or changes attention, or is observed.
 
@@ -235,7 +237,7 @@ class Translator:
         forbidden: Sequence[str] = (),
         unknown: Mapping[str, str] | None = None,
     ) -> TranslationRequest:
-        """The request of some arguments of `translate`; what is not given is the run's own."""
+        """The request for some arguments of `translate`; defaults are the run's own."""
         allow_unknown = unknown is not None
         search = search_settings(settings or self.settings, n_best=n_best, unknown=allow_unknown)
         observers = self._observers
@@ -285,7 +287,7 @@ class Translator:
         options = request.prefix, request.look, request.changes, request.observers
         is_plain = not any(options) and request.settings.sampling is None
         is_protected = [is_plain and one.protected for one in prepared]
-        plain = [one for one, apart in zip(prepared, is_protected, strict=True) if not apart]
+        plain = [one for one, flag in zip(prepared, is_protected, strict=True) if not flag]
         engine = self._select_engine(request)
         lines = [[one.lines[model] for one in plain] for model in range(len(self.sources))]
         answers = (
@@ -296,12 +298,12 @@ class Translator:
             return list(answers)
         from regard.pipelines.markup.markup_translator import translate_with_protected
 
-        apart = [one for one, apart in zip(prepared, is_protected, strict=True) if apart]
-        with_protected = iter(translate_with_protected(self, apart, request))
-        return [next(with_protected if apart else answers) for apart in is_protected]
+        others = [one for one, flag in zip(prepared, is_protected, strict=True) if flag]
+        with_protected = iter(translate_with_protected(self, others, request))
+        return [next(with_protected if flag else answers) for flag in is_protected]
 
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
-        """The sentences of a text, with `split` False its lines, and what is copied between."""
+        """The sentences of a text, or its lines if `split` is False, and what is copied between."""
         settings = self._segmentation(split)
         return split_lines(text) if settings is None else segment(text, settings)
 
@@ -342,7 +344,7 @@ class Translator:
         return self._load_native().budget
 
     def _select_engine(self, request: TranslationRequest) -> "NativeEngine | CTranslate2Engine":
-        """The engine for a request: CTranslate2 wherever it can do it."""
+        """The engine for a request: CTranslate2 if it supports it."""
         if self._ct2_engine is None:
             return self._load_native()
         reason = self._ct2_engine.unsupported_reason(request)
@@ -425,7 +427,7 @@ def load(
 
 
 def check_tasks(runs: "Sequence[Run]", task: str) -> None:
-    """An error if a run has another task."""
+    """Raise an error if a run has another task."""
     for run in runs:
         if run.recipe.task != task:
             raise RunError(
@@ -441,7 +443,7 @@ def _native_engine_class() -> "type[NativeEngine]":
 
 
 def _check_names(engine: str, precision: str) -> None:
-    """An error unless both are known."""
+    """Raise an error unless both are known."""
     for given, known in ((engine, get_args(EngineChoice)), (precision, get_args(ExportPrecision))):
         if given not in known:
             raise SettingsError(f"{given!r}: must be one of {', '.join(known)}")
@@ -450,8 +452,8 @@ def _check_names(engine: str, precision: str) -> None:
 def _load_onnx(
     folder: Path, others: Sequence[str | Path], device: str, weights: str, precision: str
 ) -> Translator:
-    """The translator of a run by our search, whose steps onnxruntime computes; `others` are further
-    runs or an adapter, which it does not take.
+    """The translator of a run by our search, with steps that onnxruntime computes; an error if
+    there are `others`: further runs, or an adapter.
     """
     if others or device not in ("auto", "cpu"):
         raise SettingsError(
@@ -497,8 +499,10 @@ def _load_run(
     *,
     ct2_only: bool,
 ) -> Translator:
-    """The translator of a run by its export, which is made if missing; if it is refused or cannot
-    be made, by the native engine, or an error with `ct2_only`.
+    """The translator of a run by its export, which is made if missing.
+
+    If that is refused or cannot be made, the native engine translates; with `ct2_only` that is an
+    error.
     """
 
     def open_runs(precision: str = "auto") -> "Sequence[Run]":
@@ -538,7 +542,7 @@ def _load_run(
     if ct2_only:
         reason = refused or "its export cannot be read"
         raise RunError(f"{folder}: the engine ctranslate2 cannot be used: {reason}")
-    if refused is not None:  # the native engine would lose as much in that precision
+    if refused is not None:  # in that precision the native engine would lose as much
         remarks = [f"{folder}: the native engine translates, in float32: {refused}"]
         precision = "float32"
     if not runs or precision not in ("auto", "float32"):

@@ -22,7 +22,7 @@ DECIMALS = 4
 
 
 class ViewerSegment(TypedDict):
-    """One of several sentences that were read as one: its first piece, and that behind its last."""
+    """One of several sentences that were read as one: its first piece, and that after its last."""
 
     name: str
     start: int
@@ -204,7 +204,7 @@ def patch_document(
 
 
 def _axes(answer: Answer) -> tuple[Axis | None, Axis | None]:
-    """The source and the target as the recorded attention has them."""
+    """The axes of source and target in the recorded attention; None where it has none."""
     maps = answer.attention.parts if answer.attention else {}
     return (
         next((maps[part].columns for part in ("cross", "encoder") if part in maps), None),
@@ -223,7 +223,7 @@ def _given(capture: AttentionCapture, target: Axis | None) -> Axis:
 
 
 def _sentence(text: str, axis: Axis | None) -> ViewerSentence:
-    """Without recorded attention a sentence has words and no pieces."""
+    """A sentence for the viewer; without recorded attention it has words and no pieces."""
     axis = axis or Axis((), tuple(split_units(text)), ())
     return {
         "text": text,

@@ -1,4 +1,4 @@
-"""What may not be there is told apart from what is there and broken."""
+"""A missing CTranslate2 and a broken one have different messages."""
 
 import sys
 from importlib.abc import MetaPathFinder

@@ -38,7 +38,7 @@ def test_without_data_the_sample_is_of_random_tokens(tiny_run, tmp_path):
 
 
 def test_the_native_search_has_one_thread(tiny_run, monkeypatch, tmp_path):
-    """Others would be waited for behind each of many short operations, on a busy machine long."""
+    """With several, each short operation ends in a barrier, which is slow on busy cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     seen = []
@@ -59,7 +59,7 @@ def test_the_native_search_has_one_thread(tiny_run, monkeypatch, tmp_path):
 
 
 class Nonsense:
-    """An engine whose every score is no number."""
+    """An engine whose every score is NaN."""
 
     def __init__(self, card):
         self.card = card

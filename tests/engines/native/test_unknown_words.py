@@ -29,7 +29,7 @@ KEPT = DecodingSettings(
 
 
 def labelled(weights, seen=None):
-    """Stands for the model: each target token looks at the source tokens as `weights` says."""
+    """Stands for the model: target tokens attend to source tokens by `weights`."""
 
     def attend(run, pairs, *, hook=None):
         for pair in pairs:
@@ -44,7 +44,7 @@ def labelled(weights, seen=None):
 
 
 def filled(monkeypatch, text, answer, weights, *, entries=None, kind="words", **settings):
-    """What stands for the unknown words of `answer`, a translation of `text`."""
+    """The replacements of the unknown words of `answer`, a translation of `text`."""
     chosen = TokenizerSettings(kind=kind, **settings)
     source = train_tokenizer(["la mer aime Paul."], TokenizerSettings(kind=kind))
     target = train_tokenizer(["Paul loves the sea."], chosen)

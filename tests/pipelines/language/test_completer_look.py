@@ -56,7 +56,7 @@ def make_completer(folder, model=None, **changed):
 
 
 def next_probabilities(completer, text, *hooks):
-    """Of the token behind a text (V,), under teacher forcing, without the pipeline."""
+    """The probabilities (V,) of the token after a text, computed without the pipeline."""
     ids = torch.tensor([completer.tokenizer.encode([text])[0]])
     whole = Padded(ids, torch.ones_like(ids, dtype=torch.bool))
     nothing = Padded(ids[:, :0], whole.mask[:, :0])

@@ -22,15 +22,14 @@ from regard.text.preprocess import (
 from regard.text.segmentation import Segment, Segments
 
 ANY_LENGTH = 1 << 30  # tokens: a history is cut, never split into parts
-UNLIKE_ANSWERS = 4  # that a conversation chooses from, so as not to repeat itself
+NUM_ALTERNATIVES = 4  # answers of which a conversation takes one that was not said before
 CUT_NOTE = "only the last {kept} of the {total} tokens of the history were read"
 
 
 class Chatbot(Translator):
-    """A model that answers a history: turns by alternating speakers, of which the last is the
-    user's.
+    """A model that answers a history: turns by alternating speakers, the last by the user.
 
-    A history is a text: its turns are separated by line breaks or tabs, or stand each behind
+    A history is a text: its turns are separated by line breaks or tabs, or each is preceded by
     `<user>` or `<assistant>`; one turn needs neither. Turns and tokens beyond the limits of the
     run are cut off at the beginning.
     """
@@ -38,7 +37,7 @@ class Chatbot(Translator):
     task = CHAT
 
     def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
-        """Each history, cut to what the model reads, and tokenized; `split` is of no effect."""
+        """Each history, cut to what the model reads, and tokenized; `split` has no effect."""
         require_texts("texts", texts)
         return [
             PreparedText(text, [self._tokenize(text, model) for model in range(len(self.sources))])
@@ -46,7 +45,7 @@ class Chatbot(Translator):
         ]
 
     def conversation(self, settings: DecodingSettings | None = None) -> "Conversation":
-        """A new conversation, with the search that the run has or the one given."""
+        """A new conversation, with the run's own search unless `settings` are given."""
         return Conversation(self, settings)
 
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -88,7 +87,7 @@ class Conversation:
             return self.chatbot.translate([""], self.settings)[0]
         turns = [*self.turns, clean_turn(sanitize(text))]
         reranks = self.settings.reranking is not None
-        n_best = max(self.settings.n_best, UNLIKE_ANSWERS if reranks else 1)
+        n_best = max(self.settings.n_best, NUM_ALTERNATIVES if reranks else 1)
         [answer] = self.chatbot.translate(
             [format_history(turns)], self.settings, n_best=n_best, first=len(self.turns)
         )

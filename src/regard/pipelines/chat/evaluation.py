@@ -1,6 +1,6 @@
-"""The evaluation of a chatbot: how likely people's answers are to it, and how varied its own are.
+"""The evaluation of a chatbot: its perplexity of people's answers, and how varied its own are.
 
-It is compared with people, and with one who always says what was said most often in training.
+It is compared with people, and with always giving the commonest answer of the training data.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,14 +30,14 @@ class AnswerScores(NamedTuple):
     """The scores of answers of one origin, one answer to each history."""
 
     answers: str  # whose they are
-    distinct_1: float  # the share of unlike words among all
-    distinct_2: float  # the same of pairs of neighbouring words
+    distinct_1: float  # different words, divided by all words
+    distinct_2: float  # the same for pairs of neighbouring words
     bleu: float | None  # None: there are no other answers to compare them with
-    words: float  # of an answer, on average
+    words: float  # in an answer, on average
 
 
 class ChatScores(NamedTuple):
-    """How a chatbot does beside people and beside saying always the same."""
+    """The scores of a chatbot, of people, and of always giving the same answer."""
 
     found: list[Answer]  # the chatbot's, one to each history
     references: list[tuple[str, ...]]  # what BLEU compares them with
@@ -89,9 +89,9 @@ def score_chatbot(
 ) -> ChatScores:
     """The scores of a chatbot's answers, with its `perplexity` of people's answers.
 
-    Where people gave several answers to each history, the first is scored as theirs, and BLEU
-    compares the answers of all with the others. distinct-n falls with the number of words, so one
-    answer to each history is counted of everybody.
+    Where people gave several answers to each history, the first is scored as theirs, and the others
+    are the references of BLEU. distinct-n falls with the number of words, so one answer to each
+    history is counted in every row.
     """
     several = all(len(prompt.answers) > 1 for prompt in prompts)
     references = [prompt.answers[several:] for prompt in prompts]

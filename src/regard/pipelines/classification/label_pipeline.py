@@ -86,13 +86,13 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
     @abstractmethod
     def find(self, arguments: Sequence[str]) -> list[str]:
-        """What arguments of a command line, or lines of its input, ask to classify: texts, or the
-        files of pictures.
+        """The texts, or the files of pictures, that arguments of a command line or lines of its
+        input name.
         """
 
     @abstractmethod
     def stream(self, given: Sequence[str]) -> Iterator[Classification]:
-        """An answer for each of what `find` found, in order, as they are made."""
+        """An answer for each example that `find` returned, in order, as they are made."""
 
     def classify(self, given: Sequence[str]) -> list[Classification]:
         """The same, all at once."""
@@ -124,4 +124,4 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
 
 AnyLabelPipeline = LabelPipeline[Any, Any]
-"""A classifier of whatever."""
+"""A classifier of texts or of pictures."""

@@ -144,7 +144,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         *,
         changes: Sequence[HeadIntervention] = (),
     ) -> "PictureClassificationLook":
-        """The labels of a picture with what each head looked at, under `changes`; a list has one
+        """The labels of a picture with the attention of each head, under `changes`; a list has one
         picture.
         """
         names = [pictures] if isinstance(pictures, str | os.PathLike) else list(pictures)
@@ -183,7 +183,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
 
     def _ablate(self, picture: Picture, heads: Sequence[int]) -> list[HeadAblation]:
         """The likeliest label without each of the `heads` of each layer, and without each layer's;
-        none if these are too many times to read the picture.
+        none if the picture would be read too many times.
         """
         ablations = list_head_ablations({self.look_part: dict(enumerate(heads))})
         rows, columns = self.model.grid
@@ -197,13 +197,13 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PictureClassificationLook:
-    """The labels of a picture, with what each head looked at, which a notebook displays."""
+    """The labels of a picture with the attention of each head, which a notebook displays."""
 
     picture: str  # its file
     labels: tuple[LikelyLabel, ...]
     notes: tuple[str, ...]
     attention: PictureAttention  # see `build_patch_attention`
-    layers: tuple[PatchLayerWeights, ...]  # all that it looked at, which a page shows
+    layers: tuple[PatchLayerWeights, ...]  # the attention of all patches, which a page shows
     ablate: Callable[[], list[HeadAblation]] = list
     """The likeliest label without each head, which a page can show."""
     changes: tuple[HeadIntervention, ...] = ()
@@ -237,7 +237,7 @@ class PictureClassificationLook:
         return [*own, (attention.words[1], rolled)]
 
     def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
-        """For the terminal: the labels, and the patches that are looked at most."""
+        """For the terminal: the labels, and the patches with most attention."""
         rows, columns = self.attention.grid
         where = "the mean of all layers" if layer is None else f"layer {layer}"
         where = where if head is None else f"{where}, head {head}"
@@ -255,11 +255,11 @@ class PictureClassificationLook:
     def plot(
         self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"
     ) -> Figure:
-        """A figure of the picture, as each head and all layers together looked at it."""
+        """A figure of the picture under the attention of each head and of all layers together."""
         return plot_picture_panels(self.attention.pixels, self.panels(layer, head), theme=theme)
 
     def page(self, model: str) -> str:
-        """One offline page with the picture inside; every layer, head and patch in it."""
+        """One interactive offline page with the picture, and every layer, head and patch."""
         return render_page(self._document(model, self.ablate() if self.before is None else []))
 
     def _document(self, model: str, ablations: Sequence[HeadAblation]) -> ViewerDocument:

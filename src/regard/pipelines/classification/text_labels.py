@@ -128,8 +128,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
     def look(
         self, texts: str | Sequence[str], *, changes: Sequence[Silenced | Flattened] = ()
     ) -> "TextClassificationLook":
-        """The labels of a text with what each of its tokens looked at, under `changes`; several
-        texts are one, with spaces between them, or the two of a pair.
+        """The labels of a text with its attention, under `changes`; several texts are one, with
+        spaces between them, or the two of a pair.
         """
         between = f" {BETWEEN} " if self.task.text_counts == (2,) else " "
         text = texts if isinstance(texts, str) else between.join(texts)
@@ -162,7 +162,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     @torch.inference_mode()
     def _logits(self, encoded: EncodedText, hook: AttentionHook | None) -> Logits:
-        """Of one text: (1, V)."""
+        """The logits of one text: (1, V)."""
         device = next(self.model.parameters()).device
         inputs = self.task.to_inputs([encoded]).to(device)
         return np.asarray(self.model(inputs, hook=hook).double().cpu().numpy())
@@ -194,7 +194,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _ablate(self, text: str, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
         """The likeliest label without each of the `heads` (L, H), and without each layer's; none
-        if these are too many tokens to read.
+        if too many tokens would be read.
         """
         part = self.look_part
         ablations = list_head_ablations({part: dict.fromkeys(range(heads[0]), heads[1])})
@@ -210,7 +210,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextClassificationLook(TextLook):
-    """The labels of a text, with what its tokens looked at, which a notebook displays."""
+    """The labels of a text with its attention, which a notebook displays."""
 
     kind = "class"
 
@@ -265,5 +265,5 @@ class TextClassificationLook(TextLook):
 
 
 def answer_text(part: Part, text: str, label: str) -> str:
-    """What the viewer shows as the answer: with the text that a decoder has read."""
+    """What the viewer shows as the answer: a label, after the text if a decoder read that."""
     return f"{text} → {label}" if part == "decoder" else label

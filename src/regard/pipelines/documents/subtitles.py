@@ -34,7 +34,7 @@ class Cue(NamedTuple):
     """Some lines of a file: the text of a cue, or what is between texts."""
 
     lines: tuple[str, ...]
-    ends: tuple[str, ...]  # the line break behind each of the lines
+    ends: tuple[str, ...]  # the line break after each of the lines
     translatable: bool = False
 
     @property
@@ -54,7 +54,7 @@ class Subtitles:
     cues: Sequence[Cue]
 
     def __bool__(self) -> bool:
-        """Whether there is any cue: its times are at the end of what is between."""
+        """Whether there is any cue; the lines before it, up to its times, are a `Cue` too."""
         return len(self.cues) > 1
 
     @property

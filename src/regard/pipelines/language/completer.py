@@ -1,4 +1,4 @@
-"""A saved language model as a function of a prompt: the text that follows."""
+"""A saved language model as a function: a prompt -> the text that follows."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,11 +38,11 @@ from regard.text.preprocess import require_texts
 from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
 from regard.types import AttentionHook, Hypothesis, Site
 
-BATCH_POSITIONS = 1 << 17  # prompts times their longest with its continuation
+BATCH_POSITIONS = 1 << 17  # prompts of a batch, times the longest with its continuation
 DEFAULT_MAX_TOKENS = 200
-NEXT_TOKENS = 5  # of those that may follow, the likeliest that are named
+NEXT_TOKENS = 5  # likeliest next tokens that a look has
 MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
-MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; those among the last tokens are kept
+MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, those of the last tokens are kept
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
@@ -130,7 +130,7 @@ class Completer:
     def _completion(
         self, text: str, prompt: EncodedPrompt, found: Sequence[Hypothesis], max_tokens: int
     ) -> Completion:
-        """The answer to a prompt; a note says if it ends where the model sees no farther."""
+        """The answer to a prompt, with a note if it ends because the model's context is full."""
         continuations = tuple(self._continuation(prompt, one) for one in found)
         longest, notes = max(one.num_tokens for one in continuations), prompt.notes
         if longest < max_tokens and not all(one.finished for one in continuations):
@@ -150,11 +150,11 @@ class Completer:
         changes: Sequence[Silenced | Flattened] = (),
         track: Track = untracked,
     ) -> Completion:
-        """A text with what each of its tokens looked at, and the likeliest next tokens.
+        """A text with the attention of its tokens, and the likeliest next tokens.
 
-        The text is first continued by at most `max_tokens`, under `changes`, which its attention
-        and the next tokens have as well; by greedy search unless `settings` say otherwise. The
-        parts of a list are joined by spaces. `track` is used while a page of it is made.
+        The text is first continued by at most `max_tokens`, by greedy search unless `settings` are
+        given. `changes` act on the continuation, the attention and the next tokens. The parts of a
+        list are joined by spaces. `track` shows progress while a page of it is made.
         """
         if not (isinstance(text, str) or text):
             raise SettingsError("give a TEXT to look into; it may be empty")
@@ -205,8 +205,8 @@ class Completer:
     def _ablate(
         self, ids: Sequence[int], text: str, heads: Sequence[int], track: Track
     ) -> list[HeadAblation]:
-        """`text` with the likeliest token behind `ids` without each of the model's `heads` (L, H),
-        and without each layer's; none if these are too many tokens to read.
+        """`text` with the likeliest token after `ids` without each of the model's `heads` (L, H),
+        and without each layer's; none if too many tokens would be read.
         """
         ablations = list_head_ablations({"decoder": dict.fromkeys(range(heads[0]), heads[1])})
         if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
@@ -219,7 +219,7 @@ class Completer:
         return ablated_answers(track(ablations), text_without)
 
     def _next_logits(self, ids: Sequence[int], hook: AttentionHook | None) -> Tensor:
-        """Of the token behind `ids`: (V,)."""
+        """The logits of the token after `ids`: (V,)."""
         device = next(self.model.parameters()).device
         memory = self.model.encode(pad([[]], least=0).to(device))
         features = self.model.decode(pad([ids]).to(device), memory, hook=hook).features
@@ -229,9 +229,9 @@ class Completer:
     def _read(
         self, ids: Sequence[int], changes: Sequence[Silenced | Flattened], unknown: Sequence[str]
     ) -> "_Read":
-        """One pass over `ids` under `changes`, with its attention; without them too, if any.
+        """One pass over `ids` under `changes`, with its attention; if any, also one without them.
 
-        `unknown` are the words of the text that the model does not know, some perhaps before `ids`.
+        `unknown` are the words of the text that the model does not know; some may be before `ids`.
         """
         recorder = _LastWeights(scores=True)
         logits = self._next_logits(ids, compose_hooks(*changes, recorder))
@@ -293,7 +293,7 @@ class Completer:
         )
 
     def _encode(self, prompt: str, max_tokens: int) -> EncodedPrompt:
-        """A prompt in tokens, behind the end of a document where the text had such."""
+        """A prompt in tokens, after those of `_before`, cut to the model's limit."""
         ids, limit = [*self._before(prompt), *self.tokenizer.encode([prompt])[0]], self._limit
         notes = []
         if unknown := sum(token == UNK for token in ids):
@@ -313,8 +313,8 @@ class Completer:
         return self.model.max_length
 
     def _before(self, prompt: str) -> list[int]:
-        """What stands before a prompt: the end of another document; in a text without documents
-        nothing, or a line end before an empty prompt; and what an imported tokenizer puts there.
+        """The tokens before a prompt: those of an imported tokenizer; or the end of a document; or,
+        where the corpus has no documents, none, and a line end before an empty prompt.
         """
         if (prefix := self.tokenizer.text_prefix) is not None:
             return list(prefix) if prefix or prompt else [EOS]
@@ -324,11 +324,11 @@ class Completer:
         return [] if prompt else (line_end if line_end and UNK not in line_end else [EOS])
 
     def _continuation(self, prompt: EncodedPrompt, answer: Hypothesis) -> Continuation:
-        text = self.text_behind(prompt, answer.tokens)
+        text = self.text_after(prompt, answer.tokens)
         return Continuation(text, answer.log_probability, len(answer.tokens), answer.finished)
 
-    def text_behind(self, prompt: EncodedPrompt, tokens: Sequence[int]) -> str:
-        """The text of `tokens` behind a prompt, spaces at its seam included."""
+    def text_after(self, prompt: EncodedPrompt, tokens: Sequence[int]) -> str:
+        """The text of `tokens` after a prompt, with the space between them if there is one."""
         before = [*prompt.ids, prompt.first]
         return self.tokenizer.decode([*before, *tokens])[len(self.tokenizer.decode(before)) :]
 
@@ -375,7 +375,7 @@ class _TextObserver(SearchObserver):
 
     def _tell(self, number: int, tokens: Sequence[int]) -> None:
         ended = tokens[: tokens.index(EOS)] if EOS in tokens else tokens
-        self._on_text(number, self._completer.text_behind(self._prompts[number], ended))
+        self._on_text(number, self._completer.text_after(self._prompts[number], ended))
 
 
 def _limited(settings: DecodingSettings, max_tokens: int) -> DecodingSettings:

@@ -1,4 +1,4 @@
-"""The result of a language model: what follows a prompt, and what its tokens looked at."""
+"""The result of a language model: what follows a prompt, and the attention of its tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Continuation(NamedTuple):
     text: str
     log_probability: float  # of its tokens, in nats
     num_tokens: int
-    finished: bool  # whether the text ended, rather than at the limit
+    finished: bool  # whether the text ended by itself, not at the limit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,7 +38,7 @@ class Completion(TextLook):
     continuations: tuple[Continuation, ...]  # a look may have none
     notes: tuple[str, ...] = ()
     attention: AttentionCapture | None = None
-    next_tokens: tuple[LikelyToken, ...] = ()  # behind `text`, the likeliest first
+    next_tokens: tuple[LikelyToken, ...] = ()  # after `text`, the likeliest first
     changes: tuple[Silenced | Flattened, ...] = ()
     ablate: Callable[[], list[HeadAblation]] = list
     """The text with its likeliest next token without each head, which a page can show."""

@@ -1,4 +1,4 @@
-"""A saved language model in both directions as a function of text: a vector for each word."""
+"""A saved bidirectional language model as a function: text -> a vector for each word."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Embedding:
 class Embedder:
     """Texts -> vectors of their words, which depend on the words around them.
 
-    Words are read by their letters, so that a word need not be in the vocabulary.
+    The model reads words by their letters, so that a word need not be in the vocabulary.
     """
 
     look_part: ClassVar[Part] = "encoder"
@@ -51,8 +51,8 @@ class Embedder:
         self.path, self.model, self.tokenizer = path, model, tokenizer
 
     def __call__(self, texts: Sequence[str], *, layer: int | None = None) -> list[Embedding]:
-        """The vectors of the words of each text: all layers mixed as the model has learned to; or
-        those of one `layer`, of which 0 knows the word alone.
+        """The vectors of the words of each text: the learned mixture of all layers, or those of one
+        `layer`; layer 0 does not depend on the words around.
         """
         require_texts("texts", texts)
         num_layers = self.model.num_layers

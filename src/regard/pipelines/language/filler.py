@@ -1,4 +1,4 @@
-"""A saved masked language model as a function of a text: what stands in its masked places."""
+"""A saved masked language model as a function: text -> the likeliest tokens at its masks."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -59,9 +59,9 @@ def load(
 
 
 class _Outputs(NamedTuple):
-    """What a model says about a batch of texts."""
+    """The outputs of a model for a batch of texts."""
 
-    places: list[Tensor]  # of each text, the probabilities (M, V) at its masked places
+    places: list[Tensor]  # for each text, the probabilities (M, V) at its masked places
     follows: Tensor | None  # (B,) how likely the second text of a pair follows the first
 
 
@@ -78,7 +78,7 @@ class Filler:
         return f"<Filler {self.task.folder}>"
 
     def __call__(self, text: str, *, top: int = DEFAULT_TOP) -> Filling:
-        """What stands in the masked places of one text; see `fill`."""
+        """The likeliest tokens of the masked places of one text; see `fill`."""
         return self.fill([text], top=top)[0]
 
     def fill(self, texts: Sequence[str], *, top: int = DEFAULT_TOP) -> list[Filling]:
@@ -112,8 +112,8 @@ class Filler:
         top: int = DEFAULT_TOP,
         changes: Sequence[Silenced | Flattened] = (),
     ) -> Filling:
-        """A text, or the two of a pair, with what each token looked at and what its masked places,
-        if any, are filled with, all under `changes`.
+        """A text, or the two of a pair, with its attention and what its masked places, if any, are
+        filled with, all under `changes`.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
         if not given:
@@ -141,7 +141,7 @@ class Filler:
 
     def _ablate(self, read: MaskedText, heads: Sequence[int]) -> list[HeadAblation]:
         """The text as it is filled without each of the model's `heads` (L, H), and without each
-        layer's; none if there is nothing to fill, or these are too many tokens to read.
+        layer's; none if there is nothing to fill, or too many tokens would be read.
         """
         ablations = list_head_ablations({"encoder": dict.fromkeys(range(heads[0]), heads[1])})
         if not read.places or len(ablations) * len(read.ids) > MAX_ABLATED_TOKENS:
@@ -162,7 +162,7 @@ class Filler:
 
     @torch.inference_mode()
     def _run(self, texts: Sequence[MaskedText], hook: AttentionHook | None) -> _Outputs:
-        """What the model says about some texts, read together."""
+        """The outputs of the model for some texts, in one batch."""
         device = next(self.model.parameters()).device
         padded, segments = pad([one.ids for one in texts]), pad([one.segments for one in texts])
         inputs = Padded(padded.ids, padded.mask, None, segments.ids).to(device)

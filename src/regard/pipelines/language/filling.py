@@ -1,4 +1,4 @@
-"""The result of a masked language model: masked places filled, and what tokens looked at."""
+"""The result of a masked language model: masked places filled, and the attention of its tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,8 +32,7 @@ class FilledMask(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Filling(TextLook):
-    """What stands in the masked places of a text, each for itself: places do not know what was put
-    into others.
+    """The likeliest tokens of the masked places of a text, each independent of the others.
 
     A look has the attention as well, which a notebook displays; its text may have no masked place.
     """

@@ -113,7 +113,7 @@ def _unknown_surfaces(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> li
     if UNK not in ids:
         return []
     surfaces = tokenizer.surfaces(text)
-    if len(surfaces) != len(ids):  # behind a masked place the stretch has no space before it
+    if len(surfaces) != len(ids):  # after a masked place the stretch begins without a space
         return [UNK_SURFACE] * ids.count(UNK)
     return [surface or UNK_SURFACE for i, surface in zip(ids, surfaces, strict=True) if i == UNK]
 
@@ -148,7 +148,7 @@ def _axis(sides: Sequence[_Side], tokenizer: Tokenizer, mask_id: int) -> Axis:
 
 
 def _num_ends(number: int, sides: int, tokenizer: Tokenizer) -> int:
-    """How many EOS stand behind a text of one or of a pair."""
+    """How many EOS follow the text `number` of `sides` texts."""
     return tokenizer.separators if number + 1 < sides else 1
 
 

@@ -1,4 +1,4 @@
-"""What looks into texts that a model reads share: likely tokens, maps of the text to itself."""
+"""What looks into texts have in common: likely tokens, and maps of a text's self-attention."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class LikelyToken(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The piece as people read it, as the viewer shows it."""
+        """The piece as the viewer shows it, for people to read."""
         if self.piece == LINE_END:
             return "↵"
         return self.piece.replace(SPACE, " ").strip() or "␣"
@@ -74,7 +74,7 @@ class TextLook(ABC):
         every: bool = False,
         pieces: bool = False,
     ) -> RenderableType:
-        """For the terminal: what the model says, and a map whose rows look at its columns."""
+        """For the terminal: the answers, and a map in which rows attend to columns."""
         maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
         counts = maps.weights.shape[:2]
         chosen = product(*map(range, counts)) if every else [(layer, head)]
@@ -108,7 +108,7 @@ class TextLook(ABC):
         return capture.plot(self.part, kind=kind, layer=layer, head=head, words=False, theme=theme)
 
     def page(self, model: str) -> str:
-        """One offline page of the text, which answers the pointer; every layer and head in it."""
+        """One interactive offline page of the text, with every layer and head."""
         return self._page(model, self.ablate() if self.before is None else [])
 
     def _page(self, model: str, ablations: Sequence[HeadAblation]) -> str:

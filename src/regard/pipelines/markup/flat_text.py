@@ -1,7 +1,7 @@
 """A markup tree -> its plain text, and the positions of the markup in it.
 
-Protected text is left out or replaced by a name, which models copy and which fits where a noun
-would; first that of a person, then that of a place.
+Protected text is left out, or replaced by a name, which models copy and which can stand where a
+noun can; the name of a person is tried first, then that of a place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from regard.text.tokenizer import Tokenizer
 PERSONS = "Anna", "Paul", "Marie", "Thomas", "Jane", "David", "Maria", "Marc", "Julia", "Daniel"
 PLACES = tuple(
     ["Paris", "Berlin", "Madrid", "Canada", "Milan", "Tokyo", "Lima", "Oslo", "Dublin", "Chicago"]
-)  # written alike in many languages
+)  # spelled the same in many languages
 
 
 class TagPair(NamedTuple):
@@ -25,7 +25,7 @@ class TagPair(NamedTuple):
     opening: str
     closing: str
     first: int
-    last: int  # the position behind its last character
+    last: int  # the position after its last character
     inside: "tuple[PlacedMarkup, ...]"
     closes: frozenset[str] = frozenset()  # tags that it closes if they were open before it
 
@@ -35,10 +35,10 @@ class PointTag:
     """Markup at a position of the text."""
 
     raw: str
-    place: int  # the number of characters before it; a space there may be before or behind it
+    place: int  # the number of characters before it; a space there may be before or after it
     before: bool  # whether a space is written before it
     after: bool = False
-    opens: frozenset[str] = frozenset()  # tags that a closing tag behind it would close
+    opens: frozenset[str] = frozenset()  # tags that a closing tag after it would close
     closes: frozenset[str] = frozenset()
 
 
@@ -80,7 +80,7 @@ class _Flattener:
             elif isinstance(node, Element) and self.has_text(node):
                 before, entries = self.length, len(self.written)
                 inside = self.add(node.inside)
-                first = before + len(self.written[entries])  # behind the space before its text
+                first = before + len(self.written[entries])  # after the space before its text
                 ends = first, self.length
                 nodes.append(TagPair(node.opening, node.closing, *ends, inside, node.closes))
             else:

@@ -92,7 +92,8 @@ def translate_markup(
     alignment: AlignmentSettings | None = None,
 ) -> list[str]:
     """The translation of each text, a line or a paragraph, with its markup; `split` is as in
-    `Translator.translate`. Of texts with character references it has `&`, `<` and `>` escaped.
+    `Translator.translate`. If a text has character references, its translation has `&`, `<` and `>`
+    escaped.
     """
     markup = MarkupTranslator(translator, settings, split=split, alignment=alignment)
     return [one.text for one in markup.translate_texts(texts)]
@@ -142,7 +143,7 @@ class _MarkupDraft:
 
     pieces: tuple[TreeNode, ...]
     before: str  # the space before its first piece
-    behind: str
+    after: str  # the space after its last piece
     escaped: bool  # whether it has character references
     names: dict[str, list[str]] = field(default_factory=dict)
     """Stand-in names of each protected text; the first is used, the others are tried later."""
@@ -173,7 +174,7 @@ class MarkupTranslator:
     unknown: Mapping[str, str] | None = None  # as in `Translator.translate`
     names: Sequence[Sequence[str]] | None = None  # kinds of stand-ins; None: spellable ones
     tags: bool = True
-    """Otherwise tags are text; addresses and placeholders, still protected, need no attention."""
+    """If False, tags are text; addresses and placeholders, still protected, need no attention."""
 
     def __post_init__(self) -> None:
         if self.tags:
@@ -211,10 +212,10 @@ class MarkupTranslator:
 
     def _draft(self, text: str) -> _MarkupDraft:
         """The text parsed and segmented; without segments if it has nothing to translate."""
-        before, behind = _surrounding_space(text)
-        pieces = parse_markup(text[len(before) : len(text) - len(behind)], tags=self.tags)
+        before, after = _surrounding_space(text)
+        pieces = parse_markup(text[len(before) : len(text) - len(after)], tags=self.tags)
         escaped = self.tags and CHARACTER_REFERENCE.search(text) is not None
-        draft = _MarkupDraft(pieces, before, behind, escaped)
+        draft = _MarkupDraft(pieces, before, after, escaped)
         if not escaped and all(isinstance(piece, Leaf) and piece.is_text for piece in pieces):
             inner = _LINE_BREAK.sub(" ", "".join(piece.raw for piece in pieces))
             draft.plain = FlatText(inner, ())
@@ -295,7 +296,7 @@ class MarkupTranslator:
         """The translation of a text, with its markup."""
         if not draft.segments.lines:
             raw = "".join(piece.raw for piece in draft.pieces)
-            return MarkupAnswer(f"{draft.before}{raw}{draft.behind}")
+            return MarkupAnswer(f"{draft.before}{raw}{draft.after}")
         answers = self._answers(draft)
         target = "".join(answers)
         protected = sorted(
@@ -311,7 +312,7 @@ class MarkupTranslator:
             if has_same_markup(draft.pieces, parse_markup(text, tags=self.tags)):
                 break
         model_answers = tuple(self._answer_cache[one] for one in draft.segments.lines)
-        return MarkupAnswer(f"{draft.before}{text.strip()}{draft.behind}", model_answers)
+        return MarkupAnswer(f"{draft.before}{text.strip()}{draft.after}", model_answers)
 
 
 @dataclass(frozen=True)
@@ -329,8 +330,8 @@ class _ProtectedTextWriter:
         while number < len(self.protected) and self.protected[number][1] <= last:
             begin, end, raw = self.protected[number]
             before = " " * (self.spaced and begin > 0 and not self.text[begin - 1].isspace())
-            behind = " " * (self.spaced and not self.text[end : end + 1].isspace())
-            written += self._escape(first, begin), before, raw, behind
+            after = " " * (self.spaced and not self.text[end : end + 1].isspace())
+            written += self._escape(first, begin), before, raw, after
             first, number = end, number + 1
         return "".join([*written, self._escape(first, last)])
 

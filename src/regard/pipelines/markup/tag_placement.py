@@ -2,8 +2,8 @@
 
 A pair of tags wraps the words mostly aligned with those that it wrapped; if they are not
 contiguous, the interval with most of them and fewest others. Nesting is kept. A single tag goes to
-the gap with most words on the same side as before; but an unclosed opening tag stays behind
-unopened closing ones of its name, and an unclosed script behind everything.
+the gap with most words on the same side as before; but an unclosed opening tag stays after
+unopened closing ones of its name, and an unclosed script after everything.
 """
 
 from bisect import bisect_left, insort
@@ -94,7 +94,7 @@ class TagPlacer:
         pairs = [node for node in nodes if isinstance(node, TagPair)]
         spans = iter(self._place_pairs(pairs, region))
         items = []
-        min_positions: dict[str, int] = {}  # of each name, behind its closing tags
+        min_positions: dict[str, int] = {}  # name -> the position after its closing tags
         for order, node in enumerate(nodes):
             if isinstance(node, TagPair):
                 inner = next(spans)
@@ -192,7 +192,7 @@ class TagPlacer:
     def _place_point(
         self, node: PointTag, order: int, region: _TargetRegion, min_position: int
     ) -> _Insertion:
-        """Place a single tag as close to its neighbours as in the source, behind `min_position`."""
+        """Place a single tag as near to its neighbours as in the source, from `min_position` on."""
         text, number = self.source.text, len(self.source.overlapping(0, node.place))
         source_space, place = self.source.spaces[number], self._target_gap(number, region)
         space, gap = self.target.spaces[place], self.target.gap(place)

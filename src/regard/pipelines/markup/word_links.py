@@ -21,7 +21,7 @@ from regard.text.word_units import has_unspaced, split_units, unit_spans
 
 SINKHORN_ROUNDS = 2  # bench/tags.py: 0, 1, 2, 4 rounds place 95.0, 96.1, 96.5, 95.8 % right
 OPENING_PUNCTUATION = frozenset("([{«“„‘‚‹「『《〈（［【¿¡")
-"""Punctuation that belongs to the word behind it, even after a space."""
+"""Punctuation that belongs to the word after it, even after a space."""
 ADJACENCY_WEIGHT = 0.5  # of neighbours that stay so; a word on the right side of a gap has weight 1
 _NO_SPACE = re.compile(r"\S+")
 
@@ -211,7 +211,7 @@ class TextLinks(NamedTuple):
     links: Sequence[SentenceLinks]
 
     def shares(self, source: range, region: range) -> OffsetValues:
-        """The share of each word of `region` aligned with `source`, within one sentence."""
+        """The share of each word of `region` that its own sentence aligns with `source`."""
         begin = bisect_right(self.links, source.start, key=lambda one: one.source.stop)
         end = bisect_left(self.links, source.stop, key=lambda one: one.source.start)
         sentences, found = self.links[begin:end], [np.zeros(0)]
@@ -237,7 +237,8 @@ class TextLinks(NamedTuple):
             return OffsetValues(target.start if column <= 0 else target.stop, np.zeros(1))
         left = share[:, column]  # (T,)
         before = np.concatenate([[0.0], left.cumsum()])  # (T + 1,)
-        behind = np.concatenate([(1 - left)[::-1].cumsum()[::-1], [0.0]])  # (T + 1,)
-        after = np.concatenate([[0.0], left - share[:, column - 1]])  # (T + 1,)
-        ahead = np.concatenate([share[:, column + 1] - left, [0.0]])  # (T + 1,)
-        return OffsetValues(target.start, before + behind + ADJACENCY_WEIGHT * (after + ahead))
+        after = np.concatenate([(1 - left)[::-1].cumsum()[::-1], [0.0]])  # (T + 1,)
+        just_before = np.concatenate([[0.0], left - share[:, column - 1]])  # (T + 1,)
+        just_after = np.concatenate([share[:, column + 1] - left, [0.0]])  # (T + 1,)
+        adjacent = just_before + just_after
+        return OffsetValues(target.start, before + after + ADJACENCY_WEIGHT * adjacent)
