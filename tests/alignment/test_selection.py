@@ -32,7 +32,7 @@ def looks(rows, columns=COLUMNS):
 
 NOISE = looks([4, 3, 3, 0, 0, 0])
 RIGHT = looks([1, 0, 2, 3, 3, 4])
-LATE = looks([4, 1, 0, 2, 3, 3])  # each word where it is given, not where it is answered
+LATE = looks([4, 1, 0, 2, 3, 3])  # each word where it is the input, not where it is predicted
 
 
 def model(*heads, rows=ROWS, columns=COLUMNS):
@@ -78,7 +78,7 @@ ORDERS = (0, 1, 2, 3, 4), (3, 1, 0, 2, 4)
 
 
 def test_the_link_extraction_is_selected():
-    # c is looked at by nobody most of all, but by C more than by any other
+    # c is no row's best column, but C gives it more weight than any other row
     blurred = 0.5 * RIGHT
     blurred[2] = torch.tensor([0.0, 0.0, 0.2, 0.3, 0.0])
     gold = GoldAlignment(LINKS, LINKS)

@@ -12,7 +12,7 @@ def tokenizer(kind="words", **changes):
     return train_tokenizer(TEXTS, TokenizerSettings(kind=kind, **changes))
 
 
-def merge_pieces(axis):
+def pieces_by_word(axis):
     """The pieces of each word."""
     found = {word: "" for word in axis.words}
     for piece, number in zip(axis.pieces, axis.word_of, strict=True):
@@ -48,7 +48,7 @@ def test_words_are_the_same_however_they_are_cut(kind, text):
     axis = word_axis(tokenize_text(text, tokenizer(kind, **size)))
     known = {"Jane", "visite", "l", "Afrique", "aime", "Ω", "Ωmegα", "été"}
     assert known >= {word for word in axis.words if word.isalnum()}
-    for word, pieces in merge_pieces(axis).items():
+    for word, pieces in pieces_by_word(axis).items():
         assert pieces.strip().startswith(word)
 
 

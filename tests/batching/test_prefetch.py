@@ -110,21 +110,21 @@ def test_a_killed_worker_is_reported():
 
 
 def slowly(first):
-    """Numbers from `first` on, as floats, so that it can be seen who made them."""
+    """Numbers from `first` on, as floats, to tell which process made them."""
     for number in itertools.count(first):
         time.sleep(0.01)
         yield float(number)
 
 
 class Deadly:
-    """Whoever unpickles it ends."""
+    """Ends the process that unpickles it."""
 
     def __reduce__(self):
         return os._exit, (3,)
 
 
 class Patient:
-    """Whoever unpickles it waits until a file is there, though not for ever, and can count."""
+    """Unpickled as `itertools.count`, as soon as a file exists, or after 30 s."""
 
     def __init__(self, file):
         self.file = file

@@ -25,7 +25,7 @@ LABEL_POINTS = (
 
 @pytest.fixture(scope="module")
 def results():
-    """Ten systems, of which two attend to nothing, nearly all as good and as dear as another."""
+    """Ten systems of similar scores and costs, two of which do not attend, and one that failed."""
     return made_up_ladder(
         *(
             made_up_standing(

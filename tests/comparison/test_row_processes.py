@@ -27,7 +27,7 @@ def no_pause(monkeypatch):
 
 
 class Workshop:
-    """Processes that are not: each ends when it has been looked at three times."""
+    """Fake processes: each ends when it has been polled three times."""
 
     def __init__(self, folder, failing=()):
         self.folder, self.failing = folder, failing
@@ -54,7 +54,7 @@ class Workshop:
             write_atomic(self.folder.steps(job.entry), b"7")
         return 0
 
-    # what a watcher is told
+    # the methods of a `PoolObserver`
     def started(self, job): ...
     def polled(self, running): ...
     def ended(self, job, outcome):

@@ -1,4 +1,4 @@
-"""Decoders written as tables, and searches written as loops, to hold the real ones against."""
+"""Decoders written as tables, and searches written as loops, to compare the real ones with."""
 
 import math
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ FIRST_WORD = 4
 
 
 @dataclass(frozen=True)
-class Told:
-    """What each cell was told, as a number in base V."""
+class TableState:
+    """The history of each hypothesis, as a number in base V."""
 
     sentences: Tensor  # (B,)
     codes: Tensor  # (B, K)
@@ -29,7 +29,7 @@ class Told:
 
 
 class HistoryTable:
-    """Logits and attention of their own for each sentence and each history of < `depth` words.
+    """A decoder with logits and attention for each sentence and each history of < `depth` words.
 
     Longer histories share them with others.
     """
@@ -47,9 +47,9 @@ class HistoryTable:
         self.attention = (4 * looks).softmax(-1)
         self.batches: list[int] = []
 
-    def start(self, sentences: list[int] | None = None) -> Told:
+    def start(self, sentences: list[int] | None = None) -> TableState:
         chosen = torch.arange(len(self.table)) if sentences is None else torch.tensor(sentences)
-        return Told(chosen, torch.zeros(len(chosen), 1, dtype=torch.long))
+        return TableState(chosen, torch.zeros(len(chosen), 1, dtype=torch.long))
 
     def step(self, tokens, state, *, hook=None):
         assert tokens.shape == state.codes.shape
@@ -61,10 +61,10 @@ class HistoryTable:
                 weights = self.attention[layer, state.sentences[:, None], codes]  # (B, K, H, S)
                 hook(Site("cross", layer), weights.transpose(1, 2))
                 hook(Site("decoder", layer), torch.full_like(weights.transpose(1, 2), 9.0))
-        return self.table[state.sentences[:, None], codes], Told(state.sentences, codes)
+        return self.table[state.sentences[:, None], codes], TableState(state.sentences, codes)
 
     def to_static(self, state, steps, step_counter):
-        return state  # as it is, of which a step changes no shape
+        return state  # unchanged: a step changes none of its shapes
 
     def row(self, said: tuple[int, ...]) -> int:
         code = 0
@@ -102,7 +102,7 @@ class HistoryTable:
 
 
 POWER, GNMT = ("power", "spread"), ("gnmt", "lost")
-"""How scores are made: what all engines know, and what the paper has."""
+"""How scores are computed: as all engines support it, and as in the paper."""
 
 
 def exhaustive(
@@ -120,7 +120,7 @@ def exhaustive(
 
 
 def space(words, limit):
-    """Hypotheses there are, finished and unfinished."""
+    """The number of all hypotheses, finished and unfinished."""
     return sum(words**length for length in range(limit + 1))
 
 
@@ -132,7 +132,7 @@ def assert_same(got: list[Hypothesis], want: list[Hypothesis]) -> None:
 
 
 @dataclass(frozen=True)
-class Left:
+class CountdownState:
     count: Tensor  # (B, K)
 
     def select_sentences(self, sentences: Tensor) -> Self:
@@ -143,25 +143,25 @@ class Left:
 
 
 class Countdown:
-    """Says `word` until the count of its sentence is used up, then EOS, and never else."""
+    """A decoder that says `word` as often as the count of its sentence, then EOS."""
 
     def __init__(self, vocabulary=6, word=4):
         self.vocabulary, self.word = vocabulary, word
         self.batches: list[int] = []
 
     def start(self, counts):
-        return Left(torch.tensor(counts)[:, None])
+        return CountdownState(torch.tensor(counts)[:, None])
 
     def step(self, tokens, state, *, hook=None):
         assert tokens.shape == state.count.shape
         self.batches.append(len(tokens))
         says = torch.where(state.count > 0, self.word, EOS)
         logits = torch.full((*tokens.shape, self.vocabulary), float("-inf"))
-        return logits.scatter(-1, says[..., None], 0.0), Left(state.count - 1)
+        return logits.scatter(-1, says[..., None], 0.0), CountdownState(state.count - 1)
 
 
 @dataclass(frozen=True)
-class Tables:
+class MarkovState:
     tables: Tensor  # (B, V, V)
 
     def select_sentences(self, sentences: Tensor) -> Self:
@@ -185,4 +185,4 @@ def markov(*probabilities: dict[int, dict[int, float]], vocabulary=7, dtype=torc
         for last, following in table.items():
             for token, probability in following.items():
                 tables[sentence, last, token] = probability
-    return Tables(tables.log())
+    return MarkovState(tables.log())

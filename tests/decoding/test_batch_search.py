@@ -49,7 +49,7 @@ def found(answers):
 
 
 class Spy:
-    """Counts the sentences of each encoding, and the sites that a watch sees."""
+    """A hook that records its sites, and the sizes (B, S) of each encoding."""
 
     def __init__(self):
         self.sites, self.rows = set(), []
@@ -89,7 +89,7 @@ def test_a_batch_keeps_to_its_budget(model):
 
 
 def limit_memory(monkeypatch, most):
-    """Let memory hold searches of so many sentences; the sizes of all that are tried."""
+    """Let memory hold searches of `most` sentences; returns the sizes of all that are tried."""
     tried = []
 
     def search_batch(models, job, **looking):

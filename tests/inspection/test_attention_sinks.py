@@ -23,8 +23,8 @@ def attention(*heads, part="cross", pieces=PIECES):
     return AttentionMaps(part, torch.stack(heads)[None], rows, axis(pieces))
 
 
-def found_sinks(column, floor, rows=6):
-    """A diagonal, of which each row pays `floor` to `column` first."""
+def sink_weights(column, floor, rows=6):
+    """A diagonal map in which each row also gives the weight `floor` to `column`."""
     return (1 - floor) * torch.eye(rows, 6) + floor * torch.eye(6)[[column] * rows]
 
 
@@ -33,9 +33,9 @@ def test_a_diagonal_has_no_sinks():
 
 
 def test_sinks_are_named_with_their_head_and_share_and_the_largest_comes_first():
-    found = find_sinks(attention(found_sinks(5, 0.3), torch.eye(6), found_sinks(4, 0.6)))
+    found = find_sinks(attention(sink_weights(5, 0.3), torch.eye(6), sink_weights(4, 0.6)))
     assert [sink[:5] for sink in found] == [("cross", 0, 2, 4, "▁."), ("cross", 0, 0, 5, "</s>")]
-    # five rows pay the floor, the sixth all it has
+    # five rows give it the floor, the sixth all of its weight
     assert [sink.share for sink in found] == pytest.approx([(5 * 0.6 + 1) / 6, (5 * 0.3 + 1) / 6])
 
 
@@ -51,13 +51,13 @@ def test_a_sink_has_weight_from_half_of_the_rows():
 
 
 def test_maps_with_few_rows_have_no_sinks():
-    assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS - 1))) == ()
-    assert find_sinks(attention(found_sinks(5, 0.9, rows=MIN_ROWS))) != ()
+    assert find_sinks(attention(sink_weights(5, 0.9, rows=MIN_ROWS - 1))) == ()
+    assert find_sinks(attention(sink_weights(5, 0.9, rows=MIN_ROWS))) != ()
     assert find_sinks(attention(torch.zeros(0, 6))) == ()
 
 
 def test_decoder_columns_count_only_rows_that_see_them():
-    # each row sees itself and what was before; all that see the third pay it a half
+    # rows see columns up to their own; all later rows give the third column a half
     weights = torch.eye(8)
     weights[3:] *= 0.5
     weights[3:, 2] = 0.5
@@ -67,7 +67,7 @@ def test_decoder_columns_count_only_rows_that_see_them():
 
 
 def test_without_sinks_only_sink_weights_are_reduced():
-    kept = without_sinks(attention(found_sinks(4, 0.6), torch.eye(6)))
+    kept = without_sinks(attention(sink_weights(4, 0.6), torch.eye(6)))
     want = 0.4 * torch.eye(6)
     torch.testing.assert_close(kept.weights[0], torch.stack([want, torch.eye(6)]))
     assert kept.columns.pieces == PIECES
@@ -81,8 +81,8 @@ def count_sinks(attentions):
 
 
 def test_sinks_are_summed_up_over_sentences():
-    first = attention(torch.eye(6), found_sinks(4, 0.6))
-    second = attention(torch.eye(6), found_sinks(0, 0.3))
+    first = attention(torch.eye(6), sink_weights(4, 0.6))
+    second = attention(torch.eye(6), sink_weights(0, 0.3))
     third = attention(torch.eye(6), torch.eye(6))
     by_stop, by_word = count_sinks([first, second, third])
     assert by_stop[:4] == ("cross", 0, 1, ".")
@@ -94,7 +94,7 @@ def test_sinks_are_summed_up_over_sentences():
 
 def test_specials_signs_and_spaces_are_told_apart_from_words():
     pieces = ("<s>", "▁", "▁,", "▁l'", "4", "</s>")
-    found = count_sinks(attention(found_sinks(n, 0.9), pieces=pieces) for n in range(6))
+    found = count_sinks(attention(sink_weights(n, 0.9), pieces=pieces) for n in range(6))
     assert {one.piece: one.sentences for one in found} == {
         "<s>": 1,
         "▁": 1,

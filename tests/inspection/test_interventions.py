@@ -159,7 +159,7 @@ def test_all_families_are_tried():
 )
 @pytest.mark.parametrize("family", ATTEND)
 def test_a_search_and_a_recording_are_changed_alike(family, change):
-    """What the search made of the changed model is what the changed model says when told it."""
+    """A search with an intervention scores its answer as teacher forcing with it does."""
     model = tiny(family)
     settings = DecodingSettings(
         beam=BeamSettings(size=3),

@@ -16,7 +16,7 @@ from regard.training.loss import batch_loss
 from regard.training.refinement import RefinementSettings, refinement_loss, weight_samples
 from regard.types import Hypothesis
 
-A, B = 4, 5  # all that there is to say, beside UNK
+A, B = 4, 5  # the only words beside UNK
 SIZE = 6
 SOURCES = [[4, 5, 4], [5], [4, 4]]
 REFERENCES = [[A, B], [B], [A]]
@@ -47,7 +47,7 @@ def said(*tokens, finished=True):
 
 
 def everything():
-    """All that can be said in two steps."""
+    """All answers of up to two steps."""
     words = [1, A, B]
     yield said()
     for word in words:
@@ -65,7 +65,7 @@ def overlap(reference, answers):
 
 
 def fixed(samples):
-    """A way to draw the same samples whatever the model."""
+    """A `SampleFn` that always draws the same samples."""
     return lambda model, memory, lengths: samples
 
 

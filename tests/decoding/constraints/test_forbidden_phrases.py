@@ -26,28 +26,28 @@ class Pieces:
         return [self._pieces.index(best or "<unk>"), *self._encode(text[len(best or " ") :])]
 
 
-def ids_by_surface(words, *pieces):
+def spelled_phrases(words, *pieces):
     target = Pieces(*pieces)
     return {" ".join(target.pieces(ids)) for ids in forbidden_phrases(words, target)}
 
 
 def test_a_word_between_spaces_is_forbidden_as_a_word_alone():
-    assert ids_by_surface(["car", ""], "▁", "▁car", "car", "c", "ar") == {"▁car"}
+    assert spelled_phrases(["car", ""], "▁", "▁car", "car", "c", "ar") == {"▁car"}
 
 
 def test_a_word_without_spaces_is_forbidden_inside_a_sentence_too():
     pieces = "▁", "東", "京", "東京", "▁東", "東京都", "▁car", "car"
     found = {"▁東 京", "東 京", "東京"}
-    assert ids_by_surface(["東京"], *pieces) - {"▁ 東京"} == found
-    assert ids_by_surface(["東京", "car"], *pieces) - {"▁ 東京"} == found | {"▁car"}
+    assert spelled_phrases(["東京"], *pieces) - {"▁ 東京"} == found
+    assert spelled_phrases(["東京", "car"], *pieces) - {"▁ 東京"} == found | {"▁car"}
 
 
 def test_what_cannot_be_spelled_forbids_nothing():
-    assert ids_by_surface(["東京"], "▁", "東") == set()
+    assert spelled_phrases(["東京"], "▁", "東") == set()
 
 
 def test_a_long_word_is_not_spelled_for_ever():
     pieces = "▁", "あ", "ああ", "あああ"
-    assert 1000 <= len(ids_by_surface(["あ" * 40], *pieces)) <= 1002
-    assert ids_by_surface(["あ" * 40 + "ん"], *pieces) == set()
-    assert len(ids_by_surface(["あ" * 4000], "▁", "あ" * 100)) == 2
+    assert 1000 <= len(spelled_phrases(["あ" * 40], *pieces)) <= 1002
+    assert spelled_phrases(["あ" * 40 + "ん"], *pieces) == set()
+    assert len(spelled_phrases(["あ" * 4000], "▁", "あ" * 100)) == 2

@@ -193,13 +193,13 @@ CPU = torch.device("cpu")
 
 
 def grid_of(*sentences):
-    """A grid whose cells have said what `sentences` (B, K, t) say."""
+    """Hypotheses with the tokens of `sentences` (B, K, t)."""
     tokens = torch.tensor([[[BOS, *generated] for generated in row] for row in sentences])
     return replace(Hypotheses.start(*tokens.shape[:2], CPU), tokens=tokens)
 
 
 def forbidden(narrow, hypotheses):
-    """The set of tokens that `narrow` forbids in each cell."""
+    """The set of tokens that `narrow` forbids for each hypothesis."""
     log_probs = narrow(torch.zeros(*hypotheses.tokens.shape[:2], SIZE), hypotheses)
     assert log_probs.max() == 0
     return [

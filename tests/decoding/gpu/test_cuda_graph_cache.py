@@ -51,7 +51,7 @@ def found(models, batch, settings, cache=None, **how):
 
 
 def hold_equal(models, cache, settings, batches=BATCHES, constraints=lambda count: NO_CONSTRAINTS):
-    """One batch after another, replayed and plainly."""
+    """For one batch after another, the same is found with replays and without."""
     for number, lengths in enumerate(batches):
         batch = sentences(*lengths, seed=number)
         how = {"constraints": constraints(len(batch))}
@@ -62,7 +62,7 @@ def hold_equal(models, cache, settings, batches=BATCHES, constraints=lambda coun
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_what_is_replayed_is_what_is_found_plainly(name):
+def test_replays_find_what_is_found_without_graphs(name):
     capturer, model = Counted(), model_of(name)
     hold_equal([model], cache_of(model, capturer=capturer), BEAM)
     assert capturer.replayed > capturer.captured > 2
@@ -70,7 +70,7 @@ def test_what_is_replayed_is_what_is_found_plainly(name):
 
 @pytest.fixture
 def far(monkeypatch):
-    """As on a device that nobody waits for."""
+    """Take the code paths of a GPU, which never wait for the device."""
     for module in (step, rules):
         monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
 
@@ -84,7 +84,7 @@ def test_no_python_is_needed_between_the_operations_of_a_step(name, far):
 
 @pytest.mark.parametrize("more", [{"no_repeat_ngram": 2}, {"min_length": 3, "excluded": "lost"}])
 @pytest.mark.parametrize("prefixed", [False, True])
-def test_nor_for_its_rules(more, prefixed, far):
+def test_no_python_is_needed_for_the_rules_of_a_step(more, prefixed, far):
     rules = {"max_length": 5, "max_length_ratio": 1.0, "max_length_offset": 0}
     settings = DecodingSettings.model_validate({"beam": {"size": 2}, "rules": rules | more})
     models = [model_of("transformer"), model_of("rnnsearch")]
@@ -126,7 +126,7 @@ def lengths_of(answers):
     return [len(best.tokens) for (best, *_) in answers]
 
 
-def test_the_first_is_done_the_second_recorded_the_third_replayed():
+def test_the_first_batch_runs_the_second_is_captured_the_third_replayed():
     capturer, model = Counted(), model_of()
     cache, batch = cache_of(model, capturer=capturer), sentences(3, 5)
     seen = []
@@ -139,7 +139,7 @@ def test_the_first_is_done_the_second_recorded_the_third_replayed():
     assert twice == 2 * steps
 
 
-def test_a_longer_search_goes_on_where_the_record_ends_and_is_recorded_next_time():
+def test_a_longer_search_continues_after_the_captured_steps_and_is_captured_next_time():
     capturer, model = Counted(), model_of()
     cache, seen = cache_of(model, capturer=capturer), []
     long = DecodingSettings.model_validate({"beam": {"size": 3, "stop": "limit"}} | {
@@ -151,7 +151,7 @@ def test_a_longer_search_goes_on_where_the_record_ends_and_is_recorded_next_time
     assert seen == [0, 3, 3, 3, 7, 7]
 
 
-def test_records_are_dropped_that_were_not_used_for_the_longest_time(monkeypatch):
+def test_the_least_recently_used_graphs_are_dropped(monkeypatch):
     monkeypatch.setattr(cuda_graph_cache, "MAX_SHAPES", 2)
     capturer, model = Counted(), model_of()
     cache = cache_of(model, capturer=capturer)
@@ -170,15 +170,15 @@ def test_records_are_dropped_that_were_not_used_for_the_longest_time(monkeypatch
     assert captures(2) > 0
 
 
-class SearchTreeObserver(Counted):
-    """As if each record took 100 bytes."""
+class HundredBytesEach(Counted):
+    """As if each captured step took 100 bytes."""
 
     def memory_in_use(self):
         return 100 * self.captured
 
 
 def test_memory_is_bounded():
-    capturer, model = SearchTreeObserver(), model_of()
+    capturer, model = HundredBytesEach(), model_of()
     cache = cache_of(model, capturer=capturer, max_bytes=250)
     hold_equal([model], cache, GREEDY, [(3, 3)] * 3)
     assert cache.bytes_held == 300  # no more than one step beyond it
@@ -189,7 +189,7 @@ def test_memory_is_bounded():
 
 
 @pytest.mark.parametrize("until", [0, 2])
-def test_what_cannot_be_recorded_is_searched_for_plainly_and_not_tried_again(until):
+def test_what_cannot_be_captured_is_searched_without_graphs_and_not_tried_again(until):
     capturer, model = Counted(until=until), model_of()
     cache = cache_of(model, capturer=capturer)
     hold_equal([model], cache, BEAM)
@@ -198,7 +198,7 @@ def test_what_cannot_be_recorded_is_searched_for_plainly_and_not_tried_again(unt
     assert cache.bytes_held == 0
 
 
-def test_weights_may_change_where_they_are():
+def test_weights_may_change_in_place():
     capturer, model = Counted(), model_of()
     cache = cache_of(model, capturer=capturer)
     hold_equal([model], cache, GREEDY, [(3, 5)] * 3)
@@ -207,10 +207,10 @@ def test_weights_may_change_where_they_are():
         for parameter in model.parameters():
             parameter.mul_(-1.3)
     hold_equal([model], cache, GREEDY, [(3, 5)] * 3)
-    assert captured <= capturer.captured <= limit  # of longer answers more was recorded
+    assert captured <= capturer.captured <= limit  # longer answers have more steps
 
 
-def test_records_are_dropped_where_weights_are_replaced():
+def test_graphs_are_dropped_if_weights_are_replaced():
     capturer, model = Counted(), model_of()
     cache = cache_of(model, capturer=capturer)
     for _ in range(2):
@@ -233,7 +233,7 @@ def test_records_are_dropped_where_weights_are_replaced():
         {"beam": {"size": 600}},
     ],
 )
-def test_some_searches_are_not_recorded(changed):
+def test_some_searches_are_not_captured(changed):
     capturer, model = Counted(), model_of()
     settings = DecodingSettings.model_validate({"rules": {"max_length": 4}} | changed)
     cache = cache_of(model, capturer=capturer)
@@ -244,7 +244,7 @@ def test_some_searches_are_not_recorded(changed):
     assert cache.failed is None
 
 
-def test_who_looks_on_is_shown_a_plain_search():
+def test_a_search_with_a_hook_or_an_observer_is_not_captured():
     capturer, model = Counted(), model_of()
     cache = cache_of(model, capturer=capturer)
 
@@ -274,7 +274,7 @@ def test_ids_of_prefixes_are_checked_each_time():
 
 def test_what_does_not_fit_is_searched_for_in_halves(monkeypatch):
     model, tried, plain = model_of(), [], batch_search.search_batch
-    hold_equal([model], cache := cache_of(model, max_bytes=0), BEAM, [(3,)])  # there is a record
+    hold_equal([model], cache := cache_of(model, max_bytes=0), BEAM, [(3,)])  # there is a graph
 
     def search_batch(models, job, **looking):
         tried.append(len(job.numbers))
@@ -292,7 +292,7 @@ def test_what_does_not_fit_is_searched_for_in_halves(monkeypatch):
 
 
 class Interrupted(Counted):
-    """Somebody presses Ctrl-C while the third step is recorded."""
+    """Ctrl-C is pressed while the third step is captured."""
 
     def capture(self, work):
         again = super().capture(work)
@@ -302,7 +302,7 @@ class Interrupted(Counted):
         return again
 
 
-def test_a_record_that_was_interrupted_is_begun_anew():
+def test_an_interrupted_capture_is_begun_anew():
     capturer, model = Interrupted(), model_of()
     cache = cache_of(model, capturer=capturer)
     found([model], sentences(3, 5), BEAM, cache)
@@ -311,7 +311,7 @@ def test_a_record_that_was_interrupted_is_begun_anew():
     hold_equal([model], cache, BEAM)
 
 
-def test_damaged_weights_are_told():
+def test_damaged_weights_are_reported():
     model = model_of()
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
@@ -322,7 +322,7 @@ def test_damaged_weights_are_told():
 
 
 class Strict(Counted):
-    """Nothing that is recorded may wait for the device."""
+    """No captured step may wait for the device."""
 
     def capture(self, work):
         def strictly():
@@ -347,7 +347,7 @@ ALL = [(name, BEAM) for name in VARIANTS] + [("transformer", GREEDY), ("rnnsearc
 @pytest.mark.gpu
 @needs_cuda
 @pytest.mark.parametrize(("name", "settings"), ALL)
-def test_graphs_find_what_is_found_plainly(name, settings):
+def test_graphs_find_what_is_found_without_them(name, settings):
     where = torch.device("cuda")
     model = model_of(name, dtype=torch.float32).to(where)
     cache = cache_of(model, capturer=CudaGraphs(where))
@@ -359,7 +359,7 @@ def test_graphs_find_what_is_found_plainly(name, settings):
             scores = torch.tensor([[one.score for one in best] for best in (got, want)])
             torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
             equal = [one.tokens for one in got] == [one.tokens for one in want]
-            assert equal or (scores[0].diff() > -1e-4).any()  # but where two are as good
+            assert equal or (scores[0].diff() > -1e-4).any()  # except for equal scores
     assert is_routed(name) or (cache.failed is None and cache.bytes_held > 0)
 
 
@@ -374,5 +374,5 @@ def test_memory_comes_back_with_the_last_graph():
             found([model], sentences(3, 5), BEAM, cache)
         assert cache.steps > 0
         for parameter in model.parameters():
-            parameter.data = parameter.data.clone()  # so that all records are dropped
+            parameter.data = parameter.data.clone()  # so that all graphs are dropped
     assert cache.failed is None

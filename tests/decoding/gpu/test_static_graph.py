@@ -26,7 +26,7 @@ B, S, WORDS = 9, 5, 3
 BEAM = DecodingSettings.model_validate(
     {"n_best": 2, "beam": {"size": 3, "stop": "limit"}, "rules": {"max_length": 8}}
 )
-STEADY = [
+STATIC = [
     name
     for name in VARIANTS
     if (model := tiny(name).model).static_state
@@ -41,7 +41,7 @@ def sentences(*lengths, seed=0):
 
 
 def hold_near(models, settings, capturer, constraints=NO_CONSTRAINTS, lengths=(3, 5, 1)):
-    """What is found with a record and without, up to rounding."""
+    """The same is found with a captured graph and without, up to rounding."""
     members = [SearchMember(model, sentences(*lengths)) for model in models]
 
     def found(one):
@@ -58,7 +58,7 @@ def hold_near(models, settings, capturer, constraints=NO_CONSTRAINTS, lengths=(3
 
 @pytest.fixture
 def far(monkeypatch):
-    """As on a device that nobody waits for."""
+    """Take the code paths of a GPU, which never wait for the device."""
     for module in (step, rules):
         monkeypatch.setattr(module, "is_on_cpu", lambda x: False)
 
@@ -67,20 +67,20 @@ def model_of(name, dtype=torch.float32):
     return tiny(name, dtype=dtype).model
 
 
-@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("name", STATIC)
 @pytest.mark.parametrize("size", [1, 3])
 def test_one_step_does_for_all_and_needs_no_python(name, size, far):
     capturer, model = Tape(), model_of(name)
     beam = BEAM.beam.model_copy(update={"size": size})
     hold_near([model], BEAM.model_copy(update={"beam": beam, "n_best": 1}), capturer)
-    if not has_steady_state(model):
+    if not has_static_state(model):
         assert capturer.captured == 0
     elif size > 1:
         assert capturer.captured == 1
         assert capturer.replayed >= 5
 
 
-def has_steady_state(model):
+def has_static_state(model):
     where = next(model.parameters()).device
     state = model.start(model.encode(pad_source([[4, 5]]).to(where)))
     return model.to_static(state, 1, torch.zeros((), device=where)) is not None
@@ -92,7 +92,7 @@ def test_a_beam_that_is_not_full_yet_waits_until_it_is(far):
     assert capturer.captured == 1
 
 
-def test_models_together_if_each_has_a_steady_state(far):
+def test_models_together_if_each_has_a_static_state(far):
     capturer = Tape()
     hold_near([model_of("transformer"), model_of("rnnsearch")], BEAM, capturer)
     assert (capturer.captured, capturer.replayed > 3) == (1, True)
@@ -101,7 +101,7 @@ def test_models_together_if_each_has_a_steady_state(far):
 
 
 def suitable(chosen):
-    """Settings with which there is something to record: most have a rule that forbids it."""
+    """Settings with which a search can be captured: most have a rule that prevents it."""
     rules = {"min_length": 0, "no_repeat_ngram": 0, "max_length": 9, "max_length_offset": 3}
     beam = chosen["beam"] | {"coverage_penalty": 0.0}
     return chosen | {"rules": chosen["rules"] | rules, "beam": beam}
@@ -111,13 +111,13 @@ def suitable(chosen):
 @given(
     chosen=st.one_of(SETTINGS, SETTINGS.map(suitable)),
     greedy=st.booleans(),
-    records=st.sampled_from([True, True, False]),
+    captures=st.sampled_from([True, True, False]),
     seed=st.integers(0, 10**6),
     sharp=st.sampled_from([0.5, 2.0, 5.0]),
     prefixed=st.booleans(),
     rows=st.sampled_from([9, 20, 99]),
 )
-def test_whatever_is_asked_of_a_search(chosen, greedy, records, seed, sharp, prefixed, rows):
+def test_whatever_is_asked_of_a_search(chosen, greedy, captures, seed, sharp, prefixed, rows):
     chosen = {name: dict(part) if name != "n_best" else part for name, part in chosen.items()}
     if greedy:
         chosen["n_best"], chosen["beam"]["size"] = 1, 1
@@ -125,7 +125,7 @@ def test_whatever_is_asked_of_a_search(chosen, greedy, records, seed, sharp, pre
     settings = DecodingSettings.model_validate(chosen)
     prefixes = [[4, 5][: number % 3] for number in range(B)] if prefixed else None
     lengths = torch.tensor([1, 2, 3, 4, 5, 5, 4, 3, 2])
-    capturer = Counted(until=math.inf if records else 0)
+    capturer = Counted(until=math.inf if captures else 0)
 
     def found(one):
         config = SearchConfig.build(settings, lengths, Constraints(prefixes), range(B))
@@ -149,7 +149,7 @@ class Refusing(Counted):
 
 
 @pytest.mark.parametrize("error", [CaptureError, torch.OutOfMemoryError])
-@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("name", STATIC)
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_search_that_cannot_be_captured_continues_step_by_step(name, size, error):
     capturer = Refusing(error("no"))
@@ -190,7 +190,7 @@ def test_a_search_with_a_hook_is_not_captured():
         ("cuda", {"beam": {}, "sampling": {"seed": 1}}, False),
     ],
 )
-def test_a_gpu_has_a_recorder_where_the_host_decides_nothing(where, more, is_there, monkeypatch):
+def test_a_gpu_has_a_capturer_where_the_host_decides_nothing(where, more, is_there, monkeypatch):
     monkeypatch.setattr(batch_search, "CudaGraphs", lambda where: "graphs")
     settings = DecodingSettings.model_validate(more)
     assert (batch_search._make_capturer(settings, torch.device(where)) == "graphs") is is_there
@@ -207,7 +207,7 @@ class CountedGraphs(CudaGraphs):
 
 @pytest.mark.gpu
 @needs_cuda
-@pytest.mark.parametrize("name", STEADY)
+@pytest.mark.parametrize("name", STATIC)
 @pytest.mark.parametrize("size", [1, 4])
 def test_graphs_find_the_same(name, size):
     model = model_of(name).to("cuda")
@@ -215,4 +215,4 @@ def test_graphs_find_the_same(name, size):
     settings = BEAM.model_copy(update={"beam": beam, "n_best": 1})
     capturer = CountedGraphs(torch.device("cuda"))
     hold_near([model], settings, capturer, lengths=(3, 5, 1, 7, 2))
-    assert size == 1 or capturer.captured == has_steady_state(model)
+    assert size == 1 or capturer.captured == has_static_state(model)

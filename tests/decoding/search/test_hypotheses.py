@@ -29,7 +29,7 @@ B, K, S = 2, 3, 5
 
 
 def grown():
-    """A grid in which cell (b, k) said 10 b + k + 4."""
+    """Hypotheses of which (b, k) has the token 10 b + k + 4."""
     hypotheses = Hypotheses.start(B, K, torch.device("cpu"))
     tokens = torch.tensor([[4, 5, 6], [14, 15, 16]])
     return hypotheses.extend(Candidates(-tokens.float(), tokens, None))

@@ -19,19 +19,19 @@ every_method = pytest.mark.parametrize("method", METHODS)
 LENGTHS = torch.tensor([3, 4, 1, 5])
 
 
-class Diary(SearchObserver):
-    """Writes down all that it is told, and gives up what it is asked to."""
+class RecordingObserver(SearchObserver):
+    """Records all calls, and abandons the given sentences."""
 
-    def __init__(self, give_up=()):
+    def __init__(self, abandon=()):
         self.batches, self.steps, self.answers = [], [], {}
-        self._give_up = give_up
+        self._abandon = abandon
 
     def on_start(self, numbers, lengths, /):
         self.batches.append((list(numbers), list(lengths)))
 
     def on_step(self, step, /):
         self.steps.append(step)
-        return self._give_up
+        return self._abandon
 
     def on_result(self, number, answers, /):
         assert number not in self.answers
@@ -39,37 +39,37 @@ class Diary(SearchObserver):
 
 
 @every_method
-def test_observing_changes_no_answer_and_tells_them_all(method):
+def test_observing_changes_no_answer_and_reports_them_all(method):
     decoder, numbers = HistoryTable(4, 3, 4), [9, 7, 30, 8]
-    diary = Diary()
+    recorded = RecordingObserver()
 
     def found(observe):
         settings = METHODS[method]
         state = decoder.start()
         return search(decoder, state, LENGTHS, settings, numbers=numbers, observe=observe)
 
-    answers = found(diary)
+    answers = found(recorded)
     assert answers == found(None)
     assert answers == found(ObserverGroup())
-    assert diary.batches == [(numbers, [3, 4, 1, 5])]
-    assert [diary.answers[number] for number in numbers] == answers
+    assert recorded.batches == [(numbers, [3, 4, 1, 5])]
+    assert [recorded.answers[number] for number in numbers] == answers
 
 
-def test_sentences_that_left_are_told_of_no_more():
-    decoder, diary = Countdown(), Diary()
+def test_done_sentences_are_in_no_further_step():
+    decoder, recorded = Countdown(), RecordingObserver()
     settings = DecodingSettings(beam=BeamSettings(size=1))
-    search(decoder, decoder.start([2, 0, 3, 0]), LENGTHS, settings, observe=diary)
-    assert [step.numbers for step in diary.steps] == [[0, 1, 2, 3], [0, 2], [0, 2], [2]]
-    assert [step.hypotheses.length for step in diary.steps] == [1, 2, 3, 4]
-    assert list(diary.answers) == [1, 3, 0, 2]  # as they leave
+    search(decoder, decoder.start([2, 0, 3, 0]), LENGTHS, settings, observe=recorded)
+    assert [step.numbers for step in recorded.steps] == [[0, 1, 2, 3], [0, 2], [0, 2], [2]]
+    assert [step.hypotheses.length for step in recorded.steps] == [1, 2, 3, 4]
+    assert list(recorded.answers) == [1, 3, 0, 2]  # in the order in which they are done
 
 
 @every_method
 def test_a_step_is_complete(method):
-    """What was weighed either ends, goes on or is dropped, and what goes on is the new grid."""
-    decoder, diary = HistoryTable(4, 3, 4), Diary()
-    search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=diary)
-    for step in diary.steps:
+    """Candidates end, continue or are dropped; those that continue are the new hypotheses."""
+    decoder, recorded = HistoryTable(4, 3, 4), RecordingObserver()
+    search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=recorded)
+    for step in recorded.steps:
         assert torch.equal(step.hypotheses.log_probs, step.continuing.log_probs)
         assert torch.equal(step.hypotheses.tokens[..., -1], step.continuing.tokens)
         assert (step.ending.tokens[step.ending.log_probs > float("-inf")] == EOS).all()
@@ -80,29 +80,31 @@ def test_a_step_is_complete(method):
 
 
 @every_method
-def test_a_sentence_can_be_given_up(method):
+def test_a_sentence_can_be_abandoned(method):
     decoder, settings = HistoryTable(4, 3, 4), METHODS[method]
     settings = settings.model_copy(update={"rules": RuleSettings(max_length=9, min_length=5)})
     whole = search(decoder, decoder.start(), LENGTHS, settings)
-    diary = Diary(give_up={11})
+    recorded = RecordingObserver(abandon={11})
     numbers = [10, 11, 12, 13]
     if settings.sampling is not None:
         whole = search(decoder, decoder.start(), LENGTHS, settings, numbers=numbers)
-    found = search(decoder, decoder.start(), LENGTHS, settings, numbers=numbers, observe=diary)
-    assert [11 in step.numbers for step in diary.steps] == [True] + [False] * (len(diary.steps) - 1)
+    found = search(decoder, decoder.start(), LENGTHS, settings, numbers=numbers, observe=recorded)
+    first, *others = [11 in step.numbers for step in recorded.steps]
+    assert first
+    assert not any(others)
     assert {(len(h.tokens), h.finished) for h in found[1]} == {(1, False)}
     assert [found[row] for row in (0, 2, 3)] == [whole[row] for row in (0, 2, 3)]
-    assert diary.answers[11] == found[1]
+    assert recorded.answers[11] == found[1]
 
 
-def test_an_audience_hears_the_same_and_gives_up_what_any_of_it_does():
+def test_observers_of_a_group_see_the_same_and_each_may_abandon_sentences():
     decoder, settings = Countdown(), METHODS["greedy"]
-    diaries = Diary(give_up=[1]), Diary(give_up=[2, 3])
+    observers = RecordingObserver(abandon=[1]), RecordingObserver(abandon=[2, 3])
     found = search(
-        decoder, decoder.start([5, 5, 5, 5]), LENGTHS, settings, observe=ObserverGroup(*diaries)
+        decoder, decoder.start([5, 5, 5, 5]), LENGTHS, settings, observe=ObserverGroup(*observers)
     )
     assert [len(h.tokens) for (h,) in found] == [5, 1, 1, 1]
-    one, other = diaries
+    one, other = observers
     assert one.batches == other.batches
     assert one.answers == other.answers
     assert len(one.steps) == len(other.steps) == 6
@@ -164,11 +166,11 @@ class Operators(TorchDispatchMode):
 
 
 @every_method
-def test_nothing_is_computed_for_an_observer_who_is_not_there(method):
-    decoder, diary = HistoryTable(4, 3, 4), Diary()
+def test_without_an_observer_nothing_is_computed_for_one(method):
+    decoder, recorded = HistoryTable(4, 3, 4), RecordingObserver()
     counts = []
-    for observe in (None, diary):
+    for observe in (None, recorded):
         with Operators() as operators:
             search(decoder, decoder.start(), LENGTHS, METHODS[method], observe=observe)
         counts.append(operators.count)
-    assert counts[1] - counts[0] >= len(diary.steps)  # the scores of each step
+    assert counts[1] - counts[0] >= len(recorded.steps)  # the scores of each step

@@ -24,19 +24,19 @@ every_method = pytest.mark.parametrize("method", METHODS)
 LENGTHS = torch.tensor([3, 4, 1])
 
 
-def add_step(decoder, state, settings, *, lengths=LENGTHS, **asked):
-    growing = SearchTreeObserver()
-    found = search(decoder, state, lengths, settings, observe=growing, **asked)
-    return found, growing.trees
+def search_trees(decoder, state, settings, *, lengths=LENGTHS, **asked):
+    observer = SearchTreeObserver()
+    found = search(decoder, state, lengths, settings, observe=observer, **asked)
+    return found, observer.trees
 
 
 def test_a_tree_by_hand():
-    """A beam of two, which weighs four ways a step."""
+    """A beam of two, with four candidates a step."""
     state = markov({BOS: {4: 0.5, 5: 0.3, 6: 0.2}, 4: {EOS: 0.9, 4: 0.1}, 5: {5: 0.6, EOS: 0.4}})
     settings = DecodingSettings(
         n_best=2, beam=BeamSettings(size=2, length_penalty=0.0), rules=RuleSettings(max_length=2)
     )
-    _, trees = add_step(Markov(), state, settings, lengths=LENGTHS[:1], numbers=[17])
+    _, trees = search_trees(Markov(), state, settings, lengths=LENGTHS[:1], numbers=[17])
     nodes, answers = trees[17]
     said = [(node.parent, node.token, node.state) for node in nodes]
     assert said[:4] == [
@@ -59,7 +59,7 @@ def test_a_tree_by_hand():
 def test_answers_lie_in_the_tree(method):
     decoder = HistoryTable(3, WORDS, LIMIT)
     numbers = [5, 1, 9]
-    found, trees = add_step(decoder, decoder.start(), METHODS[method], numbers=numbers)
+    found, trees = search_trees(decoder, decoder.start(), METHODS[method], numbers=numbers)
     assert set(trees) == set(numbers)
     for number, answers in zip(numbers, found, strict=True):
         tree = trees[number]
@@ -74,7 +74,7 @@ def test_answers_lie_in_the_tree(method):
 @every_method
 def test_each_node_has_the_probability_of_its_tokens(method):
     decoder = HistoryTable(3, WORDS, LIMIT)
-    _, trees = add_step(decoder, decoder.start(), METHODS[method])
+    _, trees = search_trees(decoder, decoder.start(), METHODS[method])
     log_probs = decoder.table.log_softmax(-1)
     for sentence, tree in trees.items():
         assert tree.nodes[ROOT] == Node(None, BOS, 0.0, "kept")
@@ -88,7 +88,7 @@ def test_each_node_has_the_probability_of_its_tokens(method):
 
 def test_a_beam_keeps_its_size_and_weighs_twice_as_many():
     decoder = HistoryTable(1, WORDS, LIMIT)
-    _, trees = add_step(decoder, decoder.start(), METHODS["beam"], lengths=LENGTHS[:1])
+    _, trees = search_trees(decoder, decoder.start(), METHODS["beam"], lengths=LENGTHS[:1])
     depths = {}
     for number, node in enumerate(trees[0].nodes):
         depths.setdefault(len(trees[0].path(number)), []).append(node)
@@ -102,7 +102,7 @@ def test_a_beam_keeps_its_size_and_weighs_twice_as_many():
 
 def test_samples_that_say_the_same_are_one():
     decoder = Countdown()
-    found, trees = add_step(decoder, decoder.start([2, 0, 1]), METHODS["sampling"])
+    found, trees = search_trees(decoder, decoder.start([2, 0, 1]), METHODS["sampling"])
     assert len(found[0]) == 6
     assert trees[0] == SearchTree(
         (
@@ -119,7 +119,7 @@ def test_samples_that_say_the_same_are_one():
 def test_a_prefix_is_a_trunk():
     decoder = HistoryTable(1, WORDS, LIMIT)
     constraints = Constraints(prefixes=[[6, 4]])
-    _, trees = add_step(
+    _, trees = search_trees(
         decoder, decoder.start(), METHODS["beam"], lengths=LENGTHS[:1], constraints=constraints
     )
     assert [(node.parent, node.token, node.state) for node in trees[0].nodes[1:3]] == [

@@ -33,12 +33,12 @@ def plot_weights(weights, rows, columns):
 
 def test_png_is_a_picture_of_the_weights(tmp_path):
     save_figure(plot_weights(torch.eye(3, 4), ROWS, COLUMNS), tmp_path / "map.png")
-    render_figure = pixels_of(tmp_path / "map.png")
+    pixels = pixels_of(tmp_path / "map.png")
     darkest = (255 * np.array(get_theme("light").sequential(1.0)[:3])).round().astype(int)
-    share = (np.abs(render_figure - darkest).sum(-1) < 10).mean()
+    share = (np.abs(pixels - darkest).sum(-1) < 10).mean()
     assert 0.02 < share < 0.5  # three cells of twelve, and the labels around them
-    assert (render_figure[:5] == 255).all()  # a white edge: nothing is cut off
-    assert (render_figure[:, -5:] == 255).all()
+    assert (pixels[:5] == 255).all()  # a white edge: nothing is cut off
+    assert (pixels[:, -5:] == 255).all()
 
 
 def test_svg_keeps_words_as_text_and_formulas_as_words(tmp_path):
@@ -154,8 +154,8 @@ def test_background_and_foreground_are_those_of_the_theme(tmp_path, theme):
 
 def test_half_precision_and_zeros_can_be_drawn(tmp_path):
     save_figure(plot_weights(torch.zeros(1, 1).bfloat16(), ["a"], ["b" * 60]), tmp_path / "map.png")
-    render_figure = pixels_of(tmp_path / "map.png")
-    assert len(np.unique(render_figure.reshape(-1, 3), axis=0)) > 5
+    pixels = pixels_of(tmp_path / "map.png")
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 5
 
 
 def test_endings_that_cannot_be_drawn_are_named(tmp_path):

@@ -28,7 +28,7 @@ WIDE, EXACT = 10_000, {"atol": 1e-10, "rtol": 0.0}
 
 
 class Counting(SearchRecorder):
-    """Notes how many sentences each step was taken for."""
+    """Records the number of sentences of each step."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ class Counting(SearchRecorder):
         return super().on_step(step)
 
 
-def hunt(
+def record_search(
     model, settings=BEAM, *, recorder=None, budget=WIDE, sources=SOURCES, change=None, **asked
 ):
     """The answers, and the recordings, of a search through `sources`."""
@@ -56,7 +56,7 @@ def hunt(
 
 
 def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
-    """Every node, told token by token, was looked at as the search says."""
+    """The recorded attention of every node equals that under teacher forcing."""
     nodes = range(1, len(recording.tree.nodes))
     given = [recording.tree.tokens(recording.tree.nodes[node].parent) for node in nodes]
     sources = pad_source([source] * len(nodes))
@@ -81,8 +81,9 @@ def assert_teacher_forcing_agrees(model, source, recording, *, change=None):
 def test_weights_of_a_beam_search_equal_those_of_teacher_forcing(name):
     model, recorder = tiny(name).model, Counting()
     beam = BEAM.beam.model_copy(update={"stop": "limit"})  # each sentence has its own
-    found, recordings = hunt(model, BEAM.model_copy(update={"beam": beam}), recorder=recorder)
-    assert sorted(set(recorder.rows)) == [1, 2, 3, 4, 5]  # they leave one by one
+    settings = BEAM.model_copy(update={"beam": beam})
+    found, recordings = record_search(model, settings, recorder=recorder)
+    assert sorted(set(recorder.rows)) == [1, 2, 3, 4, 5]  # they are done one by one
     for number, source in enumerate(SOURCES):
         tree = recordings[number].tree
         said = [tree.tokens(node) for node in tree.answers]
@@ -95,7 +96,7 @@ def test_weights_of_a_beam_search_equal_those_of_teacher_forcing(name):
 def test_recording_changes_no_result(name, method):
     model, settings = tiny(name).model, METHODS[method]
     plain = search_many([SearchMember(model, SOURCES)], settings, budget=WIDE)
-    recorded, recordings = hunt(model, settings)
+    recorded, recordings = record_search(model, settings)
     assert recorded == plain
     assert bool(recordings[0].parts) == (name in ATTENTIVE)
     assert len(recordings) == len(SOURCES)
@@ -107,16 +108,16 @@ def test_recording_changes_no_result(name, method):
 )
 def test_every_search_can_be_recorded(name, method):
     model = tiny(name).model
-    _, recordings = hunt(model, METHODS[method])
+    _, recordings = record_search(model, METHODS[method])
     for number, source in enumerate(SOURCES):
         assert_teacher_forcing_agrees(model, source, recordings[number])
 
 
 def test_batching_changes_no_recording_and_keeps_sentence_numbers():
     model = tiny("transformer").model
-    _, whole = hunt(model)
+    _, whole = record_search(model)
     numbers = [40, 7, 12, 3, 1 << 20]
-    _, cut = hunt(model, budget=30, numbers=numbers)
+    _, cut = record_search(model, budget=30, numbers=numbers)
     assert set(cut) == set(numbers)
     for place, number in enumerate(numbers):
         one, other = whole[place], cut[number]
@@ -131,12 +132,12 @@ def test_batching_changes_no_recording_and_keeps_sentence_numbers():
 
 @pytest.mark.parametrize("parts", [(), ("cross",), ("encoder", "decoder")])
 def test_only_what_is_asked_for_is_kept(parts):
-    _, recordings = hunt(tiny("transformer").model, recorder=SearchRecorder(parts))
+    _, recordings = record_search(tiny("transformer").model, recorder=SearchRecorder(parts))
     assert {recording.parts for recording in recordings.values()} == {parts}
 
 
 def test_step_weights_are_kept_once_and_without_padding():
-    _, recordings = hunt(tiny("transformer").model)
+    _, recordings = record_search(tiny("transformer").model)
     for number, source in enumerate(SOURCES):
         recording = recordings[number]
         nodes = recording.tree.nodes
@@ -169,7 +170,7 @@ def test_of_an_ensemble_the_first_model_is_recorded():
 def test_weights_are_recorded_after_interventions():
     quiet = Silenced("cross", 1, 2)
     model = tiny("transformer").model
-    _, recordings = hunt(model, change=quiet)
+    _, recordings = record_search(model, change=quiet)
     for number, source in enumerate(SOURCES):
         recording = recordings[number]
         cross = recording.hypothesis_weights(recording.tree.answers[0])
@@ -179,7 +180,7 @@ def test_weights_are_recorded_after_interventions():
 
 
 def test_rows_are_output_pieces_and_columns_source_pieces():
-    _, recordings = hunt(tiny("transformer").model)
+    _, recordings = record_search(tiny("transformer").model)
     recording, source = recordings[0], [*SOURCES[0], EOS]
     tree = recording.tree
     ended = next(n for n, node in enumerate(tree.nodes) if node.token == EOS and node.parent)
@@ -198,7 +199,7 @@ def test_rows_are_output_pieces_and_columns_source_pieces():
 
 
 def test_what_is_not_there_is_named():
-    _, recordings = hunt(tiny("luong dot global fed").model)
+    _, recordings = record_search(tiny("luong dot global fed").model)
     recording = recordings[2]
     with pytest.raises(SettingsError, match="no decoder attention was recorded, found cross"):
         recording.hypothesis_weights(1, "decoder")
@@ -208,7 +209,7 @@ def test_what_is_not_there_is_named():
         recording.hypothesis_weights(ROOT)
     with pytest.raises(ValueError, match="the root and the encoder say no token, got node=0"):
         recording.step_weights(ROOT)
-    _, recordings = hunt(tiny("rnn lstm").model)
+    _, recordings = record_search(tiny("rnn lstm").model)
     with pytest.raises(SettingsError, match="no cross attention was recorded, found none"):
         recordings[0].step_weights(1)
 
@@ -222,9 +223,9 @@ def test_a_search_that_fails_leaves_nothing_behind():
         return weights
 
     with pytest.raises(SearchError, match="enough"):
-        hunt(model, recorder=recorder, change=fail)
+        record_search(model, recorder=recorder, change=fail)
     assert recorder.recordings == {}
-    _, recordings = hunt(model, recorder=recorder, sources=SOURCES[1:3])
+    _, recordings = record_search(model, recorder=recorder, sources=SOURCES[1:3])
     assert set(recordings) == {0, 1}
     for number, source in enumerate(SOURCES[1:3]):
         assert_teacher_forcing_agrees(model, source, recordings[number])

@@ -1,4 +1,4 @@
-"""The page of a forecast answers the pointer and the keys, alone in the world."""
+"""The page of a forecast answers the pointer and the keys, with the network off."""
 
 from contextlib import contextmanager
 

@@ -68,7 +68,7 @@ def step_of(it, capturer, notes=None, budget=60):
 
 
 def close(found, wanted):
-    """Whether two models have come to the same."""
+    """Assert that two contexts have the same totals, weights and averages."""
     torch.testing.assert_close(found.totals, wanted.totals, rtol=1e-4, atol=1e-4)
     names = dict(wanted.model.named_parameters())
     for name, parameter in found.model.named_parameters():
@@ -78,8 +78,7 @@ def close(found, wanted):
 
 
 def both(given, capturer, accumulate=1, notes=None, budget=60, **how):
-    """The same batches learned from in both ways."""
-    # The slope of a bias of keys is 0 but for rounding, of which Adam would make whole steps.
+    """Train on the same batches with plain and with captured steps, which must agree."""
     plain, other = (context(**how) for _ in range(2))
     captured, plain_step = step_of(other, capturer, notes, budget), EagerStep(plain)
     for step in range(1, 1 + len(given) // accumulate):
@@ -91,6 +90,7 @@ def both(given, capturer, accumulate=1, notes=None, budget=60, **how):
 
 
 LENGTHS = [[3, 5, 4], [6, 7], [2, 2, 5, 5], [9, 11], [7, 4, 3], [10, 12], [5, 1], [5, 4, 4]]
+# The gradient of a bias of keys is 0 but for rounding, of which Adam would make whole steps.
 FREE = {"dropout": 0.0, "bias": False}
 WAYS = {
     "packed": FREE,
@@ -268,7 +268,7 @@ def test_a_batch_that_is_filled_up_costs_what_it_cost(name, dtype, budget):
 
 
 def four_steps(model, batch, budget, *, capturer=None):
-    """The loss before each of four steps, by graphs where a recorder is given, and the step."""
+    """The loss of each of four steps, by graphs if a capturer is given, and the notes."""
     where, settings = next(model.parameters()).device, OptimizerSettings()
     context = StepContext(
         model, partial(batch_loss, smoothing=0.1), build_optimizer(model, settings), None,
