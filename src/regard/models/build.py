@@ -30,15 +30,16 @@ OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation ove
 
 @contextmanager
 def parameter_limit(max_parameters: int) -> Iterator[None]:
-    """Within it, a model of more than `max_parameters` is a `SettingsError`.
+    """A context in which building a model of more than `max_parameters` raises a `SettingsError`.
 
-    Counted as modules register them, before memory is written to; shared ones in each module.
+    Parameters are counted as modules register them, before memory is written to; shared ones in
+    each module.
     """
     thread_id, total = threading.get_ident(), 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         nonlocal total
-        if parameter is None or threading.get_ident() != thread_id:  # others build theirs meanwhile
+        if parameter is None or threading.get_ident() != thread_id:  # another thread's model
             return
         total += parameter.numel()
         if total > max_parameters:
@@ -68,7 +69,7 @@ ModelSettings = Annotated[
     | FeedbackSettings,
     Field(discriminator="family"),
 ]
-"""The settings of whichever family; `family` says which."""
+"""The settings of any family, which `family` names."""
 
 
 class Family(NamedTuple):

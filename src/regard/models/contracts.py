@@ -27,10 +27,10 @@ from regard.types import (
 
 
 class State(Protocol):
-    """Where a decoder is, for a grid (B, K) of hypotheses; a value, never changed in place."""
+    """The state of a decoder for a grid (B, K) of hypotheses; a value, never changed in place."""
 
     def select_sentences(self, sentences: Tensor) -> Self:
-        """The state of `sentences` (B',) alone: done sentences leave the batch."""
+        """The state of `sentences` (B',) alone: those that are done are dropped."""
 
     def reorder(self, parents: Tensor) -> Self:
         """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
@@ -39,14 +39,14 @@ class State(Protocol):
 class ExportableState(State, Protocol):
     """A state of one hypothesis a sentence, a grid (B, 1), that a graph can take and return.
 
-    A graph has no Python numbers: what a state counts is in its tensors, or the length of one.
+    A graph has no Python numbers: every count is in a tensor, or is the length of one.
     """
 
     def named_tensors(self) -> dict[str, Tensor]:
-        """All of the state, by names: each tensor has a row for each sentence."""
+        """All tensors of the state, by name: each has a row for each sentence."""
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """The state that gave these `named_tensors`; this one says how many layers there are."""
+        """The state with these `named_tensors`; this one tells how many layers there are."""
 
 
 StateT = TypeVar("StateT", bound=State)
@@ -77,14 +77,14 @@ class OutputProjection(NamedTuple):
 
 
 class Model(nn.Module, ABC, Generic[InputsT]):
-    """Inputs -> features of the positions that a batch asks about -> logits, or numbers."""
+    """Inputs -> features of the positions that have labels -> logits, or numbers."""
 
     output: nn.Module  # the output layer, unless a family overrides `logits` and `output_layer`
     max_length: int | None = None  # the longest source or target, in tokens; None: any
     supports_packing: bool = False  # whether `training_features` computes no padding
     inner_prefix: str = ""
-    """What the names of the parameters of a model inside this one begin with, such as `encoder.`:
-    with the weights of a run of that model this one can begin."""
+    """Prefix of the parameter names of a model inside this one, such as `encoder.`: training can
+    start from the weights of a run of that model."""
 
     @abstractmethod
     def training_features(
@@ -93,28 +93,27 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         """The input (M, D) of `logits` for the M labels of `batch`."""
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
-        """Groups of layers from the inputs to the output, by which fine-tuning sets learning rates
-        and freezes; what is in none counts to the last. Empty: all layers are one group.
+        """Groups of layers from the inputs to the output, for which fine-tuning sets learning rates
+        and freezes weights; layers in no group belong to the last. Empty: there is one group.
         """
         return ()
 
     def sharded_layers(self) -> Sequence[nn.Module]:
-        """Layers whose weights are used only while they are called: where each device holds a part
-        of the weights, those of one such layer are gathered at a time, and all others for a step.
+        """Layers whose weights are used only in their own forward pass. With sharded weights, those
+        of one such layer are gathered at a time, and all other weights for a whole step.
         """
         return ()
 
     def named_rows(self) -> Mapping[str, str]:
-        """Parameters with a row for each of some things, by name, and what these are: `tokens`,
-        `labels` (`Task.row_names` names them; rows behind these stand for what the model adds),
-        or `positions` and the like, which are their own names. In another model, what stands for
-        the same may be elsewhere.
+        """What the rows of a parameter stand for, by its name: `tokens`, `labels` or `positions`,
+        for example. `Task.row_names` has the names of tokens and labels, by which a row is found in
+        another model; rows after these, and those of other kinds, are found by their number.
         """
         return {}
 
     def answers(self, inputs: InputsT) -> Tensor | None:
-        """All that the model says of `inputs`, (B, ...), as an exported graph does; None: it writes
-        tokens instead.
+        """The outputs (B, ...) for `inputs`, as an exported graph returns them; None: the model
+        writes tokens instead.
         """
         return None
 
@@ -123,7 +122,7 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         return None
 
     def logits(self, features: Tensor) -> Tensor:
-        """The output layer: (..., D) -> (..., V). Apart, so that a loss may skip padding."""
+        """The output layer: (..., D) -> (..., V). Separate, so that a loss can skip padding."""
         logits: Tensor = self.output(features)
         return logits
 
@@ -157,9 +156,9 @@ class Predictor(Model[InputsT]):
 
 
 class TextEncoder(Model[Padded]):
-    """A model that gives the tokens of a text vectors, each in its context.
+    """A model that gives each token of a text a vector that depends on its context.
 
-    It is what a classifier of texts is built on, whatever else it is, such as a language model.
+    Classifiers of texts are built on it; it may be a language model at the same time.
     """
 
     text_start: int = BOS  # the token that a text begins with; it ends with EOS
@@ -171,21 +170,21 @@ class TextEncoder(Model[Padded]):
 
     @abstractmethod
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """States (B, S, D) of the tokens of texts; those of padding are undefined, and finite."""
+        """States (B, S, D) of the tokens of texts; those of padding are arbitrary, but finite."""
 
     def answers(self, inputs: Padded) -> Tensor:
         """The states (B, S, D) of all tokens."""
         return self.token_states(inputs)
 
     def as_causal(self) -> "CausalTextEncoder | None":
-        """The model itself if its states say which token is next; None: they do not."""
+        """The model itself if its states predict the next token; None: they do not."""
         return None
 
 
 class CausalTextEncoder(TextEncoder):
-    """One whose states know the tokens up to their own alone, and say which token is next."""
+    """A text encoder whose states see no later tokens, and predict the next one."""
 
-    text_start = EOS  # of the text before, as in the text that a language model learns from
+    text_start = EOS  # that of the text before, as in the training data of a language model
 
     def as_causal(self) -> Self:
         return self
@@ -205,16 +204,16 @@ class PicturePredictor(Predictor[Pixels]):
     """A model with one answer for each picture, which it reads in patches."""
 
     grid: tuple[int, int]  # rows and columns of patches in its first layer
-    class_token: bool  # whether the first position of each attention is no patch but looks at all
+    class_token: bool  # whether the first position of each attention is no patch
 
 
 class WordEmbedder(Model[InputsT]):
-    """A model that gives words vectors, each in its context, in several layers."""
+    """A model that gives each word a vector in each of several layers, depending on its context."""
 
     @property
     @abstractmethod
     def num_layers(self) -> int:
-        """L + 1, with the lowest, which knows each word alone."""
+        """L + 1, with the lowest, which does not depend on the context."""
 
     @abstractmethod
     def embed_words(self, texts: Sequence[Sequence[str]]) -> Tensor:
@@ -222,18 +221,16 @@ class WordEmbedder(Model[InputsT]):
 
     @abstractmethod
     def mix_layers(self, layers: Tensor) -> Tensor:
-        """All layers (L + 1, ..., D) as one: (..., D)."""
+        """One vector of all layers: (L + 1, ..., D) -> (..., D)."""
 
 
 class MaskedLanguageModel(TextEncoder):
-    """A model that reads a text both ways, and fills its masked tokens.
+    """A model that reads a text both ways, and predicts its masked tokens.
 
-    A text begins with BOS and ends with EOS, and so does the first text of a pair.
+    A text begins with BOS and ends with EOS; in a pair, each text ends with EOS.
     """
 
-    mask_id: (
-        int  # the id that stands for a masked token; one beyond the vocabulary unless it has one
-    )
+    mask_id: int  # of a masked token: the size of the vocabulary, unless it has a mask token
 
     @abstractmethod
     def features_at(self, states: Tensor, positions: Tensor) -> Tensor:
@@ -244,7 +241,7 @@ class MaskedLanguageModel(TextEncoder):
     @abstractmethod
     def next_sentence_logits(self, states: Tensor) -> Tensor | None:
         """Logits (B, 2) for the states (B, S, D) of pairs: the second text follows the first, or
-        it comes from elsewhere; None: the model has not learned that.
+        does not; None: the model does not learn that.
         """
 
     def answers(self, inputs: Padded) -> Tensor:
@@ -273,15 +270,15 @@ class MaskedLanguageModel(TextEncoder):
 class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
     """A model that writes tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
 
-    Teacher forcing and stepping must agree: tests/models tests all registered families. A memory
-    belongs to its family: others only hand it from `encode` to `decode` and `start`.
+    Teacher forcing and stepping must agree: tests/models tests all registered families. What a
+    memory holds is private to its family: callers pass it from `encode` to `decode` and `start`.
     """
 
-    static_state: bool = False  # whether steps keep all shapes and do not depend on their number
+    static_state: bool = False  # whether all steps have the same shapes and the same computation
 
     @abstractmethod
     def encode(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> MemoryT:
-        """What the decoder may know of `inputs`; of a language model: the prompt, prefilled."""
+        """All that the decoder gets of `inputs`; of a language model, the cache of the prompt."""
 
     @abstractmethod
     def decode(
@@ -329,7 +326,7 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
 
 
 class StatefulGenerator(Generator[InputsT, CarriedT, StateT]):
-    """A generator that can hand its memory of a text on to the batch that continues the text."""
+    """A generator whose memory of a text can be carried to the batch that continues the text."""
 
     @abstractmethod
     def blank_memory(self, rows: int) -> CarriedT:
@@ -337,31 +334,31 @@ class StatefulGenerator(Generator[InputsT, CarriedT, StateT]):
 
     @abstractmethod
     def read_on(self, given: Padded, memory: CarriedT) -> tuple[Features, CarriedT]:
-        """`decode` of rows without padding, and the memory behind them."""
+        """`decode` of rows without padding, and the memory after them."""
 
     def as_stateful(self) -> Self:
         return self
 
 
 class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
-    """A model that writes about pictures; its memory has a state for each region."""
+    """A model that writes captions of pictures; its memory has a state for each region."""
 
     @property
     @abstractmethod
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of the regions that a word looks at, row by row."""
+        """Rows and columns of the regions that a word attends to, row by row."""
 
 
 AnyModel = Model[Any]
-"""A model of whichever family."""
+"""A model of any family."""
 AnyPredictor = Predictor[Any]
-"""A model with one answer a row, of whichever family."""
+"""A model with one answer a row, of any family."""
 AnyGenerator = Generator[Any, Any, Any]
-"""A model that writes, of whichever family."""
+"""A model that writes tokens, of any family."""
 AnyStatefulGenerator = StatefulGenerator[Any, Any, Any]
-"""A model that carries its memory from batch to batch, of whichever family."""
+"""A model that carries its memory from batch to batch, of any family."""
 AnyCaptionModel = CaptionModel[Any]
-"""A model that writes about pictures, of whichever family."""
+"""A model that writes captions of pictures, of any family."""
 
 
 def gather_parents(cells: Tensor, parents: Tensor) -> Tensor:

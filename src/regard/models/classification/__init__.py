@@ -1,1 +1,1 @@
-"""Models that sort texts into classes."""
+"""Classifiers of texts."""

@@ -25,11 +25,11 @@ class EncoderFamily(NamedTuple):
     """A kind of encoder of texts."""
 
     model: type[TextEncoder]
-    spelled: bool = False  # whether it is built of the words of a vocabulary, not of their number
+    spelled: bool = False  # whether it is built from the words of a vocabulary, not their number
 
     @property
     def causal(self) -> bool:
-        """Whether a token's state knows the tokens up to it alone."""
+        """Whether a token's state depends only on the tokens up to it."""
         return issubclass(self.model, CausalTextEncoder)
 
 
@@ -90,7 +90,7 @@ class TextClassifierSettings(Settings):
 
     @property
     def attention_part(self) -> Literal["encoder", "decoder"]:
-        """Where the encoder's attention is."""
+        """The part of a `Site` that the encoder's attention has."""
         return "decoder" if ENCODERS[self.known_encoder.family].causal else "encoder"
 
     @property
@@ -144,7 +144,7 @@ class TextClassifier(Predictor[Padded]):
         self.language_weight = settings.language_weight
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
-        """Those of the encoder, and what reads it."""
+        """Those of the encoder, and the layers above it."""
         head = [layer for layer in (self.hidden, self.output) if layer is not None]
         return [*self.encoder.layer_groups(), head]
 
@@ -168,7 +168,7 @@ class TextClassifier(Predictor[Padded]):
         return Features(features, penalty=penalty)
 
     def _read(self, states: Tensor, mask: Tensor) -> Tensor:
-        """What the output layer gets of states (B, S, D): (B, E)."""
+        """The input (B, E) of the output layer for states (B, S, D)."""
         pooled: Tensor = self.dropout(pool_states(states, mask, self.pooling))
         return pooled if self.hidden is None else self.dropout(self.activation(self.hidden(pooled)))
 

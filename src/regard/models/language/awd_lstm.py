@@ -1,4 +1,4 @@
-"""The AWD-LSTM: a language model whose LSTM layers are regularised in every way (Merity 2018)."""
+"""The AWD-LSTM: an LSTM language model with dropped weights and penalties (Merity et al. 2018)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,14 +55,14 @@ class AwdLstmSettings(Settings):
 
 @dataclass(frozen=True)
 class LstmMemory(TensorFields):
-    """What an LSTM knows of the text before: the states of all layers, end to end."""
+    """The LSTM states after the text so far, concatenated over all layers."""
 
     hidden: Tensor  # (B, ΣD)
     cells: Tensor  # (B, ΣD)
 
 
 class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextEncoder):
-    """LSTM layers over token vectors; the output layer has the token vectors as its weights.
+    """LSTM layers over token vectors; the output layer has these vectors E as its weights.
 
     h^l_t = LSTM^l(dropped(h^{l-1}_t), h^l_{t-1}), U^l dropped; h^0_t is the token's vector
     p(x_{t+1}) = softmax(E dropped(h^L_t) + b)
@@ -89,7 +89,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Uniform weights, as wide as the paper's."""
+        """Uniform weights, in the paper's ranges."""
         nn.init.uniform_(self.embedding.weight, -INITIAL_EMBEDDING, INITIAL_EMBEDDING)
         nn.init.zeros_(self.output_bias)
         for layer in self.layers:
@@ -109,7 +109,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
         return LstmMemory(*(self.output_bias.new_zeros(rows, width) for _ in range(2)))
 
     def encode(self, inputs: Padded, *, hook: AttentionHook | None = None) -> LstmMemory:
-        """The memory behind a prompt (B, S), which may be empty in some rows or in all."""
+        """The memory after a prompt (B, S), which may be empty in some rows or in all."""
         if inputs.ids.shape[1] == 0:
             return self.blank_memory(inputs.ids.shape[0])
         x, states = self._embed(inputs.ids), list[Hidden]()
@@ -140,7 +140,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
         return self.layers[-1].width
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """The input of `logits`; padding comes last, so that no token sees it."""
+        """The input of `logits`; padding is on the right, so that no token sees it."""
         return self.read_on(inputs, self.blank_memory(inputs.ids.shape[0]))[0].features
 
     def logits(self, features: Tensor) -> Tensor:

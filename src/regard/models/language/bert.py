@@ -1,5 +1,5 @@
-"""BERT: a Transformer encoder that fills masked tokens (Devlin et al. 2019); and RoBERTa, which is
-the same model without segments and next sentences (Liu et al. 2019).
+"""BERT, a Transformer encoder that predicts masked tokens (Devlin et al. 2019), and RoBERTa, the
+same model without segments and next sentences (Liu et al. 2019).
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class RobertaSettings(BertStackSettings):
 
 
 class BertLayer(nn.Module):
-    """Self-attention and feed-forward, each in a residual connection and normed behind it."""
+    """Self-attention and feed-forward, each in a residual connection followed by a norm."""
 
     def __init__(self, settings: BertSettings | RobertaSettings) -> None:
         super().__init__()
@@ -145,12 +145,11 @@ class Bert(MaskedLanguageModel):
     """A stack of layers over the embeddings of tokens, positions and segments, read both ways.
 
         x = N(E y + P + G s),   x ← N(x + Self(x)),   x ← N(x + F(x))
-        p(y_i) = softmax(E N(gelu(W x_i + b)) + c),   p(next) = softmax(U tanh(V x_1 + d) + e)
+        p(y_i) = softmax(Eᵀ N(gelu(W x_i + b)) + c),   p(next) = softmax(U tanh(V x_1 + d) + e)
 
     N is a layer norm and F the feed-forward layer. The output layer is the matrix E of the
-    embeddings, unless `tied` is false; a masked token has a vector beside it, and is no answer,
-    unless it has a `mask_id`. x_1 is that of BOS, which
-    BERT calls [CLS]; EOS is its [SEP].
+    embeddings, unless `tied` is false. Without a `mask_id`, the masked token has a vector outside
+    E and is never predicted. x_1 is the state of BOS, which BERT calls [CLS]; EOS is its [SEP].
     """
 
     supports_packing = True
@@ -211,7 +210,7 @@ class Bert(MaskedLanguageModel):
         return self.logits(self._transformed(states))
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """Without padding, if its indices are given and the precision allows it."""
+        """Computed without padding, if `indices` are given and the precision allows it."""
         x = self._embed(inputs)  # (B, S, D)
         exact = hook is not None or self.embedding.weight.dtype == torch.float64
         if exact or inputs.indices is None:
@@ -262,7 +261,7 @@ class Bert(MaskedLanguageModel):
         return x
 
     def _transformed(self, x: Tensor) -> Tensor:
-        """What the output layer gets of states: (..., D) -> (..., D)."""
+        """The input of the output layer for states: (..., D) -> (..., D)."""
         if self.transform is None or self.transform_norm is None:
             raise SettingsError(
                 "fills: false: this encoder has no output layer: it fills no masked tokens"

@@ -1,4 +1,4 @@
-"""ELMo: words by their characters, language models both ways, layers mixed (Peters et al. 2018)."""
+"""ELMo: a bidirectional language model over characters, its layers mixed (Peters et al. 2018)."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -91,10 +91,10 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         p(x_{k+1} | x_1, …, x_k) = softmax(W γ Σ_j s_j →h_{k,j} + b), and likewise ← of x_{k-1}
 
     h_{k,0} is the vector of word k, h_{k,j} the output of LSTM layer j in that direction. Labels
-    lie in the flattened (2, B, S): what follows each word, then what precedes it.
+    are in the flattened (2, B, S): the word after each word, then the word before it.
     """
 
-    text_start = EOS  # of the text before, as in the text that it learns from
+    text_start = EOS  # that of the text before, as in its training data
     spelled: Tensor  # (V, C) the symbols of each token: no parameter, and not saved
 
     def __init__(self, settings: ElmoSettings, words: Sequence[str]) -> None:
@@ -124,10 +124,10 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         xavier_linears(self)
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
-        """The character CNN, each layer of both directions, and what reads them."""
-        readers = [self.output] if self.mix is None else [self.output, self.mix]
+        """The character CNN, each layer of both directions, and the mix with the output layer."""
+        head = [self.output] if self.mix is None else [self.output, self.mix]
         stacks = zip(*self.directions, strict=True)
-        return [[self.characters], *(list(layers) for layers in stacks), readers]
+        return [[self.characters], *(list(layers) for layers in stacks), head]
 
     def named_rows(self) -> Mapping[str, str]:
         return {"output.weight": "tokens", "output.bias": "tokens"}
@@ -135,7 +135,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
-        layers = self.layers_of(batch.inputs)  # (L, 2, B, S, D)
+        layers = self.layers_of(batch.inputs)  # (L + 1, 2, B, S, D)
         features = self.dropout(self.mix_layers(layers)).flatten(0, 2)  # (2 * B * S, D)
         if batch.positions is not None:
             features = features.index_select(0, batch.positions)  # (M, D)
@@ -146,7 +146,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return 2 * self.directions[0][0].proj_size
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """The mixed layers, forward and backward states end to end."""
+        """The mixed layers, forward and backward states concatenated."""
         return torch.cat(self.mix_layers(self.layers_of(inputs)).unbind(0), -1)
 
     @property
@@ -154,7 +154,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return len(self.directions[0]) + 1
 
     def embed_words(self, texts: Sequence[Sequence[str]]) -> Tensor:
-        """Forward and backward states, end to end."""
+        """Forward and backward states, concatenated."""
         counts = torch.tensor([len(words) for words in texts])
         longest = max(1, int(counts.max()))
         filled = ([*words, *[""] * (longest - len(words))] for words in texts)
@@ -165,7 +165,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return torch.cat(layers.unbind(1), -1)  # (L + 1, B, S, 2 D)
 
     def mix_layers(self, layers: Tensor) -> Tensor:
-        """With the learned weights; or the last of them."""
+        """Their mean with the learned weights, or the last layer."""
         if self.mix is None:
             return layers[-1]
         mixed: Tensor = self.mix(layers)
@@ -176,7 +176,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return self.layers_of_spelled(self.spelled[inputs.ids], inputs.mask)
 
     def layers_of_spelled(self, spelled: Tensor, mask: Tensor) -> Tensor:
-        """The same of words (B, S, C) given by their symbols, which no vocabulary need have."""
+        """`layers_of` words given by their symbols (B, S, C), also words outside the vocabulary."""
         x = self.characters(spelled).to(self.output.weight.dtype)  # (B, S, D)
         order = reversed_order(mask)[..., None].expand_as(x)  # (B, S, D)
         forward = [x, *self._run(0, x)]
@@ -190,17 +190,17 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         with torch.autocast(x.device.type, enabled=False), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="LSTM with projections is not supported with")
             for layer in self.directions[direction]:
-                made = _run_lstm(layer, self.dropout(x))
-                x = made + x if outputs else made
+                y = _run_lstm(layer, self.dropout(x))
+                x = y + x if outputs else y
                 outputs.append(x)
         return outputs
 
 
 def _run_lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
-    """The outputs (B, S, D); graphs know no LSTM with projections, so they get its formula."""
+    """The outputs (B, S, D); by the formula in traced graphs, which have no projected LSTM."""
     if not is_traced():
-        made: Tensor = layer(x)[0]
-        return made
+        read: Tensor = layer(x)[0]
+        return read
     weights = dict(layer.named_parameters())
     bias = weights["bias_ih_l0"] + weights["bias_hh_l0"]
     inputs = nn.functional.linear(x, weights["weight_ih_l0"], bias)
@@ -212,6 +212,6 @@ def _run_lstm(layer: nn.LSTM, x: Tensor) -> Tensor:
 
 
 def reversed_order(mask: Tensor) -> Tensor:
-    """For each row of `mask` (B, S), places that turn its real tokens round; padding stays."""
+    """Indices that reverse the real tokens of each row of `mask` (B, S); padding stays in place."""
     places = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
     return torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)

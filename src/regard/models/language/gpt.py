@@ -110,7 +110,7 @@ class GptState:
     """Keys and values of prompts and hypotheses: the slots of a cache (see `kv_cache`).
 
     The first S slots of a sentence are its prompt's, once for all hypotheses; those of padding are
-    masked. Prompts may be of unlike length: a position is counted from each prompt's own end.
+    masked. Prompts may differ in length: positions go on from the end of each prompt.
     """
 
     past: tuple[KVCache, ...]  # of each layer (B, G, P, K)
@@ -139,7 +139,7 @@ class GptState:
         return tensors
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "GptState":
-        """All slots are then a prompt's."""
+        """All slots become those of the prompt."""
         layers = range(len(self.past))
         past = [KeyValues(tensors[f"{i}.key"], tensors[f"{i}.value"]) for i in layers]
         keys, mask = past[0].keys, tensors["slot_mask"]
@@ -155,7 +155,7 @@ class GptState:
 
 
 class GptLayer(nn.Module):
-    """Self-attention and feed-forward, each behind a norm and in a residual connection."""
+    """Self-attention and feed-forward, each after a norm and in a residual connection."""
 
     def __init__(self, settings: GptSettings) -> None:
         super().__init__()
@@ -176,8 +176,12 @@ class GptLayer(nn.Module):
         self.feed = FeedForward(width, hidden, settings.activation, bias=bias)
         self.around_feed = Residual(width, "pre", dropout, norm=norm, epsilon=epsilon)
 
-    def mix(self, x: Tensor, heads: Tensor, following: Residual) -> tuple[Tensor, Tensor]:
-        """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and its norm."""
+    def after_attention(
+        self, x: Tensor, heads: Tensor, following: Residual
+    ) -> tuple[Tensor, Tensor]:
+        """The layer's output (..., D) for its input `x` and the `heads` of its attention, and the
+        input of the sub-layer inside the `following` residual.
+        """
         x, normed = self.around_own.post_then_pre(x, heads, self.own.out, self.around_feed)
         return self.around_feed.post_then_pre(x, self.feed(normed), self.feed.outer, following)
 
@@ -187,7 +191,8 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
 
         x = E y + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   p(y_{t+1}) = softmax(Eᵀ N(x_t))
 
-    N is a norm and F the feed-forward layer. The output layer is the matrix E of the embeddings.
+    N is a norm and F the feed-forward layer. The output layer is the matrix E of the embeddings,
+    unless `tied` is false.
     """
 
     supports_packing = True  # windows of a text have no padding
@@ -212,7 +217,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal; matrices that add to the residual stream less by √(2 layers) (GPT-2)."""
+        """Normal; matrices that add to the residual stream are divided by √(2 layers) (GPT-2)."""
         draw_normal(self, INITIAL_STD)
         for layer in self.layers:
             for linear in (layer.own.out, layer.feed.outer):
@@ -257,7 +262,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return self.embedding.embedding_dim
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """The input of `logits`; padding comes last, so that no token sees it."""
+        """The input of `logits`; padding is on the right, so that no token sees it."""
         if hook is not None:
             return self._run(inputs.ids, self._no_prompt(inputs), hook)[0]
         return self._read_windows(inputs.ids).view(*inputs.ids.shape, -1)
@@ -265,13 +270,14 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     def _read_windows(self, ids: Tensor) -> Tensor:
         """The features of windows (B, T) without prompts: (B * T, D)."""
         shape = ids.shape
-        x = self._embed(ids, self._first_positions(shape[1], ids)).flatten(0, 1)
+        self._check_length(shape[1])
+        positions = torch.arange(shape[1], device=ids.device)  # (T,)
+        x = self._embed(ids, positions).flatten(0, 1)
         normed = self.layers[0].around_own.pre(x)  # (N, D)
         for index, layer in enumerate(self.layers):
-            positions = self._first_positions(shape[1], ids)
             queries, kv = layer.own.project_all(normed.view(*shape, -1), positions)
             heads = layer.own.attend_causally(queries, kv, site=_site(index), hook=None)
-            x, normed = layer.mix(x, heads.flatten(0, 1), self._following(index))
+            x, normed = layer.after_attention(x, heads.flatten(0, 1), self._following(index))
         return normed
 
     def start(self, memory: PromptCache) -> GptState:
@@ -297,11 +303,11 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
             cache = caches[index] = caches[index].append(kv, ancestry.write_index)
             site = _site(index, ancestry.length - state.prompt_slots - 1)
             heads = layer.own.attend_step(queries, cache, ancestry, site=site, hook=hook)
-            x, normed = layer.mix(x, heads, self._following(index))
+            x, normed = layer.after_attention(x, heads, self._following(index))
         return self.logits(normed), replace(state, past=tuple(caches), ancestry=ancestry)
 
     def to_static(self, state: GptState, steps: int, step_counter: Tensor) -> GptState | None:
-        """None in float64: it syncs."""
+        """None in float64, in which each step gathers one slot more."""
         if self.embedding.weight.dtype == torch.float64:
             return None
         width = state.ancestry.ancestor_bias.shape[2]
@@ -311,24 +317,24 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     def _run(
         self, ids: Tensor, prompt: PromptCache, hook: AttentionHook | None
     ) -> tuple[Tensor, tuple[KeyValues, ...]]:
-        """Features (B, T, D) of `ids` (B, T) behind prompts, and their keys and values."""
+        """Features (B, T, D) of `ids` (B, T) after prompts, and their keys and values."""
         count, slots = ids.shape[1], prompt.mask.shape[1]
         if self.max_length is not None and count + slots > self.max_length:
             self._check_length(count + int(prompt.mask.sum(1).max()))  # the longest, unpadded
         first = prompt.mask.sum(1)[:, None]  # (B, 1)
         positions = first + torch.arange(count, device=ids.device)  # (B, T)
-        x, found = self._embed(ids, positions), []
+        x, new = self._embed(ids, positions), []
         seen = prompt.mask[:, None, None].expand(-1, 1, count, slots)
         causal = causal_mask(count, count, device=ids.device).expand(ids.shape[0], -1, -1, -1)
         mask = torch.cat([seen, causal], -1)  # (B, 1, T, S + T)
         normed = self.layers[0].around_own.pre(x)
         for index, (layer, past) in enumerate(zip(self.layers, prompt.kv, strict=True)):
             queries, kv = layer.own.project_all(normed, positions[:, None])
-            found.append(kv)
+            new.append(kv)
             whole, site = past.append(kv), _site(index)
             heads = layer.own.attend_masked(queries, whole, mask, site=site, hook=hook)
-            x, normed = layer.mix(x, heads, self._following(index))
-        return normed, tuple(found)
+            x, normed = layer.after_attention(x, heads, self._following(index))
+        return normed, tuple(new)
 
     def _no_prompt(self, inputs: Padded) -> PromptCache:
         """Prompts of no tokens."""
@@ -341,12 +347,8 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         x: Tensor = self.embedding(ids)
         return self.dropout(x if self.positions is None else x + self.positions(positions))
 
-    def _first_positions(self, count: int, like: Tensor) -> Tensor:
-        self._check_length(count)
-        return torch.arange(count, device=like.device)  # (T,)
-
     def _following(self, index: int) -> Residual:
-        """The residual connection behind a layer: the next layer's, or the last norm's."""
+        """The residual connection after a layer: the next layer's, or that of the last norm."""
         return self.layers[index + 1].around_own if index + 1 < len(self.layers) else self.last
 
     def _check_length(self, count: int) -> None:

@@ -34,7 +34,7 @@ class SimpleRnn(Predictor[Series]):
 
     c is the last state, c = Σ_t α_t h_t + b_α (`linear`) or c = Σ_t α_t h_t, where α is the softmax
     of tanh(wᵀ h_t + b_t) (`softmax`). With 2 units, 1 feature and 20 time steps there are
-    8 + 3 = 11 parameters, and 22 more with attention: 20 + 2 in both readings.
+    8 + 3 = 11 parameters, and 20 + 2 = 22 more with either attention.
     """
 
     def __init__(self, settings: SimpleRnnSettings, features: int) -> None:

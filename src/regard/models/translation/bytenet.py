@@ -60,7 +60,7 @@ class ByteNetSettings(Settings):
 
 @dataclass(frozen=True)
 class ByteNetState(RecurrentState):
-    """The windows of all blocks, as cells (B, K, span, D / 2), and what they are unfolded over."""
+    """The windows of all blocks, each (B, K, span, D / 2), and the encoder's columns."""
 
     columns: Tensor  # (B, S, D)
     position: int = 0  # of the next token; in a traced graph a tensor ()
@@ -108,7 +108,7 @@ class ResidualBlock(nn.Module):
 
 
 class CausalBlock(ResidualBlock):
-    """A residual block of no later positions."""
+    """A residual block that sees no later positions."""
 
     convolution: CausalConvolution
 
@@ -119,7 +119,7 @@ class CausalBlock(ResidualBlock):
 
 
 class ByteNet(Generator[Padded, Memory, ByteNetState]):
-    """A decoder stacked on the encoder, column upon column, without attention.
+    """A decoder stacked on the encoder, position by position, without attention.
 
         z = norm(encoder(E_s s_1, …, E_s s_|s|, E_s pad, …))   over |t̂| = a|s| + b columns
         x_t = W [z_t; E_t y_{t-1}]                             z_t = 0 where t > |t̂|
@@ -179,7 +179,7 @@ class ByteNet(Generator[Padded, Memory, ByteNetState]):
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None
     ) -> Features:
         missing = target.ids.shape[1] - memory.states.shape[1]
-        columns = F.pad(memory.states, (0, 0, 0, missing))  # (B, T, D): what is too much is cut
+        columns = F.pad(memory.states, (0, 0, 0, missing))  # (B, T, D); a negative pad truncates
         return Features(self._run_decoder(columns, target.ids)[0])
 
     def start(self, memory: Memory) -> ByteNetState:

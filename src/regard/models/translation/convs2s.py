@@ -28,9 +28,9 @@ from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 SQRT_HALF = math.sqrt(0.5)
-"""A sum of two times this has their variance, where they are independent and alike."""
+"""Times this, the sum of two independent numbers of one variance has that variance again."""
 EMBEDDING_STD = 0.1
-"""Standard deviation of the first vectors of tokens and positions."""
+"""Standard deviation of the initial vectors of tokens and positions."""
 
 
 class ConvS2SSettings(Settings):
@@ -81,7 +81,7 @@ class ConvS2SSettings(Settings):
 
 
 class PositionalEmbedding(nn.Module):
-    """A vector for each token, and one for its position added to it."""
+    """The sum of a token's vector and that of its position."""
 
     def __init__(self, size: int, settings: ConvS2SSettings) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class PositionalEmbedding(nn.Module):
         self.positions: LearnedPositions | SinusoidPositions
         if settings.max_positions is None:
             self.positions = SinusoidPositions(settings.embedding)
-            self.scale = EMBEDDING_STD / SQRT_HALF  # waves have a deviation of √½
+            self.scale = EMBEDDING_STD / SQRT_HALF  # sinusoids have a deviation of √½
         else:
             self.positions = LearnedPositions(settings.embedding, settings.max_positions)
             nn.init.normal_(self.positions.table.weight, std=EMBEDDING_STD)
@@ -155,8 +155,8 @@ class ConvDecoderLayer(nn.Module):
 class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
     """Gated convolutions on both sides, and an attention in every layer of the decoder.
 
-    With e and g the vectors of source and target tokens, their positions added, and z what the
-    encoder makes of the source, of m tokens, layer l of the decoder computes
+    With e and g the vectors of source and target tokens, their positions added, and z the encoder's
+    output for the m tokens of the source, a layer of the decoder computes
 
         h_i = GLU(W_h [x_{i-k+1}; …; x_i] + b_h)
         d_i = √½ (W_d h_i + b_d + g_i)
@@ -164,10 +164,10 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         c_i = m √(1/m) Σ_j a_ij √½ (z_j + e_j)
         x'_i = √½ (x_i + √½ (h_i + W_c c_i + b_c))
 
-    where x is the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] + b_h)), with x_j
-    in the middle. The factors keep the variance (section 3.4); like the authors' code, and unlike
-    the paper's formulas, they stand at every sum. Gradients into the encoder are divided by the
-    number of decoder layers.
+    where x is the output of the layer below. A layer of the encoder is √½ (x_j + GLU(W_h […] +
+    b_h)), with x_j in the middle. The factors keep the variance (section 3.4); they are at every
+    sum, as in the authors' code and unlike in the paper's formulas. Gradients into the encoder are
+    divided by the number of decoder layers.
     """
 
     def __init__(self, settings: ConvS2SSettings, source_size: int, target_size: int) -> None:
@@ -207,7 +207,7 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         for layer in self.encoder:
             x = layer(x, source.mask)
         z = self.encoder_exit(x)  # (B, S, E)
-        z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, but with a part of its gradient
+        z = torch.lerp(z.detach(), z, 1 / len(self.decoder))  # z, with a share of its gradient
         size = source.mask.sum(1).to(e.dtype).sqrt()[:, None, None]  # (B, 1, 1): m √(1/m)
         return Memory(z, source.mask, (size * SQRT_HALF * (z + e),))
 
@@ -248,7 +248,7 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         return self.dropout(self.decoder_exit(x)), tuple(after)
 
     def _embed(self, embedding: PositionalEmbedding, ids: Tensor, first: int, count: int) -> Tensor:
-        """Vectors of `ids` (B, T), which stand at `count` positions (T of them, or one)."""
+        """Vectors of `ids` (B, T) at `count` positions from `first`: T of them, or 1 in a step."""
         check_length(first + count, self.max_length)
         places = torch.arange(first, first + count, device=ids.device)
         placed: Tensor = self.dropout(embedding(ids, places))

@@ -69,11 +69,11 @@ class Feedback(TransformerBase[MemoryAttention]):
         z_t^l = Attn(x_t^l, [m_{-1}, m_0, …, m_{t-1}])
         keys W_k m_t and values W_v m_t, computed once for all layers
 
-    The first step attends to zeros, m_{-1}, as in the authors' code. Teacher forcing goes position
+    The first step attends to zeros, m_{-1}, as in the authors' code. Teacher forcing runs position
     by position. With pre-norm the memory has a norm too. The encoder is a Transformer's.
 
-    Hooks of the decoder see m_{s-1} in column s: so the labels of an attention map, as of its rows,
-    are the tokens predicted there, and `<s>` for the zeros.
+    Column s of the weights that hooks of the decoder get belongs to m_{s-1}. Columns of attention
+    maps, like rows, are labelled with the tokens predicted there, and with `<s>` for the zeros.
     """
 
     def __init__(self, settings: FeedbackSettings, source_size: int, target_size: int) -> None:

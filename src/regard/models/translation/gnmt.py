@@ -78,7 +78,7 @@ class Gnmt(DeepLstmModel):
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:
         read = self.both_ways(self.dropout(self.source(source.ids)), source.mask)  # (B, S, 2 D)
-        # Layers that read from the left are not affected by the padding behind.
+        # Layers that read from the left are not affected by padding on the right.
         return Memory(self.encoder(read.outputs).outputs, source.mask)
 
     def upper_layers(self) -> Iterable[RecurrentLayer]:

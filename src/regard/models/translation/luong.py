@@ -1,4 +1,4 @@
-"""Attention behind a stacked LSTM (Luong, Pham and Manning 2015)."""
+"""Attention above a stacked LSTM (Luong, Pham and Manning 2015)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -72,7 +72,7 @@ class LuongSettings(Settings):
 
 
 class Luong(Generator[Padded, Memory, AttentionDecoderState]):
-    """A decoder with attention from its new state, whose output is computed from both.
+    """A decoder whose new state is the query; its output is computed from state and context.
 
         h_t = LSTM([E y_{t-1}; s̃_{t-1}], h_{t-1})      without input feeding: E y_{t-1} alone
         c_t = Σ_s a_t(s) h̄_s
@@ -164,8 +164,8 @@ class Luong(Generator[Padded, Memory, AttentionDecoderState]):
         hook: AttentionHook | None,
     ) -> Tensor:
         """s̃ (B, T, D) of the decoder states `hidden` (B, T, D) at target `positions` (T,)."""
-        view = self.window(hidden, positions, state.real)
+        mask, bias = self.window(hidden, positions, state.real)
         queries, kv = hidden[:, None], state.memory  # (B, 1, T, D), (B, 1, S, D)
-        found = attend(self.score, queries, kv, view.mask, site=site, bias=view.bias, hook=hook)
-        context = found[:, 0]  # (B, T, D)
+        attended = attend(self.score, queries, kv, mask, site=site, bias=bias, hook=hook)
+        context = attended[:, 0]  # (B, T, D)
         return torch.tanh(self.combine(torch.cat([context, hidden], -1)))

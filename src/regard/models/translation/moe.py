@@ -58,8 +58,8 @@ class MoeSettings(Settings):
 class Moe(DeepLstmModel):
     """A short GNMT, with a layer of experts in the encoder and one in the decoder.
 
-    Each layer but the embedding has a residual connection, and dropout behind it; with x⁰ the
-    token vectors, L layers and M the `Experts`:
+    Each layer but the embedding has dropout and a residual connection; with x⁰ the token vectors,
+    L layers and M the `Experts`:
 
         encoder   x¹ = x⁰ + [→LSTM(x⁰); ←LSTM(x⁰)],   x^k = x^{k-1} + LSTM(x^{k-1})
                   below the top: x + sigmoid(M(x))
@@ -68,8 +68,8 @@ class Moe(DeepLstmModel):
                   above the bottom: x + sigmoid(M(x)), then x^k = x^{k-1} + LSTM(x^{k-1})
         p(y_t) = softmax(W_o x^L_t + b)
 
-    The paper's model for one pair of languages balances its experts strictly (appendix F) and
-    has them in a hierarchy where there are many; the gate here is that of its model for many
+    The paper's models for one pair of languages balance their experts strictly (appendix F), and
+    the large ones have a hierarchy of experts; the gate here is that of its model for many
     languages: noisy top-k over 512 experts of 8192 units, 8.7 billion parameters.
     """
 
@@ -116,12 +116,12 @@ class Moe(DeepLstmModel):
     def _run_layers(
         self, layers: Sequence[RecurrentLayer], x: Tensor, hidden: Hidden | None = None
     ) -> RecurrentOutput:
-        """Layers that read from the left, so that padding behind `x` (B, T, D) has no effect."""
+        """Layers that read from the left: padding on the right of `x` (B, T, D) has no effect."""
         states: list[Hidden] = []
         for index, layer in enumerate(layers):
-            made, state = layer.advance(x, hidden and hidden[index :: len(layers)])
+            outputs, state = layer.advance(x, hidden and hidden[index :: len(layers)])
             states.append(state)
-            x = x + self.dropout(made)
+            x = x + self.dropout(outputs)
         return RecurrentOutput(x, merge_layer_states(states))
 
     def _apply_experts(

@@ -14,7 +14,7 @@ from regard.models.contracts import gather_parents
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """The state of a decoder that carries all it knows in a fixed number of vectors."""
+    """The state of a decoder in a fixed number of vectors."""
 
     hidden_states: Hidden  # each (B, K, D), or the window (B, K, ·, D) of a convolution
 
@@ -37,7 +37,7 @@ class RecurrentState:
 
 @dataclass(frozen=True)
 class AttentionDecoderState(RecurrentState):
-    """The same, of a decoder with attention to the source."""
+    """The state of such a decoder with attention to the source."""
 
     memory: KeyValues  # (B, 1, S, D)
     real: Tensor  # (B, S)

@@ -51,7 +51,7 @@ class RnnSettings(Settings):
 
 
 class RnnEncoderDecoder(Generator[Padded, Memory, RecurrentState]):
-    """p(y | x) where all that the decoder learns of x is the encoder's last state."""
+    """p(y | x) where the decoder sees only the encoder's last state of x."""
 
     static_state = True
 

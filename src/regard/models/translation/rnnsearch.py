@@ -39,7 +39,7 @@ class RnnSearchSettings(Settings):
 
 
 class RnnSearch(Generator[Padded, Memory, AttentionDecoderState]):
-    """Attention from the last state of the decoder, with the context as input of the next.
+    """The decoder's last state is the query; the context is an input of its next state.
 
     Appendix A.2, with h_j the annotations (both directions side by side):
 

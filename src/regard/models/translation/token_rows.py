@@ -1,4 +1,4 @@
-"""Which parameters of translation models have a row for each token, by the names that most have."""
+"""Names of the parameters of translation models that have a row for each token."""
 
 SOURCE_TOKENS, TARGET_TOKENS = "source tokens", "target tokens"
 TOKEN_ROWS = {

@@ -56,7 +56,7 @@ class TransformerState:
         return replace(self, ancestry=self.ancestry.reorder(parents))
 
     def named_tensors(self) -> dict[str, Tensor]:
-        """With the names of keys and values that exported translators have elsewhere too."""
+        """Keys and values have the names that other exporters of translators give them."""
         tensors = {"source_mask": self.source_mask.mask[:, 0, 0]}  # (B, S)
         for index, cache in enumerate(self.past):
             tensors |= zip(key_value_names(index, "decoder"), cache.kv, strict=True)
@@ -243,7 +243,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
     def add_positions(self, x: Tensor, side: Side, first: int | Tensor, count: int) -> Tensor:
         """`x` (B, T, D) plus the encodings of `count` positions (T, or 1 in a step) from `first`.
 
-        If `first` is a tensor (), of a static state, the search keeps to the maximum length.
+        If `first` is a tensor (), of a static state, the search checks the maximum length.
         """
         if isinstance(first, int):
             check_length(first + count, self.max_length)
@@ -284,7 +284,7 @@ class Transformer(TransformerBase[SelfAttention]):
     def __init__(self, settings: TransformerSettings, source_size: int, target_size: int) -> None:
         super().__init__(settings, source_size, target_size, _self_attention)
         self.window = settings.window
-        # relative positions, windows and a hidden EOS are computed in the padded form
+        # relative positions, windows and a masked EOS are computed in the padded form
         padded = settings.window is not None or settings.reach is not None
         self.supports_packing = settings.source_eos and not padded
 
@@ -358,7 +358,9 @@ class Transformer(TransformerBase[SelfAttention]):
     def to_static(
         self, state: TransformerState, steps: int, step_counter: Tensor
     ) -> TransformerState | None:
-        """None with windows, experts, positions inside self-attention, or float64: it syncs."""
+        """None with windows, experts or positions inside self-attention, and in float64, in which
+        each step gathers one slot more.
+        """
         unsupported = self.target_positions is None or self.window is not None or self.has_experts
         if unsupported or state.source_mask.bias.dtype == torch.float64:
             return None
@@ -379,7 +381,7 @@ def _run_layers(
 
 
 def _self_attention(settings: TransformerSettings, *, ahead: bool = False) -> SelfAttention:
-    """Self-attention, which may attend to later positions if `ahead`."""
+    """Self-attention; `ahead`: relative positions and windows extend to later positions."""
     relative, window = None, None
     if settings.reach is not None:
         width, reach = settings.width // settings.heads, settings.reach

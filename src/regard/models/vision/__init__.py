@@ -1,1 +1,1 @@
-"""Models that look at pictures."""
+"""Models of pictures: captioners and classifiers."""

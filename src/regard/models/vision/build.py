@@ -13,7 +13,7 @@ from regard.settings import Settings
 CaptionerSettings = Annotated[
     ShowAttendTellSettings | CaptionTransformerSettings, Field(discriminator="family")
 ]
-"""The settings of whichever captioner; `family` says which."""
+"""The settings of any captioner, which `family` names."""
 
 
 class CaptionerFamily(NamedTuple):

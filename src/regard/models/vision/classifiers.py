@@ -10,7 +10,7 @@ from regard.models.vision.swin import Swin, SwinSettings
 from regard.models.vision.vit import PictureModelSettings, Vit, VitSettings
 
 PictureClassifierSettings = Annotated[VitSettings | SwinSettings, Field(discriminator="family")]
-"""The settings of whichever classifier of pictures; `family` says which."""
+"""The settings of any classifier of pictures, which `family` names."""
 
 
 class PictureClassifierFamily(NamedTuple):

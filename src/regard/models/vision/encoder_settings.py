@@ -1,4 +1,4 @@
-"""Which part of a captioner looks at pictures."""
+"""Settings of the CNN of a captioner."""
 
 from typing import Literal, Self
 
@@ -44,7 +44,7 @@ class FrozenCnnSettings(Settings):
 
     @property
     def picture_size(self) -> int:
-        """Pixels of a side that are looked at."""
+        """Pixels of a side to which pictures are scaled."""
         return PICTURE_SIZE
 
 

@@ -1,4 +1,4 @@
-"""Show, Attend and Tell: an LSTM that looks at a picture anew for each word (Xu et al. 2015)."""
+"""Show, Attend and Tell: an LSTM that attends to a picture at each word (Xu et al. 2015)."""
 
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -53,15 +53,15 @@ class ShowAttendTellSettings(Settings):
 
 
 class _Unrolled(NamedTuple):
-    """A caption, word by word."""
+    """The decoder's run over given captions."""
 
     features: Tensor  # (B, T, D)
     weights: Tensor  # (B, T, S) before any draw; empty where they are not needed
-    drawn: tuple[Drawn, ...]  # of each word, where attention is hard and learns
+    drawn: tuple[Drawn, ...]  # of each word, when hard attention is trained
 
 
 class ShowAttendTell(CaptionModel[AttentionDecoderState]):
-    """Regions a_i of a CNN, and an LSTM whose input at each word is what it looks at:
+    """Regions a_i of a CNN, and an LSTM whose input at each word has the region attended to:
 
         h_0 = tanh(W_h ā),   c_0 = tanh(W_c ā),   ā the mean of all a_i
         α_ti = softmax_i(vᵀ tanh(W h_{t-1} + U a_i))
@@ -69,13 +69,13 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         h_t, c_t = LSTM(E y_{t-1}, z_t; h_{t-1}, c_{t-1})
         p(y_t) = softmax(L_o tanh(E y_{t-1} + L_h h_t + L_z z_t))
 
-    Soft attention adds λ Σ_i (1 - Σ_t α_ti)² to a caption's loss (equation 14). Hard attention
-    replaces the sum by one a_i, drawn by α_t, and adds for each word
+    Training adds λ Σ_i (1 - Σ_t α_ti)² to a caption's loss (equation 14). Hard attention replaces
+    the sum in z_t by one a_i, drawn by α_t, and adds for each word
 
         -λ_r (log p(y_t) - b) log α_t,drawn - λ_e H(α_t)
 
-    whose gradient is that of equation 11, with the reward of each word by itself, and b a moving
-    average of it. In half of the captions the weighted mean stands in for the draw.
+    whose gradient is that of equation 11, with a reward for each word, and b the moving average of
+    the rewards. Half of the captions have the weighted mean in place of the draw.
     """
 
     static_state = True
@@ -145,27 +145,28 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         self, tokens: Tensor, state: AttentionDecoderState, *, hook: AttentionHook | None = None
     ) -> tuple[Tensor, AttentionDecoderState]:
         embedded = self.dropout(self.embedding(tokens))  # (B, K, E)
-        choose = _HardHook(hook, None) if self.settings.attention == "hard" else hook
-        context, after = self._advance(embedded, state, choose)
+        in_use = _HardHook(hook, None) if self.settings.attention == "hard" else hook
+        context, after = self._advance(embedded, state, in_use)
         return self.logits(self._read_out(embedded, after.hidden_states[0], context)), after
 
     def _unroll(self, given: Padded, memory: Memory, hook: AttentionHook | None) -> _Unrolled:
         """All words of given captions (B, T), one after another."""
         embedded = self.dropout(self.embedding(given.ids))  # (B, T, E)
         state, expected = self.start(memory), None
-        if self.settings.attention == "hard" and self.training:
-            expected = torch.rand(len(given.ids), device=embedded.device) < EXPECTED_SHARE
         hard = self.settings.attention == "hard"
-        watch = _HardHook(hook, expected) if hard else _SoftHook(hook)
-        in_use: AttentionHook | None = watch if hard or self.training else hook
+        if hard and self.training:
+            expected = torch.rand(len(given.ids), device=embedded.device) < EXPECTED_SHARE
+        recorder = _HardHook(hook, expected) if hard else _SoftHook(hook)
+        in_use: AttentionHook | None = recorder if hard or self.training else hook
         states, contexts = [], []
         for column in torch.split(embedded, 1, dim=1):  # (B, 1, E)
             context, state = self._advance(column, state, in_use)
             states.append(state.hidden_states[0])
             contexts.append(context)
         features = self._read_out(embedded, torch.cat(states, 1), torch.cat(contexts, 1))
-        weights = torch.cat(watch.weights, 2)[:, 0] if watch.weights else features.new_zeros(0)
-        return _Unrolled(features, weights, tuple(watch.drawn))
+        found = recorder.weights
+        weights = torch.cat(found, 2)[:, 0] if found else features.new_zeros(0)
+        return _Unrolled(features, weights, tuple(recorder.drawn))
 
     def _advance(
         self, embedded: Tensor, state: AttentionDecoderState, hook: AttentionHook | None
@@ -192,25 +193,25 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         captions, words, regions = weights.shape
         real = weights.new_zeros(captions * words).index_copy(0, positions, counted.to(weights))
         real = real.view(captions, words)
-        looked = torch.einsum("bts,bt->bs", weights, real)  # (B, S)
-        present = real.amax(1)  # (B,) whether the caption is one, and no filler
+        coverage = torch.einsum("bts,bt->bs", weights, real)  # (B, S)
+        present = real.amax(1)  # (B,) 0 for a filler row, else 1
         scale = self.settings.doubly_stochastic if regions > 1 else 0.0
-        return scale * ((1 - looked).square().sum(1) * present).sum()
+        return scale * ((1 - coverage).square().sum(1) * present).sum()
 
     def _rewards(self, features: Tensor, labels: Tensor, counted: Tensor) -> Tensor:
-        """log p(y_t) - b (M,) without gradients; b moves on."""
+        """log p(y_t) - b (M,) without gradients; updates b."""
         with torch.no_grad():
             logits = self.logits(features).float()  # (M, V)
-            told = -F.cross_entropy(logits, labels.clamp(min=0), reduction="none")  # (M,)
-            rewards = told - self.baseline
-            mean = (told * counted).sum() / counted.sum().clamp(min=1)
+            log_probs = -F.cross_entropy(logits, labels.clamp(min=0), reduction="none")  # (M,)
+            rewards = log_probs - self.baseline
+            mean = (log_probs * counted).sum() / counted.sum().clamp(min=1)
             self.baseline.lerp_(mean.to(self.baseline.dtype), 1 - BASELINE_DECAY)
         return rewards
 
     def _draw_loss(
         self, drawn: tuple[Drawn, ...], rewards: Tensor, positions: Tensor, counted: Tensor
     ) -> Tensor:
-        """What makes draws likelier that did better than usual, and keeps them diverse: ()."""
+        """The loss of hard attention: REINFORCE with the `rewards`, and an entropy bonus: ()."""
         log_probability, entropy = (
             torch.stack(values, 1).flatten().index_select(0, positions)  # (M,)
             for values in (
@@ -224,7 +225,7 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
 
 
 class _SoftHook:
-    """Keeps the weights of each word, and hands them on."""
+    """Records the weights of each word, and passes them to another hook, if any."""
 
     def __init__(self, hook: AttentionHook | None) -> None:
         self.hook, self.weights, self.drawn = hook, list[Tensor](), list[Drawn]()
@@ -235,11 +236,11 @@ class _SoftHook:
 
 
 class _HardHook(_SoftHook):
-    """The same, with one region for each word: drawn in training, the likeliest otherwise."""
+    """The same, with one region for each word: drawn in training, otherwise the most likely one."""
 
     def __init__(self, hook: AttentionHook | None, expected: Tensor | None) -> None:
         super().__init__(hook)
-        self.expected = expected  # (B,) whether the weighted mean stands in; None: no draws
+        self.expected = expected  # (B,) whether the weighted mean is used; None: no draws
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
         self.weights.append(weights)

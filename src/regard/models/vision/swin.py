@@ -1,4 +1,4 @@
-"""Swin: self-attention in windows that move from layer to layer (Liu et al. 2021)."""
+"""Swin: self-attention in windows that are shifted from layer to layer (Liu et al. 2021)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self, cast
@@ -109,7 +109,7 @@ class Swin(PicturePredictor):
 
         x ← x + Self_w(N(x)),   x ← x + F(N(x)),   Self_w: softmax(q kᵀ / √K + B) v in each window
 
-    Between stages, W₂ N([x_1; x_2; x_3; x_4]) merges 2 × 2 patches. The answer is a linear layer of
+    Between stages, W N([x_1; x_2; x_3; x_4]) merges 2 × 2 patches. The logits are a linear layer of
     the mean of the last stage's normed states.
     """
 
@@ -164,13 +164,14 @@ class Swin(PicturePredictor):
             normed = layers[0].around_own.pre(x)
             for layer, following in zip(layers, after, strict=True):
                 heads = layer.attend(normed, index, hook)
-                x, normed = layer.mix(x, heads, following, (x.shape[0], x.shape[1]))
+                shape = x.shape[0], x.shape[1]
+                x, normed = layer.after_attention(x, heads, following, shape)
                 index += 1
         return normed.mean(1)
 
 
 def _windows(side: int, size: int, *, moved: bool) -> PictureWindows:
-    """The windows of a layer; a picture of one window has nowhere to move it."""
+    """The windows of a layer; if there is only one, it is not shifted."""
     if side <= size:
         return PictureWindows(side, side, side)
     return PictureWindows(side, side, size, size // 2 if moved else 0)

@@ -112,8 +112,8 @@ class PatchAttention(MultiHeadAttention):
         return merge_heads(mixed)
 
     def attend_rows(self, x: Tensor, layout: PackedLayout) -> Tensor:
-        """The heads (N, D) of the rows of all pictures (N, D), for training: a kernel of short
-        sequences reads and writes projections as they are, which `attend` would copy.
+        """The heads (N, D) of the rows of all pictures (N, D), for training: a kernel for short
+        sequences reads the projections in place, which `attend` would copy.
         """
         stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
         args = VarlenArgs(layout, layout, causal=False, scale=self.scale, dropout=self.dropout_p)
@@ -121,7 +121,7 @@ class PatchAttention(MultiHeadAttention):
 
 
 class PatchLayer(nn.Module):
-    """Self-attention and feed-forward, each behind a norm and in a residual connection."""
+    """Self-attention and feed-forward, each after a norm and in a residual connection."""
 
     def __init__(
         self,
@@ -141,12 +141,12 @@ class PatchLayer(nn.Module):
         self.feed = FeedForward(width, hidden, activation, dropout=dropout)
         self.around_feed = Residual(width, "pre", dropout, epsilon=epsilon)
 
-    def mix(
+    def after_attention(
         self, x: Tensor, heads: Tensor, following: Residual | None, shape: tuple[int, int]
     ) -> tuple[Tensor, Tensor]:
-        """`x` (..., D) behind both sub-layers, for the `heads` of its attention, and as the next
-        sub-layer reads it, which is in the `following` residual connection, if any. `shape` is
-        (B, T), pictures and their patches.
+        """The layer's output (..., D) for its input `x` and the `heads` of its attention, and the
+        input of the sub-layer inside the `following` residual, if any. `shape` is (B, T), pictures
+        and their patches.
         """
         own, feed, scales = self.around_own, self.around_feed, self._scales(shape, x)
         x, normed = own.post_then_pre(x, heads, self.own.out, feed, scales=scales)
@@ -157,7 +157,7 @@ class PatchLayer(nn.Module):
         return feed.post_then_pre(x, hidden, self.feed.outer, following, scales=scales)
 
     def _scales(self, shape: tuple[int, int], x: Tensor) -> Tensor | None:
-        """What a sub-layer's output is multiplied by for each row of `x`; None: by 1."""
+        """Factors of a sub-layer's output for each row of `x`; None: 1."""
         if not (self.training and self.drop_path):
             return None
         return drop_path_scales(shape, self.drop_path, x.device).reshape(x.shape[:-1])
@@ -225,7 +225,7 @@ class Vit(PicturePredictor):
                 heads = layer.own.attend_rows(normed, layout)
             last = index + 1 == len(self.layers)
             following = self.last if last else self.layers[index + 1].around_own
-            x, normed = layer.mix(x, heads, following, (count, length))
+            x, normed = layer.after_attention(x, heads, following, (count, length))
         states = normed.view(shape)
         return states[:, 0] if self.class_token else states.mean(1)
 
@@ -244,13 +244,13 @@ class Vit(PicturePredictor):
 
 
 def drop_rates(last: float, layers: int) -> list[float]:
-    """The share of examples that each layer is left out for, from 0 to `last`."""
+    """The share of examples that skip each layer, from 0 to `last`."""
     return [last * index / max(1, layers - 1) for index in range(layers)]
 
 
 def init_patch_model(model: nn.Module) -> None:
-    """Normal matrices as wide as Glorot and Bengio 2010 have them, and zero biases, in all linear
-    layers. The 0.02 of large models leaves small ones slow to begin.
+    """Draw Xavier normal weights (Glorot and Bengio 2010) and zero biases for all linear layers;
+    with the 0.02 of large models, small ones learn slowly at first.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
