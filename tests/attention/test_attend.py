@@ -22,12 +22,12 @@ NEEDS_GPU = [
 
 
 def plain_attention(*given, hook=lambda _, weights: weights, **named):
-    """The formula: what a hook is given is computed by no kernel."""
+    """The formula: with a hook no kernel is used."""
     return attend(*given, hook=hook, **named)
 
 
 def some(dtype=torch.float64, *, seed=0):
-    """Queries, keys and values, and a mask whose very first row sees nothing."""
+    """Queries, keys and values, and a mask whose first row is fully masked."""
     torch.manual_seed(seed)
     queries = torch.randn(B, H, T, K, dtype=dtype)
     kv = KeyValues(torch.randn(B, H, S, K, dtype=dtype), torch.randn(B, H, S, KV, dtype=dtype))
@@ -125,7 +125,7 @@ def test_bias_is_added_to_the_scores():
     torch.testing.assert_close(seen[0], masked_softmax(queries @ kv.keys.mT + bias, mask))
 
 
-def test_watch_sees_the_site_and_changes_what_is_mixed():
+def test_a_hook_gets_the_site_and_may_replace_the_weights():
     queries, kv, mask = some(torch.float32)
     sites = []
 
@@ -139,11 +139,11 @@ def test_watch_sees_the_site_and_changes_what_is_mixed():
     torch.testing.assert_close(mixed, kv.values[:, :, -1:].expand(-1, -1, T, -1))
 
 
-def test_a_watch_that_only_looks_changes_not_a_bit_in_float64():
+def test_a_hook_that_changes_nothing_changes_not_a_bit_in_float64():
     queries, kv, mask = some()
-    free = attend(ScaledDotScore(), queries, kv, mask, site=HERE)
-    watched = attend(ScaledDotScore(), queries, kv, mask, site=HERE, hook=lambda _, w: w)
-    assert torch.equal(free, watched)
+    without = attend(ScaledDotScore(), queries, kv, mask, site=HERE)
+    hooked = attend(ScaledDotScore(), queries, kv, mask, site=HERE, hook=lambda _, w: w)
+    assert torch.equal(without, hooked)
 
 
 def test_scores_that_are_no_dot_product_take_the_plain_formula():

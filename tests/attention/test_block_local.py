@@ -29,7 +29,7 @@ def some(length, dtype):
 
 
 def masked(queries, kv, real, span, relative):
-    """What the blocks must give: all scores, those out of sight hidden."""
+    """What the blocks must give, by all scores and a mask."""
     length = queries.shape[2]
     distances = relative_positions(length, length, device=queries.device)
     bias = None if relative is None else relative(queries, distances)

@@ -58,9 +58,9 @@ def test_a_bias_is_per_slot_and_a_window_masks_old_ones(dtype):
     cache, ancestry, own = searched(dtype)
     queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
     bias = torch.randn(B, H, WIDTHS[-1], sum(WIDTHS), dtype=dtype)
-    window_bias = ancestry.windowed(2)
-    assert torch.equal(window_bias.slots, ancestry.slots)
-    found = attend_cached(ScaledDotScore(), queries, cache, window_bias, site=HERE, bias=bias)
+    windowed = ancestry.windowed(2)
+    assert torch.equal(windowed.slots, ancestry.slots)
+    found = attend_cached(ScaledDotScore(), queries, cache, windowed, site=HERE, bias=bias)
     for b in range(B):
         for k in range(WIDTHS[-1]):
             wanted = attend(
@@ -75,13 +75,13 @@ def test_a_bias_is_per_slot_and_a_window_masks_old_ones(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("score", [ScaledDotScore(), AdditiveScore(D, D, D)], ids=["dot", "add"])
-def test_each_hypothesis_sees_its_own_past(score, watched, dtype):
+def test_each_hypothesis_sees_its_own_past(score, hooked, dtype):
     score = score.to(dtype)
     cache, ancestry, own = searched(dtype)
     queries = torch.randn(B, H, WIDTHS[-1], D, dtype=dtype)
-    hook = (lambda _, weights: weights) if watched else None
+    hook = (lambda _, weights: weights) if hooked else None
     found = attend_cached(score, queries, cache, ancestry, site=HERE, hook=hook)
     for b in range(B):
         for k in range(WIDTHS[-1]):

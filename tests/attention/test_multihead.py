@@ -169,15 +169,15 @@ def test_no_square_is_made_of_a_long_sequence(monkeypatch):
 
 def test_a_window_longer_than_the_sentence_hides_nothing():
     x, mask = torch.randn(B, T, D), padding_mask(REAL)
-    blocks_allowed = attention(torch.float32)
+    without_window = attention(torch.float32)
     torch.testing.assert_close(
         look(attention(torch.float32, window=SlidingWindow(T, T)), x, mask),
-        look(blocks_allowed, x, mask),
+        look(without_window, x, mask),
     )
     causal, every = causal_mask(T, T), torch.ones(1, 1, 1, T, dtype=torch.bool)
     torch.testing.assert_close(
         look(attention(torch.float32, window=SlidingWindow(T, 0)), x, every),
-        look(blocks_allowed, x, causal),
+        look(without_window, x, causal),
     )
 
 

@@ -26,7 +26,7 @@ def layout(lengths):
 
 
 def some(lengths, seed, dtype=torch.float64):
-    """A rectangle of vectors, noise in its padding."""
+    """A padded batch of vectors, with noise as padding."""
     generator = torch.Generator().manual_seed(seed)
     shape = len(lengths), max(lengths), H, K
     return torch.randn(shape, generator=generator, dtype=dtype).requires_grad_()
@@ -54,7 +54,7 @@ def test_packing_drops_padding_and_unpacking_restores_it_as_zeros(lengths):
 
 
 def both_ways(queries, keys, values, targets, sources, *, causal):
-    """What `attend` finds in the rectangles, packed afterwards, and what `attend_packed` does."""
+    """What `attend` returns for padded batches, packed, and what `attend_packed` returns."""
     to, of = layout(targets), layout(sources)
     heads = queries.transpose(1, 2)
     kv = KeyValues(keys.transpose(1, 2), values.transpose(1, 2))

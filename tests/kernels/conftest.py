@@ -29,10 +29,10 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="session")
 def ready_language():
-    """Triton's interpreter gets its language ready once for each launch.
+    """Triton's interpreter patches its language once for each launch.
 
-    By itself it does so again whenever a kernel calls a function, `tl.sum` among them, which was
-    half of the time of the tests here; what is ready stays as it is.
+    By default it does so at every call of a function in a kernel, such as `tl.sum`, which took half
+    of the time of the tests here.
     """
     if not interpreted():
         yield

@@ -10,7 +10,7 @@ B, H = 3, 2
 
 
 def given(device, queries, keys, width, dtype=torch.float32, *, rows=None):
-    """A step's tensors as they come: heads apart without a copy, cells in a larger room."""
+    """Tensors as in a decoding step: heads split without a copy, slots of a larger buffer."""
     generator = torch.Generator().manual_seed(0)
 
     def random(*shape):
@@ -33,7 +33,7 @@ def test_the_kernel_is_the_formula(queries, keys, width, rows, device):
     found = decode_attention(q, *kv, hidden, scale=0.3)
     assert found.transpose(1, 2).is_contiguous()
     scores = torch.add(hidden, q @ kv.keys.mT, alpha=0.3)
-    # tensor cores add up three products of what is left of a float32 when it is cut in two
+    # tensor cores add three products of the two parts that each float32 is split into
     torch.testing.assert_close(found, scores.softmax(-1) @ kv.values, atol=3e-5, rtol=1e-5)
 
 
@@ -46,7 +46,7 @@ def test_half_precision_is_near_the_formula(device):
     torch.testing.assert_close(found.double(), wanted, atol=3e-3, rtol=3e-3)
 
 
-def test_a_search_uses_it_where_no_slopes_are_wanted(device):
+def test_a_search_uses_it_where_no_gradients_are_needed(device):
     q, kv, hidden = given(device, 5, 20, 16)
     assert use_attend_step(q)
     with torch.no_grad():
@@ -63,8 +63,8 @@ def test_what_it_is_not_for(device):
     assert not use_decode_attention(torch.zeros(B, H, 5, 16, device=device, dtype=torch.float64))
 
 
-def test_what_is_hidden_altogether_is_worth_its_values(device):
-    """As the source of a sentence that is all padding: `Sight` makes these zero."""
+def test_fully_masked_queries_yield_zeros_if_values_are_zero(device):
+    """As for a source that is all padding: see `SourceMask.zero_masked`."""
     q, kv, _ = given(device, 5, 20, 16)
     hidden = torch.full((B, 1, 1, 20), torch.finfo(torch.float32).min / 2, device=device)
     found = decode_attention(q, kv.keys, torch.zeros_like(kv.values), hidden, scale=0.3)

@@ -17,7 +17,7 @@ def settings(**given):
 
 
 def experts(*, hidden=HIDDEN, activation="relu", **given):
-    """Experts that are unlike each other, and a gate that has a mind of its own."""
+    """Experts with different weights, and a gate that does not begin at zero."""
     torch.manual_seed(0)
     layer = Experts(settings(**given), D, hidden, activation=activation).double().eval()
     with torch.no_grad():
