@@ -244,6 +244,16 @@ def test_some_searches_are_not_captured(changed):
     assert cache.failed is None
 
 
+@pytest.mark.parametrize("given", [{"room": [4, 2]}, {"first": [5, 6]}])
+def test_a_search_with_its_own_room_or_first_tokens_is_not_captured(given):
+    capturer, model = Counted(), model_of()
+    cache, batch = cache_of(model, capturer=capturer), sentences(3, 2)
+    for _ in range(3):
+        how = {"constraints": Constraints(**given)}
+        assert found([model], batch, BEAM, cache, **how) == found([model], batch, BEAM, **how)
+    assert capturer.captured == 0
+
+
 def test_a_search_with_a_hook_or_an_observer_is_not_captured():
     capturer, model = Counted(), model_of()
     cache = cache_of(model, capturer=capturer)

@@ -199,6 +199,8 @@ class CudaGraphCache:
         settings, count = job.settings, len(job.sources[0])
         if not settings.capture or settings.sampling or settings.beam.coverage_penalty or not count:
             return None
+        if job.constraints.room is not None or job.constraints.first is not None:
+            return None  # `StaticInputs` does not hold these
         sentences = round_up_to_bucket(count, 1)
         if sentences * settings.beam.size > MAX_CAPTURED_HYPOTHESES:
             return None
