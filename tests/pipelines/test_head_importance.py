@@ -161,6 +161,17 @@ def test_the_text_is_that_of_the_changed_translator(translator):
             assert one["text"] == ablated.text
 
 
+def test_heads_of_a_look_are_silenced_under_its_options(translator):
+    text = f"{SOURCES[0]} {SOURCES[1]}"
+    options = {"prefix": "Jane", "forbidden": ["Africa"], "split": True}
+    greedy = search_settings(translator.settings, beam=1)
+    looked = translator.look(text, greedy, **options)
+    [expected] = translator.translate([text], greedy, changes=[Silenced("cross", 0)], **options)
+    found = {(one["part"], one["layer"], one["head"]): one["text"] for one in looked.ablate()}
+    assert found["cross", 0, None] == expected.text
+    assert all(one.startswith("Jane") and "Africa" not in one for one in found.values())
+
+
 def test_a_layer_of_one_head_is_silenced_once(other_run):
     from_one = load(other_run, device="cpu")
     found = ablate_each_head(from_one, from_one.look(FRENCH))

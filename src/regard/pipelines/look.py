@@ -1,6 +1,6 @@
 """One text translated with its attention recorded, and changed on request."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import product
@@ -207,7 +207,17 @@ def look_at(
         answer = _with_tree(answer, answer.attention, observer, translator)
     found = {field.name: getattr(answer, field.name) for field in fields(answer)}
     found["notes"] = (*chosen.notes, *answer.notes)
-    ablate = partial(ablate_each_head, translator, answer, request.settings, track)
+    ablate = partial(
+        ablate_each_head,
+        translator,
+        answer,
+        request.settings,
+        track,
+        prefix=request.prefix,
+        forbidden=request.forbidden,
+        unknown=request.unknown,
+        split=chosen.split,
+    )
     name = translator.folders[0].resolve().name
     return TranslationLook(**found, model=name, ablate=ablate)
 
@@ -236,11 +246,26 @@ def ablate_each_head(
     answer: Answer,
     settings: DecodingSettings | None = None,
     track: Track = untracked,
+    *,
+    prefix: str = "",
+    forbidden: Sequence[str] = (),
+    unknown: Mapping[str, str] | None = None,
+    split: bool | None = False,
 ) -> list[HeadAblation]:
-    """The translations of `answer.source` without each of `list_answer_ablations(answer)`."""
+    """The translations of `answer.source` without each of `list_answer_ablations(answer)`; the
+    options are those of `Translator.translate`.
+    """
 
     def text_without(one: Silenced) -> str:
-        [ablated] = translator.translate([answer.source], settings, changes=[one], split=False)
+        [ablated] = translator.translate(
+            [answer.source],
+            settings,
+            prefix=prefix,
+            forbidden=forbidden,
+            unknown=unknown,
+            changes=[one],
+            split=split,
+        )
         return ablated.text
 
     return ablated_answers(track(list_answer_ablations(answer)), text_without)
