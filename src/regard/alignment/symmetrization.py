@@ -54,7 +54,7 @@ def _grow_diag(forward: Set[Link], backward: Set[Link]) -> set[Link]:
 def _add_unaligned(
     grown: set[Link], side: Set[Link], rule: Callable[[tuple[bool, bool]], bool]
 ) -> None:
-    """Add the links of one direction of which `any` or `all` words are unaligned."""
+    """Add the links of one direction if `any` or `all` of their two words are unaligned."""
     sources, targets = {s for s, _ in grown}, {t for _, t in grown}
     for source, target in sorted(side):
         if rule((source not in sources, target not in targets)):

@@ -20,8 +20,8 @@ TokenRows = Ragged | Sequence[Ids]
 def pad(
     rows: TokenRows, *, first: int | None = None, last: int | None = None, least: int = 1
 ) -> Padded:
-    """Rows of ids, each with `first` before and `last` behind it where given, padded at the right
-    to the longest, at least to `least` columns.
+    """Rows of ids, each with `first` before and `last` after it where given, padded at the right to
+    the longest, at least to `least` columns.
     """
     given, counts = rows if isinstance(rows, Ragged) else flatten(rows)
     start = int(first is not None)
@@ -37,12 +37,12 @@ def pad(
 
 
 def pad_source(rows: TokenRows, *, least: int = 1) -> Padded:
-    """The input of an encoder: EOS behind each row, so that no row is empty."""
+    """The input of an encoder: EOS after each row, so that no row is empty."""
     return pad(rows, last=EOS, least=least)
 
 
 class DecoderSide(NamedTuple):
-    """What a decoder is fed of target texts, and what it should answer."""
+    """The input of a decoder for target texts, and the tokens that it should predict."""
 
     given: Padded  # (B, T) each row begins with BOS
     positions: Tensor  # (M,) indices of the real tokens in the flattened (B * T)

@@ -33,13 +33,13 @@ class Masking(NamedTuple):
     pairs: bool  # whether a window is two texts, of which the second may follow the first
     spaces: NDArray[np.bool_] | None = None
     """(V, 2) whether a token begins, and whether it ends, with white space, which separates words:
-    all tokens of a word are masked or none. None: tokens are masked each for itself."""
+    all tokens of a word are masked or none. None: tokens are masked independently."""
     vocabulary: int | None = None
     """The number of tokens from which random ones are drawn; None: those below `mask_id`."""
 
     @property
     def num_added(self) -> int:
-        """The tokens of a window that are not of the text: BOS, and EOS behind each part."""
+        """The tokens of a window that are not of the text: BOS, and EOS after each part."""
         return 3 if self.pairs else 2
 
 
@@ -55,7 +55,7 @@ class TextWindows(NamedTuple):
     """Windows of a text: BOS, the text, EOS; or BOS, a text, EOS, another one, EOS."""
 
     ids: NDArray[np.int64]  # (B, S)
-    segments: NDArray[np.int64] | None = None  # (B, S) 0 in the first text of a pair, 1 behind it
+    segments: NDArray[np.int64] | None = None  # (B, S) 0 in the first text of a pair, 1 after it
     row_labels: NDArray[np.int64] | None = None  # (B,) 0: the second text follows the first; 1: not
 
 
@@ -167,7 +167,7 @@ def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> Maske
     words = None if masking.spaces is None else _word_numbers(ids, masking.spaces)
     if words is not None:
         keys = np.take_along_axis(keys, words, 1)  # all tokens of a word have one
-    keys = np.where(ordinary, keys, 1.0)  # behind all others
+    keys = np.where(ordinary, keys, 1.0)  # after all others
     order = np.argsort(keys, 1, kind="stable")  # the tokens of a word stay together
     chosen = order[:, :num_chosen]  # (B, M / B)
     is_predicted = np.take_along_axis(ordinary, chosen, 1)  # (B, M / B)

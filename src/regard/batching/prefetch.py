@@ -17,7 +17,7 @@ ITEMS_AHEAD = 4  # items that a worker makes before they are needed
 
 
 class _EndOfItems:
-    """Stands behind the last item."""
+    """Comes after the last item."""
 
 
 def prefetch(items: Iterator[T], depth: int) -> Generator[T, None, None]:

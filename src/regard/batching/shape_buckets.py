@@ -172,7 +172,7 @@ def _add_filler_rows(side: _PaddedSide, rows: int, tokens: int) -> _PaddedSide:
 
 
 def _append_rows(padded: Padded, real: Tensor) -> Padded:
-    """Filler rows behind the others; their tokens are where `real` (F, S) is True."""
+    """Filler rows after the others; their tokens are where `real` (F, S) is True."""
     ids = padded.ids.new_full(real.shape, EOS)
     return Padded(torch.cat([padded.ids, ids]), torch.cat([padded.mask, real]))
 

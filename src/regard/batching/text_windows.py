@@ -106,7 +106,7 @@ def whole_text_windows(
 ) -> Iterator[Batch[Padded]]:
     """Windows in which each token of a text is a label once, to be read from a blank memory.
 
-    The text, behind an EOS, is read in `rows` rows side by side; all but the first begin with
+    The text, after an EOS, is read in `rows` rows side by side; all but the first begin with
     `overlap` tokens that the row before has, too. Labels of these, and of what is filled in, are
     IGNORE_INDEX.
     """

@@ -149,7 +149,7 @@ class TaskRow(SavedRecord):
     parameters: int
     steps: int
     seconds: float  # of the training steps, on a machine that may have been shared
-    start_seconds: float  # of those of the runs that it began with
+    start_seconds: float  # of the training of the runs that it began with
     split: str
     examples: int
     digest: str  # of the examples

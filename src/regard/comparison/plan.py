@@ -344,7 +344,7 @@ class ComparisonFolder:
         self.starts = path / "starts"
         """Runs that rows begin with."""
         self.corpora = path / "corpus"
-        """The cleaned corpora, of which all rows share one."""
+        """The cleaned corpora, by the settings that recipes have for them."""
 
     def corpus(self, recipe: Recipe) -> RunFolder:
         """The cleaned corpus of a recipe, as a run folder without a model."""

@@ -129,7 +129,7 @@ class RowProcesses(NamedTuple):
 
 
 def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:
-    """The runs that rows begin with, in groups: each group begins with runs of those before it."""
+    """The runs that rows begin with, in groups; those of one begin with runs of earlier groups."""
     depths: dict[str, int] = {}
     levels: list[list[PlanEntry]] = []
     for entry in plan.starts:  # each after the one it begins with

@@ -7,7 +7,7 @@ from regard.text.word_units import FULL_WIDTH_MARKS, has_unspaced, unit_spans
 
 
 class DiffSpan(NamedTuple):
-    """A span of two texts: the same words in both, or different ones, of which one may be empty."""
+    """A span of two texts: the same words in both, or different ones; one side may be empty."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""Language modelling in both directions: each token from those before it, and from those behind."""
+"""Language modelling in both directions: each token from those before it, and from those after."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -44,7 +44,7 @@ class BidirectionalRecipe(RunningTextRecipe):
 
 
 class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
-    """Each token of a window is predicted from those before it, and from those behind it."""
+    """Each token of a window is predicted from those before it, and from those after it."""
 
     recipe_class = BidirectionalRecipe
 

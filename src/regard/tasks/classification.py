@@ -131,7 +131,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         """Whether the run has examples for a split."""
 
     def lengths(self, split: SplitName) -> NDArray[np.intp]:
-        """The length of each example (N,): batches hold like ones; all alike unless overridden."""
+        """The length of each example (N,), to batch similar ones; all 0 unless overridden."""
         return np.zeros(len(self.label_ids(split)), np.intp)
 
     def save_labels(self, labels: tuple[str, ...]) -> None:

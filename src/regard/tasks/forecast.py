@@ -143,7 +143,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
     def _positioned_targets(
         self, start: StreamPosition
     ) -> Iterator[tuple[Indices, Indices, StreamPosition]]:
-        """The targets of each batch, the lengths of their windows, and the position behind it."""
+        """The targets of each batch, the lengths of their windows, and the position after it."""
         seed, size = self.recipe.training.seed, self.recipe.training.batch_size
         epoch, first = start
         while True:

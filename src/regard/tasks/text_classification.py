@@ -88,7 +88,7 @@ class TextClassificationRecipe(ClassificationRecipe):
 
 
 class EncodedText(NamedTuple):
-    """What a model reads of a text, or of a pair: ids with EOS behind each text."""
+    """What a model reads of a text, or of a pair: ids with EOS after each text."""
 
     ids: list[int]  # without the token that texts begin with
     first: int  # how many of them belong to the first text of a pair, EOS included
@@ -192,7 +192,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         padded = pad([one.ids for one in encoded], first=self.recipe.model.text_start)
         if not any(one.is_pair for one in encoded):
             return padded
-        ends = torch.tensor([1 + one.first for one in encoded])  # behind the first text
+        ends = torch.tensor([1 + one.first for one in encoded])  # after the first text
         places = torch.arange(padded.ids.shape[1])
         return replace(padded, segments=((places >= ends[:, None]) & padded.mask).long())
 

@@ -1,4 +1,4 @@
-"""The loss of a text that goes on from batch to batch: truncated backpropagation through time."""
+"""The loss of a text that continues from batch to batch: truncated backpropagation in time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields

@@ -313,8 +313,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 class _JoinedRows(Mapping[str, Tensor]):
-    """The tensors of a checkpoint of which some are sharded: read and joined when they are asked
-    for, as all of them may be more than a host can hold.
+    """The tensors of a checkpoint, some of which are sharded: these are read and joined on access,
+    as all of them together may not fit into a host's memory.
     """
 
     def __init__(self, whole: Mapping[str, Tensor], files: Sequence[Any]) -> None:

@@ -76,7 +76,7 @@ def stable_topk(rows: Tensor, k: int) -> TopK:
 
 
 def _topk_by_chunks(rows: Tensor, k: int, chunk: int) -> TopK:
-    """`stable_topk` of the entries of the best chunks and of the rest behind the last chunk."""
+    """`stable_topk` of the entries of the best chunks and of the rest after the last chunk."""
     n = rows.shape[1]
     divisible = n - n % chunk
     maxima = rows[:, :divisible].reshape(len(rows), -1, chunk).amax(-1)  # (B, n // chunk)

@@ -111,7 +111,7 @@ def select_n_best(n_best: NBest, sentences: Tensor) -> NBest:
 
 
 def add_finished(n_best: NBest, new: NBest) -> NBest:
-    """The best of both, at equal scores the older ones first; truncated hypotheses rank behind all
+    """The best of both, at equal scores the older ones first; truncated hypotheses rank below all
     that ended.
     """
     return _merge(n_best, new, torch.where(n_best.ended, n_best.scores, NEG_INF))

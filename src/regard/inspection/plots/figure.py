@@ -285,8 +285,8 @@ class ThemedFigure:
 
 
 def notebook_html(draw: Callable[[ThemeName], Figure], *, alt: str) -> str:
-    """HTML with the figure in both themes, of which a style sheet shows the page's own; without
-    style sheets the light one. `alt` is the text alternative.
+    """HTML with the figure in both themes: a style sheet shows that of the page, and without style
+    sheets the light one is shown. `alt` is the text alternative.
     """
     images = []
     for theme in get_args(ThemeName):

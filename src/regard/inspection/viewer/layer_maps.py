@@ -40,7 +40,7 @@ class ViewerLayer(TypedDict):
     scale: float | None
     """The factor of the products."""
     causal: bool
-    """Whether a row sees no column behind its own."""
+    """Whether a row sees no column after its own."""
     grid: list[int] | None
     """Rows and columns of the patches of a picture, if its rows are these."""
 

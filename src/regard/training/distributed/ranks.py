@@ -36,8 +36,8 @@ class ModelWeights:
         return own
 
     def with_rows(self, own: Sequence[Tensor] | None) -> AbstractContextManager[AnyModel]:
-        """Within it, the model with weights of which `own` are this rank's rows, in the order of
-        parameters; None: with its own weights. All ranks enter it, but only rank 0 uses the model.
+        """Within it, the model with other weights: `own` are this rank's rows of them, in the order
+        of parameters; None: with its own. All ranks enter it, but only rank 0 uses the model.
         """
         return nullcontext(self.model) if own is None else self.with_weights(own)
 
