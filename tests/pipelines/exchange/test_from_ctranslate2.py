@@ -60,6 +60,14 @@ def test_a_folder_becomes_a_run_that_says_the_same(folder, tmp_path):
     assert target.decode([5, 7]) == "5 7"
 
 
+def test_a_model_of_a_single_position_is_refused(tmp_path):
+    settings = {"sinusoids": "tensor2tensor", "first_position": 1, "source_eos": False}
+    model, settings = transformer(norm="pre", **settings)
+    (tmp_path / "ct2").mkdir()
+    write_model(model, settings, tmp_path / "ct2", precision="float32", positions=1)
+    refused(tmp_path / "ct2", tmp_path / "run", "the sample cannot be computed")
+
+
 def test_our_own_exports_come_back_with_their_tokenizers(tiny_run, tmp_path):
     run = load_run(tiny_run, device=torch.device("cpu"))
     export_to(run, "model", "float32", tmp_path / "export")

@@ -30,6 +30,7 @@ from regard.pipelines.exchange.gate import (
 )
 from regard.recipes.paths import EXPORT_INFO
 from regard.recipes.run_folder import Run, load_run
+from regard.settings import abbreviate
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
 from regard.text.settings import TokenizerSettings
@@ -68,7 +69,11 @@ def _read(folder: Path) -> ForeignModel:
 
     def check(place: Path) -> GateReport:
         run = load_run(place, device=torch.device("cpu"))
-        return _check(folder, run, (source, target), model.positions)
+        try:
+            return _check(folder, run, (source, target), model.positions)
+        except (IndexError, RuntimeError, ValueError) as error:  # too few positions or tokens
+            refused = f"the sample cannot be computed: {abbreviate(str(error))}"
+            return GateReport(reference="CTranslate2", refused=refused)
 
     return ForeignModel(
         format="CTranslate2",
