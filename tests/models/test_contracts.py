@@ -64,7 +64,7 @@ def test_step_by_step_equals_all_at_once(name, dtype):
 
 @every_variant
 def test_all_of_it_can_be_in_bfloat16(name):
-    """As on a GPU, for those who ask for it."""
+    """As on a GPU, where that precision can be chosen."""
     model, source, target = tiny(name)
     with torch.inference_mode():
         wanted = run(model, source, target.ids)[target.mask]
@@ -201,8 +201,8 @@ def test_keep_picks_sentences(name, dtype):
 @every_variant
 @both_precisions
 @torch.no_grad()
-def test_a_steady_state_keeps_its_shapes_and_leads_to_the_same(name, dtype):
-    """While the one that it was made of leads on as before."""
+def test_a_static_state_keeps_its_shapes_and_gives_the_same(name, dtype):
+    """And the state that it was made from can still be used."""
     model, source, _ = tiny(name, dtype=dtype)
     _, state = model.step(torch.full((B, 1), BOS), model.start(model.encode(source)))
     state, step_counter = state.reorder(torch.zeros(B, 3, dtype=torch.long)), torch.tensor(0)
@@ -232,7 +232,7 @@ def test_a_state_is_a_value(name):
 
 
 @every_attentive
-def test_watched_weights_sum_to_one_and_shun_padding(name):
+def test_weights_sum_to_one_and_are_zero_at_padding(name):
     model, source, target = tiny(name)
     for look in (
         lambda w: model(source, target, hook=w),
@@ -244,7 +244,7 @@ def test_watched_weights_sum_to_one_and_shun_padding(name):
         for site, weights in recorder.seen:
             assert weights.shape[0] == B
             sums = weights.sum(-1)  # (B, H, T)
-            if site.part == "encoder":  # padding, which sees no further than a window, may be blind
+            if site.part == "encoder":  # padding may have no real position in its window
                 sums = sums.transpose(1, 2)[source.mask]
             torch.testing.assert_close(sums, torch.ones_like(sums))
             if site.part != "decoder":
@@ -277,15 +277,15 @@ def test_steps_attend_as_the_whole_does(name):
 
 
 @every_variant
-def test_watching_changes_not_a_bit(name):
+def test_recording_changes_not_a_bit(name):
     model, source, target = tiny(name)
     assert torch.equal(model(source, target, hook=AttentionRecorder()), model(source, target))
-    watched = run(model, source, target.ids, hook=AttentionRecorder())
-    assert torch.equal(watched, run(model, source, target.ids))
+    hooked = run(model, source, target.ids, hook=AttentionRecorder())
+    assert torch.equal(hooked, run(model, source, target.ids))
 
 
 @every_attentive
-def test_a_watch_can_silence_cross_attention(name):
+def test_a_hook_can_silence_cross_attention(name):
     model, source, target = tiny(name)
     heard = model(source, target)
     silent = model(source, target, hook=silence_cross)
@@ -323,9 +323,9 @@ def test_runs_under_autocast(name):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = model(source, target)
         steps = run(model, source, target.ids)
-        watched = run(model, source, target.ids, hook=AttentionRecorder())
+        hooked = run(model, source, target.ids, hook=AttentionRecorder())
     assert found.dtype == torch.bfloat16
-    for logits in (found, steps, watched):
+    for logits in (found, steps, hooked):
         assert (logits[target.mask] - wanted).norm() < 0.05 * wanted.norm()
     found.float().logsumexp(-1).sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())

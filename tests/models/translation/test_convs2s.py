@@ -72,14 +72,14 @@ def test_sinusoids_are_as_wide_as_learned_positions():
     torch.testing.assert_close(model.source(ids, places)[0], wanted)
 
 
-def watched(model):
+def recorded(model):
     seen = []
     model(SOURCE, TARGET, hook=lambda site, w: seen.append((site, w)) or w)
     return seen
 
 
 def test_every_layer_attends():
-    seen = watched(tiny(decoder_layers=3, upper=[[9, 1]]))
+    seen = recorded(tiny(decoder_layers=3, upper=[[9, 1]]))
     assert [site for site, _ in seen] == [Site("cross", layer) for layer in range(4)]
     assert {weights.shape for _, weights in seen} == {(B, 1, T, S)}
 

@@ -132,7 +132,7 @@ def test_a_recording_has_a_row_and_a_column_for_each_position(norm):
     torch.testing.assert_close(seen.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
 
 
-def test_a_watch_can_change_what_is_remembered():
+def test_a_hook_can_change_what_is_remembered():
     model, source, target = tiny("post")
 
     def only_zeros(site, weights, /):

@@ -51,19 +51,19 @@ def test_the_papers_names_of_scores(name, kind):
     assert type(tiny(score=name).score) is kind
 
 
-def watched(model):
+def recorded(model):
     seen = []
     model(SOURCE, TARGET, hook=lambda site, w: seen.append((site, w)) or w)
     return seen
 
 
 def test_all_at_once_without_feeding_one_by_one_with():
-    assert [site for site, _ in watched(tiny(input_feeding=False))] == [Site("cross", 0)]
-    assert [site for site, _ in watched(tiny())] == [Site("cross", 0, t) for t in range(T)]
+    assert [site for site, _ in recorded(tiny(input_feeding=False))] == [Site("cross", 0)]
+    assert [site for site, _ in recorded(tiny())] == [Site("cross", 0, t) for t in range(T)]
 
 
 def test_local_m_looks_near_its_own_position():
-    [(_, weights)] = watched(tiny(attention="local-m", reach=2, input_feeding=False))
+    [(_, weights)] = recorded(tiny(attention="local-m", reach=2, input_feeding=False))
     far = (torch.arange(S) - torch.arange(T)[:, None]).abs() > 2
     assert (weights[0, 0][far] == 0).all()
     assert (weights[0, 0][~far] > 0).all()
@@ -71,7 +71,7 @@ def test_local_m_looks_near_its_own_position():
 
 def test_local_p_weighs_by_a_gaussian():
     model = tiny(attention="local-p", reach=2, input_feeding=False)
-    [(_, weights)] = watched(model)
+    [(_, weights)] = recorded(model)
     memory = model.encode(SOURCE)
     hidden = model.decoder(model.target(TARGET.ids), memory.extras)
     view = model.window(hidden, torch.arange(T), SOURCE.mask)

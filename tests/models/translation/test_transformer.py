@@ -101,12 +101,12 @@ def test_sinusoids_have_no_maximum_length():
     assert Transformer(settings, V, V).max_length is None
 
 
-@pytest.mark.parametrize("watched", [False, True], ids=["in blocks", "by masks"])
-def test_a_window_narrows_what_can_be_known(watched):
+@pytest.mark.parametrize("hooked", [False, True], ids=["in blocks", "by masks"])
+def test_a_window_narrows_what_can_be_known(hooked):
     torch.manual_seed(0)
     settings = TransformerSettings(preset="tiny", encoder_layers=2, window=2, dropout=0.0)
     model = Transformer(settings, V, V).eval()
-    hook = (lambda _, weights: weights) if watched else None
+    hook = (lambda _, weights: weights) if hooked else None
     ids, far = torch.zeros(1, 20).long(), torch.zeros(1, 20).long()
     far[0, 9] = 1
     every = torch.ones(1, 20).bool()

@@ -94,7 +94,7 @@ def test_a_state_selects_pictures_and_reorders_hypotheses(name):
 
 
 @every_variant
-def test_weights_over_regions_sum_to_one_and_watching_changes_nothing(name):
+def test_weights_over_regions_sum_to_one_and_recording_changes_nothing(name):
     model, inputs, given = tiny(name)
     recorder = Recorder()
     torch.testing.assert_close(model(inputs, given, hook=recorder), model(inputs, given))
