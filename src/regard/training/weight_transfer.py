@@ -91,18 +91,19 @@ def transfer_weights(
             continue
         other, kind = given[source], kinds.get(name)
         if kind is not None and tensor.shape[1:] == other.shape[1:]:
-            names = (own_rows.get(kind, ()), tensor), (given_rows.get(kind, ()), other)
-            rows = _shared_rows(*(_name_all(some, len(x)) for some, x in names))
-            numbers = len(rows[0]) * tensor[:1].numel()
-            remark = f"{len(rows[0]):,} of {len(tensor):,} rows"
+            own_names = _name_all(own_rows.get(kind, ()), len(tensor))
+            given_names = _name_all(given_rows.get(kind, ()), len(other))
+            rows, places = _shared_rows(own_names, given_names)
+            numbers = len(rows) * tensor[:1].numel()
+            remark = f"{len(rows):,} of {len(tensor):,} rows"
             with torch.no_grad():
-                found = other[rows[1]].to(tensor)
+                found = other[places].to(tensor)
                 if kind in mean_kinds and len(found):
                     tensor[:] = found.mean(0)
                     for row, some in parts.get(kind, {}).items():
                         tensor[row] = other[list(some)].mean(0).to(tensor)
                     remark += f", the others {'means of parts' if kind in parts else 'their mean'}"
-                tensor[rows[0].to(tensor.device)] = found
+                tensor[rows.to(tensor.device)] = found
         elif tensor.shape == other.shape:
             numbers, remark = tensor.numel(), ""
             tensor.copy_(other)
