@@ -87,7 +87,7 @@ def search_many(
     0, 1, ..., identify the sentences for sampling and for `observe`. `run_jobs` searches the
     batches in place of this process, unless there is a hook or an observer.
     """
-    settings = _cap_max_length(settings, members)
+    settings = cap_max_length(settings, [model.max_length for model, _ in members])
     _check_coverage(settings, members)
     models, sources = [model for model, _ in members], [sources for _, sources in members]
     lengths = [len(ids) + 1 for ids in sources[0]]  # with EOS
@@ -323,12 +323,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _cap_max_length(
-    settings: DecodingSettings, members: Sequence[SearchMember]
+def cap_max_length(
+    settings: DecodingSettings, max_lengths: Sequence[int | None]
 ) -> DecodingSettings:
-    """The settings with the length limit of the models."""
+    """The settings for models that take at most `max_lengths` tokens; None: any number."""
     # One position is left for BOS, so that a truncated answer can still be scored and recorded.
-    limits = [model.max_length - 1 for model, _ in members if model.max_length is not None]
+    limits = [limit - 1 for limit in max_lengths if limit is not None]
     longest = min([settings.rules.max_length, *limits])
     rules = settings.rules.model_copy(update={"max_length": longest})
     return settings.model_copy(update={"rules": rules})

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from regard.batching.caption_batches import InputsOf, PictureInputs
-from regard.decoding.batch_search import SearchResults, search
+from regard.decoding.batch_search import SearchResults, cap_max_length, search
 from regard.decoding.settings import DecodingSettings
 from regard.models.contracts import AnyCaptionModel
 from regard.types import AttentionHook
@@ -28,9 +28,7 @@ def caption_inputs(
     `numbers` identify the pictures for sampling.
     """
     device = next(model.parameters()).device
-    if model.max_length is not None and model.max_length < settings.rules.max_length:
-        rules = settings.rules.model_copy(update={"max_length": model.max_length})
-        settings = settings.model_copy(update={"rules": rules})
+    settings = cap_max_length(settings, [model.max_length])
     memory = model.encode(inputs.to(device), hook=hook)
     pictures, regions = memory.states.shape[:2]
     lengths = torch.full((pictures,), regions, device=device)
