@@ -21,6 +21,7 @@ GPT2_SIZES = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40}
 BERT = {
     "as published": {},
     "for pretraining": {"architecture": "BertForPreTraining"},
+    "encoder alone": {"architecture": "BertModel"},
     "untied": {"tie_word_embeddings": False},
     "relu, four heads": {"hidden_act": "relu", "num_attention_heads": 4},
     "another epsilon, three segments": {"layer_norm_eps": 1e-3, "type_vocab_size": 3},
@@ -28,6 +29,7 @@ BERT = {
 }
 ROBERTA = {
     "as published": {},
+    "encoder alone": {"architecture": "RobertaModel", "extra_rows": 3},
     "untied": {"tie_word_embeddings": False},
     "two segments": {"type_vocab_size": 2},
     "relu, one head": {"hidden_act": "relu", "num_attention_heads": 1},

@@ -231,6 +231,7 @@ class MaskedLanguageModel(TextEncoder):
     """
 
     mask_id: int  # of a masked token: the size of the vocabulary, unless it has a mask token
+    fills: bool = True  # whether it has an output layer for masked tokens
 
     @abstractmethod
     def features_at(self, states: Tensor, positions: Tensor) -> Tensor:

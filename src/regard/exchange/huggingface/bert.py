@@ -7,7 +7,7 @@ of padding.
 import re
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
@@ -48,6 +48,8 @@ class BertNames(NamedTuple):
     model_type: str
     settings: type[BertSettings] | type[RobertaSettings]
     masked: str  # the class with an output layer for masked tokens
+    bare: str  # the class without output layers
+    prefix: str  # of the names of the encoder's tensors
     transform: str
     transform_norm: str
     bias: str
@@ -58,13 +60,19 @@ class BertNames(NamedTuple):
 
     def part(self, name: str) -> str:
         """The name of a part of the encoder."""
-        return f"{self.model_type}.{name}"
+        return f"{self.prefix}{name}"
+
+    def without_outputs(self) -> Self:
+        """The names in files of the class without output layers."""
+        return self._replace(prefix="")
 
 
 BERT_NAMES = BertNames(
     "bert",
     BertSettings,
     "BertForMaskedLM",
+    "BertModel",
+    "bert.",
     "cls.predictions.transform.dense",
     "cls.predictions.transform.LayerNorm",
     "cls.predictions.bias",
@@ -76,6 +84,8 @@ ROBERTA_NAMES = BertNames(
     "roberta",
     RobertaSettings,
     "RobertaForMaskedLM",
+    "RobertaModel",
+    "roberta.",
     "lm_head.dense",
     "lm_head.layer_norm",
     "lm_head.bias",
@@ -89,15 +99,16 @@ POOLER, NEXT_SENTENCE = "bert.pooler.dense.weight", "cls.seq_relationship.weight
 
 
 def _read(names: BertNames, folder: HfFolder) -> HfModel:
-    allowed = [[names.masked], [PRETRAINING]] if names is BERT_NAMES else [[names.masked]]
+    allowed = [[names.masked], [names.bare]] + ([[PRETRAINING]] if names is BERT_NAMES else [])
     there = folder.tensor_names()
-    next_sentence = names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there
     config = folder.config_reader()
     config.require("architectures", allowed)
-    tied = config.get("tie_word_embeddings", bool, True)
-    settings, tokenizers = read_encoder(
-        names, folder, config, {"tied": tied, "next_sentence": next_sentence}
-    )
+    outputs = {
+        "tied": config.get("tie_word_embeddings", bool, True),
+        "next_sentence": names is BERT_NAMES and {POOLER, NEXT_SENTENCE} <= there,
+        "fills": folder.architecture != names.bare,
+    }
+    settings, tokenizers = read_encoder(names, folder, config, outputs)
     config.finish()
     groups = running_text_groups(TASK, tokenizers.source)
     return _model(names, settings, tokenizers, groups, there)
@@ -187,6 +198,8 @@ def _model(
 ) -> HfModel:
     vocabulary = imported_vocabulary(tokenizers)
     architecture = PRETRAINING if settings.next_sentence else names.masked
+    if not settings.fills:
+        architecture, names = names.bare, names.without_outputs()
     config = encoder_config(names, settings, vocabulary)
     config |= {"architectures": [architecture], "tie_word_embeddings": settings.tied}
     return HfModel(
@@ -241,6 +254,10 @@ def special_ids(settings: MaskedSettings, vocabulary: VocabularyMap) -> dict[str
 
 
 def _table(names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap) -> TensorTable:
+    pooler = re.escape(names.part("pooler.dense.")) + "(weight|bias)"
+    if not settings.fills:
+        entries = encoder_entries(names, settings, vocabulary)
+        return TensorTable(entries, unused=[constants(names), pooler])
     rows, one = vocabulary_rows(vocabulary), TensorEntry.single
     words = names.part("embeddings.word_embeddings.weight")
     decoder_bias = f"{names.decoder}.bias"
@@ -261,7 +278,7 @@ def _table(names: BertNames, settings: MaskedSettings, vocabulary: VocabularyMap
         entries += linear_entries("pooler", "bert.pooler.dense")
         entries += linear_entries("next_sentence", "cls.seq_relationship")
     else:
-        unused.append(re.escape(names.part("pooler.dense.")) + "(weight|bias)")
+        unused.append(pooler)
     return TensorTable(entries, copies, unused)
 
 
@@ -306,8 +323,12 @@ def modern_name(name: str) -> str:
 
 
 def _present_name(names: BertNames, tied: bool, there: Collection[str], name: str) -> str:
-    """The name in newer files: the first ones have a single bias of the output layer."""
+    """The name in newer files: the first ones have a single bias of the output layer. Files of
+    encoders alone have names with the family's prefix or without it.
+    """
     name = modern_name(name)
+    if not names.prefix:
+        return name.removeprefix(f"{names.model_type}.")
     decoder_bias = f"{names.decoder}.bias"
     lone = not tied and name == names.bias and decoder_bias not in there
     return decoder_bias if lone else name

@@ -65,8 +65,8 @@ class BertStackSettings(Settings):
     tied: bool = True
     """Whether the output layer is the matrix of the embeddings."""
     fills: bool = True
-    """Whether it has an output layer, for masked tokens; the encoder of a classifier that was
-    imported has none."""
+    """Whether it has an output layer, for masked tokens; imported classifiers and encoders have
+    none."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -173,7 +173,8 @@ class Bert(MaskedLanguageModel):
         self.dropout = Dropout(settings.dropout)
         layers = nn.ModuleList(BertLayer(settings) for _ in range(settings.layers))
         self.layers = cast(Sequence[BertLayer], layers)
-        fills, tied = settings.fills, settings.tied or not settings.fills
+        self.fills = fills = settings.fills
+        tied = settings.tied or not fills
         self.transform = nn.Linear(width, width) if fills else None
         self.transform_norm = nn.LayerNorm(width, epsilon) if fills else None
         self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if fills else None
@@ -264,7 +265,9 @@ class Bert(MaskedLanguageModel):
         """The input of the output layer for states: (..., D) -> (..., D)."""
         if self.transform is None or self.transform_norm is None:
             raise SettingsError(
-                "fills: false: this encoder has no output layer: it fills no masked tokens"
+                "model.fills is false: this encoder has no output layer, so it fills no masked "
+                "tokens; regard look shows its attention, and a classifier can begin with it "
+                "(--from)"
             )
         normed: Tensor = self.transform_norm(activate(self.transform(x), self.activation))
         return normed

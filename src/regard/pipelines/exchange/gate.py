@@ -58,7 +58,7 @@ class GateReport(Settings):
         numbers += [] if self.int8 is None else [f"{self.int8:.1e} nats in int8"]
         same = f"; {self.same_answers} of {self.answers} answers are the same"
         return (
-            f"{self.reference}: logits at {self.positions:,} positions differ by at most "
+            f"{self.reference}: outputs at {self.positions:,} positions differ by at most "
             f"{', '.join(numbers)}{same if self.answers else ''}"
         )
 
@@ -100,7 +100,7 @@ def compare_answers(
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     logits = parity.our_logits(model, sample)
-    tokens = None if family.has_labels else vocabulary
+    tokens = vocabulary if parity.scores_tokens(model) else None
     columns = present, _ = _columns(tokens, logits.shape[1])
     found = difference_from_answers(folder, sample, logits, columns)
     if found is None:
@@ -143,7 +143,7 @@ def compare(
     `tokenizers`.
     """
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
-    tokens = None if family.has_labels else vocabulary
+    tokens = vocabulary if parity.scores_tokens(model) else None
     sample = parity.sample(tokenizers, model)
     differences: dict[str, float] = {}
     answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)

@@ -25,6 +25,9 @@ class PictureSample(NamedTuple):
 class PictureParity:
     """Logits of classes; the likeliest one."""
 
+    def scores_tokens(self, model: Any) -> bool:
+        return False
+
     def sample(self, tokenizers: None, model: Any) -> PictureSample:
         """Pictures of noise, and one gradient from corner to corner."""
         rng, size = torch.Generator().manual_seed(0), model.grid[0] * model.patches.size

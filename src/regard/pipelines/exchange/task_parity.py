@@ -61,6 +61,10 @@ class TaskParity(Protocol):
     `vocabulary` and `tokenizers` are those of a model that reads text.
     """
 
+    def scores_tokens(self, model: Any) -> bool:
+        """Whether the columns of its logits are tokens."""
+        ...
+
     def sample(self, tokenizers: Any, model: Any) -> Any: ...
     def our_logits(self, model: Any, sample: Any) -> Tensor: ...
     def peer_logits(self, peer: Any, sample: Any, vocabulary: Any) -> Tensor: ...
@@ -81,6 +85,9 @@ class TaskParity(Protocol):
 
 class LanguageModelParity:
     """Logits of all next tokens; greedy continuations."""
+
+    def scores_tokens(self, model: AnyGenerator) -> bool:
+        return True
 
     def sample(self, tokenizers: Tokenizers, model: AnyGenerator) -> ParitySampleRows:
         assert tokenizers.source.vocabulary_map is not None
@@ -131,7 +138,12 @@ class LanguageModelParity:
 
 
 class MaskedLanguageParity:
-    """Logits at all positions and of next-sentence prediction; the likeliest token at each mask."""
+    """Logits at all positions and of next-sentence prediction; the likeliest token at each mask.
+    An encoder without an output layer has its states (N, D) compared instead, and no answers.
+    """
+
+    def scores_tokens(self, model: MaskedLanguageModel) -> bool:
+        return model.fills
 
     def sample(self, tokenizers: Tokenizers, model: MaskedLanguageModel) -> ParitySampleRows:
         drawn = draw_framed_rows(tokenizers, model.max_length)
@@ -141,13 +153,13 @@ class MaskedLanguageParity:
 
     def our_logits(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> Tensor:
         inputs = sample.padded()
-        logits: Tensor = model(inputs)
+        logits: Tensor = model(inputs) if model.fills else model.token_states(inputs)
         return logits[inputs.mask]
 
     def peer_logits(self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap) -> Tensor:
         found = run_encoder(peer, sample, vocabulary)
-        pretraining = getattr(found, "prediction_logits", None)
-        logits: Tensor = found.logits if pretraining is None else pretraining
+        names = ("prediction_logits", "logits", "last_hidden_state")  # of three classes
+        logits: Tensor = next(found[name] for name in names if name in found)
         return logits[sample.padded().mask]
 
     def other_logits(
@@ -163,11 +175,13 @@ class MaskedLanguageParity:
         return ours, run_encoder(peer, sample, vocabulary).seq_relationship_logits
 
     def our_answers(self, model: MaskedLanguageModel, sample: ParitySampleRows) -> list[list[int]]:
-        return self._likeliest(self.our_logits(model, sample), sample)
+        return self._likeliest(self.our_logits(model, sample), sample) if model.fills else []
 
     def peer_answers(
         self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
     ) -> list[list[int]]:
+        if peer.get_output_embeddings() is None:
+            return []
         found = self._likeliest(self.peer_logits(peer, sample, vocabulary), sample)
         return [vocabulary.to_ours(row) for row in found]
 
@@ -178,6 +192,9 @@ class MaskedLanguageParity:
 
 class TextClassificationParity:
     """Logits of labels of random texts and pairs; the likeliest one."""
+
+    def scores_tokens(self, model: Any) -> bool:
+        return False
 
     def sample(self, tokenizers: Tokenizers, model: Any) -> ParitySampleRows:
         return draw_framed_rows(tokenizers, model.max_length)

@@ -43,6 +43,9 @@ class SentencePairs(NamedTuple):
 class TranslationParity:
     """Logits of all next tokens of given targets; greedy translations."""
 
+    def scores_tokens(self, model: AnyGenerator) -> bool:
+        return True
+
     def sample(self, tokenizers: Tokenizers, model: AnyGenerator) -> SentencePairs:
         source, target = tokenizers
         assert source.vocabulary_map is not None

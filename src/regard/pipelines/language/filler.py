@@ -113,13 +113,15 @@ class Filler:
         changes: Sequence[Silenced | Flattened] = (),
     ) -> Filling:
         """A text, or the two of a pair, with its attention and what its masked places, if any, are
-        filled with, all under `changes`.
+        filled with, all under `changes`. An encoder without an output layer leaves them masked.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
         if not given:
             raise SettingsError("give a TEXT to look into, or two for a pair")
         _check_top(top)
         read = self._read(given)
+        if not self.model.fills:
+            read = read._replace(places=())
         plain = self._look(read, top, ())
         if not changes:
             return plain
@@ -170,8 +172,10 @@ class Filler:
         places = [
             row * length + place.position for row, one in enumerate(texts) for place in one.places
         ]
-        features = self.model.features_at(states, torch.tensor(places, device=device).long())
-        probabilities = self.model.logits(features).double().softmax(-1).cpu()
+        probabilities = torch.zeros(0, 1)
+        if places:
+            features = self.model.features_at(states, torch.tensor(places, device=device))
+            probabilities = self.model.logits(features).double().softmax(-1).cpu()
         counts = [len(one.places) for one in texts]
         logits = None
         if any(one.segments[-1] for one in texts):
