@@ -50,7 +50,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, fetched when first asked for: torch takes a second to import."""
+    """A public name, imported when it is first used: importing torch takes a second."""
     if name not in _HOMES:
         raise AttributeError(f"module 'regard' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -27,8 +27,8 @@ from regard.manifest import (
 def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
     """A new file to write, which takes the place of `path` once all of it is on the disk.
 
-    Killed at any moment, `path` holds all of the old content or of the new. `parts` are digests of
-    its parts, which the manifest lists too.
+    If the process is killed, `path` holds either the old content or the new, whole. `parts` are
+    the digests of parts of the file, which the manifest lists too.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[
 
 
 def _check_replaceable(path: Path) -> None:
-    """An `OSError` for a pipe, a socket or a device, in whose place a file would be put."""
+    """Raise an `OSError` if `path` is a pipe, a socket or a device, which a file would replace."""
     with suppress(FileNotFoundError):
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -58,7 +58,7 @@ def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = N
 
 
 def read_limited(path: Path, *, max_bytes: int) -> bytes:
-    """All of a plain file of at most `max_bytes` bytes; an `OSError` for a pipe or a device too."""
+    """The content of a plain file; an `OSError` if it has more than `max_bytes`, or is a pipe."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         found = os.fstat(handle)
@@ -71,7 +71,7 @@ def read_limited(path: Path, *, max_bytes: int) -> bytes:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a plain file, made where missing; an `OSError` for a link or a pipe."""
+    """A descriptor of a plain file, created if missing; an `OSError` for a link or a pipe."""
     with suppress(FileNotFoundError):
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
@@ -102,13 +102,13 @@ def exclusive_lock(path: Path, in_use: Callable[[str], RegardError]) -> Iterator
 
 
 def lock_owner(handle: int) -> str:
-    """The number of the process that holds a lock file, which has written it there."""
+    """The id of the process that holds a lock file, as that process has written it there."""
     return os.pread(handle, 20, 0).decode() or "unknown"
 
 
 @contextmanager
 def append_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is opened for appending, and made where it is missing."""
+    """A file that is opened for appending, and created if missing."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(open_regular(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
@@ -149,7 +149,7 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_part_files(folder: Path) -> None:
-    """Remove what processes that were killed have left unfinished in a folder of ours."""
+    """Remove the unfinished files that killed processes have left in a folder."""
     for leftover in folder.glob(".*.part"):
         if PART_FILE_NAME.fullmatch(leftover.name):
             with suppress(OSError), leftover.open("rb") as file:
@@ -158,7 +158,7 @@ def remove_part_files(folder: Path) -> None:
 
 
 def storage_error(path: Path, error: OSError) -> StorageError:
-    """What to tell a person whose disk did not take a file."""
+    """The error for a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(
             f"{path}: the disk is full; what was written before is whole. Make room and try again"

@@ -26,7 +26,7 @@ class TextError(RegardError):
 
 
 class RunError(RegardError):
-    """A run folder is missing, damaged, in use, or of another making."""
+    """A run folder is missing, damaged, in use, or of another kind or version."""
 
 
 class DamagedError(RunError):

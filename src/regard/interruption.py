@@ -25,7 +25,7 @@ class InterruptedBySignal(KeyboardInterrupt):
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Within it, a signal ends the process with one line: imports may catch exceptions."""
+    """Within it, a signal ends the process with one line: an import may catch an exception."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

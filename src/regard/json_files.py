@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value that `content` spells; a `ValueError` for no JSON, or too deep."""
+    """The value of a JSON text; a `ValueError` if it is not JSON, or nested too deep."""
     return from_json(content, allow_inf_nan=False)
 
 
@@ -30,7 +30,7 @@ def read_json(path: Path, schema: type[T] | TypeAdapter[T]) -> T:
 
 
 def load_json(path: Path, schema: type[T] | TypeAdapter[T], *, advice: str) -> T:
-    """The value of a schema in a file of a run, as written; errors end with `advice`."""
+    """The value of a schema in a file of a run, which is as written; errors end with `advice`."""
     check_file(path)
     try:
         return read_json(path, schema)
@@ -50,5 +50,5 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def dump_json(value: Any, *, indent: int | None = None) -> str:
-    """`value` as JSON that every reader takes: an infinite number is a `ValueError`."""
+    """`value` as standard JSON: a number that is not finite is a `ValueError`."""
     return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)

@@ -23,11 +23,11 @@ VERSION = 1
 UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
 """Logs that grow, and files with digests in their names. Hidden files are not listed either."""
 MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
-"""Beside one of these, what is called like a manifest is one, and damaged if it cannot be read."""
-MAX_PARENT_FOLDERS = 5  # folders above a file that may be the one that it belongs to
+"""A `manifest.json` beside one of these is ours: if it cannot be read, it is damaged."""
+MAX_PARENT_FOLDERS = 5  # above a file, in which its manifest is looked for
 PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")  # the name of a file that is being written
 MANIFEST_MAX_BYTES = 64 << 20  # bytes of a manifest that is read
-READ_ATTEMPTS = 5  # times that a file is read at the most, while another process replaces it
+READ_ATTEMPTS = 5  # at most, while another process replaces the file
 
 Digests = tuple[str | None, ...]  # the SHA-256 of what a file may hold; None: it may be missing
 
@@ -50,7 +50,7 @@ def create_manifest(root: Path) -> None:
 def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
     """List all files below `root` as they are now, and `parts` of them by their own digests.
 
-    A folder that is not in its place yet needs no `lock`.
+    A folder that has not been moved to its place yet needs no `lock`.
     """
     with _locked(root) if lock else nullcontext():
         files = {name: digest_or_none(root / name) for name in list_files(root)}
@@ -58,7 +58,7 @@ def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True)
 
 
 def read_manifest(root: Path) -> dict[str, Digests] | None:
-    """The files of a folder of ours and what they may hold; None: it has no manifest."""
+    """The files that a manifest lists and what they may hold; None: there is no manifest."""
     path = root / MANIFEST
     try:
         if not path.is_file() or path.stat().st_size > MANIFEST_MAX_BYTES:
@@ -83,8 +83,8 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
 
 
 def find_entry(path: Path) -> ManifestEntry | None:
-    """The entry of a file in the nearest manifest above it; None: it is to be in none."""
-    for name in dict.fromkeys((path, path.absolute())):  # it may be relative to inside a run
+    """The entry of a file in the nearest manifest above it; None if no manifest is to list it."""
+    for name in dict.fromkeys((path, path.absolute())):  # a relative path may begin inside a run
         for root in list(name.parents)[:MAX_PARENT_FOLDERS]:
             below = name.relative_to(root).parts
             if not _is_listed(below):
@@ -123,7 +123,7 @@ def is_intact(path: Path) -> bool:
 
 
 def damaged_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
-    """Those `parts` of the file `name`, by their digests, that are not what was written."""
+    """The parts of the file `name` whose digests in `parts` are not those that are listed."""
     prefix, listed = part_entry_name(name, ""), read_manifest(root) or {}
     names = [key.removeprefix(prefix) for key in listed if key.startswith(prefix)]
     return [part for part in names if parts.get(part) not in listed[prefix + part]]
@@ -135,7 +135,7 @@ def part_entry_name(name: str, part: str) -> str:
 
 
 def warn_without_manifest(root: Path) -> None:
-    """Warn, once, that a run is from before manifests."""
+    """Warn if a run has no manifest, as runs of early versions."""
     if read_manifest(root) is None:
         warnings.warn(
             f"{root}: has no {MANIFEST}, so that damage to its files is not noticed; once you "
@@ -160,7 +160,7 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
         _save(root, files | {key: tuple(dict.fromkeys(states)) for key, states in both.items()})
         yield
         now = files | {key: (state,) for key, state in after.items()}
-        with suppress(OSError):  # the disk is full: what is listed is true as well
+        with suppress(OSError):  # the disk is full: the entry with both digests is right, too
             _save(root, {key: states for key, states in now.items() if states != (None,)})
 
 
@@ -174,7 +174,7 @@ def remove_folder_entries(root: Path, below: str) -> None:
 
 
 def list_files(root: Path) -> Iterator[str]:
-    """The paths of all files below `root` that are to be listed; not those of folders of ours."""
+    """The paths of all files below `root` to be listed, but in folders with their own manifest."""
     for folder, folders, files in os.walk(root):
         path, below = Path(folder), Path(folder).relative_to(root)
         names = sorted(name for name in folders if _is_listed((*below.parts, name)))
@@ -210,9 +210,9 @@ def open_part_file(path: Path) -> Iterator[BinaryIO]:
     """A new file beside `path` to write into; removed at the end unless it was renamed."""
     part_file = path.with_name(f".{path.name}.{threading.get_native_id()}.part")
     try:
-        part_file.unlink(missing_ok=True)  # of a killed thread that had our number
+        part_file.unlink(missing_ok=True)  # left by a killed thread with the same id
         with part_file.open("xb") as file:  # "x" follows no link
-            with suppress(OSError):  # a disk that knows no locks
+            with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
     finally:
@@ -251,7 +251,7 @@ def _save(root: Path, files: Mapping[str, Digests]) -> None:
     listed = {name: list(files[name]) for name in sorted(files)}
     content = {"regard": VERSION, "sha256": _own_digest(files), "files": listed}
     with open_part_file(root / MANIFEST) as file:
-        # ASCII, as a name may hold bytes that are no letters
+        # ASCII, as a name may hold bytes that are not UTF-8
         file.write(f"{json.dumps(content, indent=1)}\n".encode())
         replace_and_sync(sync(file), root / MANIFEST)
 

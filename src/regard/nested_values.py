@@ -19,7 +19,7 @@ def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
 
 
 def get_path(raw: Any, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; UNSET if one is missing, None below what is no dict."""
+    """The value at a path of keys; UNSET if a key is missing, None below what is not a dict."""
     for key in keys:
         if not isinstance(raw, dict):
             return None

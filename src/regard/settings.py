@@ -44,9 +44,9 @@ _EXPECTED: Mapping[str, str] = {
     "json_invalid": "is no JSON",
     "value_error": "{error}",
 }
-"""What was expected, in our words, by pydantic's names of mistakes."""
-_MAX_REPR = 40  # characters of a value that is told whole
-_MAX_TEXT = 200  # characters of a longer text that is told in part
+"""Pydantic's names of mistakes -> what was expected, in our words."""
+_MAX_REPR = 40  # characters of a value that messages show whole
+_MAX_TEXT = 200  # characters of a longer text that messages show
 
 
 NumLayers = Annotated[int, Field(ge=1, le=1000)]  # stacked; more is a mistake or an attack
@@ -72,13 +72,13 @@ class Settings(BaseModel):
 
 
 def expectation(error: "ErrorDetails") -> str:
-    """What a value should have been that pydantic found fault with, in our words."""
+    """What pydantic expected in place of a wrong value, in our words."""
     words = _EXPECTED.get(error["type"], error["msg"])
     return words.format_map(error.get("ctx", {})) if error["type"] in _EXPECTED else words
 
 
 def describe(value: object) -> str:
-    """What was found in the place of something else, in a few words."""
+    """A value that was not expected, in a few words."""
     if isinstance(value, Mapping):
         return "a group of named values"
     if isinstance(value, list | tuple):
@@ -93,6 +93,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def abbreviate(text: str) -> str:
-    """`text` in one line, and its beginning where it is long: fit to be part of a message."""
+    """`text` in one line, cut off if it is long, for a message."""
     cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"
     return " ".join(cut.splitlines())

@@ -56,7 +56,7 @@ InputsT = TypeVar("InputsT", bound=Inputs)
 
 @dataclass(frozen=True)
 class TensorFields:
-    """A dataclass of tensors (B, ...), some of which may be None: it is `Inputs` by its fields."""
+    """`Inputs` whose tensors (B, ...) are the fields of a dataclass; some of them may be None."""
 
     def to(self, device: device) -> Self:
         """The same on a device; the copy to a GPU is asynchronous."""
@@ -141,7 +141,7 @@ class Batch(Generic[InputsT]):
     given: Padded | None  # (B, T) tokens that the decoder is fed; None: nothing is generated
     positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
     labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the right answers
-    row_labels: Tensor | None = None  # (B,) of a class for each row, asked for beside the others
+    row_labels: Tensor | None = None  # (B,) a class id for each row, beside the other labels
 
     @property
     def num_labels(self) -> int:
@@ -190,7 +190,7 @@ class Batch(Generic[InputsT]):
 
 
 AnyBatch = Batch[Any]
-"""A batch of whichever inputs."""
+"""A batch with inputs of any type."""
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class Memory:
 class PictureWindows(NamedTuple):
     """How the patches of a picture are cut into square windows, each attending to itself.
 
-    The picture is moved up and left by `shift` patches first, around its edges, and then cut from
-    the top left on: W windows, row by row.
+    The picture is first shifted cyclically, up and left, by `shift` patches, and then cut from the
+    top left into W windows, row by row.
     """
 
     rows: int  # of patches
@@ -246,7 +246,7 @@ class Features(NamedTuple):
 
     features: Tensor  # (B, T, D), or (M, D) of the positions that a batch asks about
     routings: tuple[Routing, ...] = ()  # of the layers of experts
-    penalty: Tensor | None = None  # () nats a label, which are added to the loss
+    penalty: Tensor | None = None  # () nats a label, added to the loss
 
 
 class AttentionHook(Protocol):
@@ -271,7 +271,7 @@ class ScoreInputs(NamedTuple):
 class ScoreHook(AttentionHook, Protocol):
     """An attention hook that is also called with the queries and keys, before its weights.
 
-    A hook that has no `observe_scores` is not; nor are the score functions that are no products.
+    Hooks without `observe_scores` get the weights alone. Only dot-product scores call it.
     """
 
     def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None: ...

@@ -16,11 +16,11 @@ TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class YamlError(ValueError):
-    """A text is no YAML, or more than is read; the message is one line."""
+    """A text is not YAML, or exceeds a limit; the message is one line."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which gives up as soon as a limit is passed. Dates stay texts."""
+    """PyYAML's safe loader, which stops as soon as a limit is exceeded. Dates stay texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def parse_yaml(text: str) -> Any:
-    """The plain value that `text` spells; a `YamlError` for anything else."""
+    """The plain value of a YAML text; a `YamlError` if it is not YAML, or exceeds a limit."""
     if len(text) > YAML_MAX_SIZE:
         raise YamlError(f"longer than {YAML_MAX_SIZE:,} characters")
     try:
@@ -80,7 +80,7 @@ def parse_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         raise YamlError(str(error).splitlines()[0]) from None
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-        # Of PyYAML's constructors, for a tag such as !!int before what is none.
+        # from PyYAML's constructors, if a value does not fit its tag, such as !!int
         raise YamlError(f"a value is not what its tag says: {error}") from None
 
 

@@ -1,7 +1,7 @@
 """The sacreBLEU tokenizer for a language.
 
-By `13a`, which cuts at spaces and punctuation, a sentence of a language without spaces would be one
-word.
+The usual one, `13a`, cuts at spaces and punctuation: a sentence in a language without spaces would
+be one word.
 """
 
 from collections import Counter
@@ -25,13 +25,13 @@ PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_
 MIN_UNSPACED_SHARE = 0.2  # of letters in scripts without spaces, each worth several Latin ones
 MIN_KANA_SHARE = 0.05  # of kana among Chinese characters and kana of a Japanese text
 SAMPLE_LINES = 2000
-_OF_SCRIPT: tuple[tuple[frozenset[str], BleuTokenizer], ...] = (
+_SCRIPT_TOKENIZERS: tuple[tuple[frozenset[str], BleuTokenizer], ...] = (
     (frozenset({"Jpan"}), "ja-mecab"),
     (frozenset({"Hani", "Hans", "Hant"}), "zh"),
     (frozenset({"Kore"}), "ko-mecab"),
     (UNSPACED_SCRIPTS, "char"),
 )
-_OF_LETTER: dict[str, BleuTokenizer] = {
+_LETTER_TOKENIZERS: dict[str, BleuTokenizer] = {
     **dict.fromkeys(("HIRAGANA", "KATAKANA"), "ja-mecab"),
     **dict.fromkeys(("CJK", "IDEOGRAPHIC", "BOPOMOFO"), "zh"),
     "HANGUL": "ko-mecab",
@@ -62,7 +62,7 @@ class ChosenTokenizer(NamedTuple):
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
     """The tokenizer for a target language; `und` goes by the letters of the references."""
     scripts, reason = frozenset(scripts_of(language)), f"the target language {language}"
-    name = next((one for some, one in _OF_SCRIPT if scripts & some), None)
+    name = next((one for codes, one in _SCRIPT_TOKENIZERS if scripts & codes), None)
     if not scripts:
         name, reason = _tokenizer_of_text(references), "the script of the references"
     if name is None:
@@ -84,7 +84,7 @@ def _tokenizer_of_text(references: Sequence[str]) -> BleuTokenizer | None:
     letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
     counts: Counter[BleuTokenizer] = Counter()
     for letter, count in letters.items():
-        if name := _OF_LETTER.get(script_name(letter)):
+        if name := _LETTER_TOKENIZERS.get(script_name(letter)):
             counts[name] += count
     if not counts or counts.total() < MIN_UNSPACED_SHARE * letters.total():
         return None

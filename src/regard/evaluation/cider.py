@@ -28,16 +28,17 @@ class _WeightedNgrams(NamedTuple):
 
 def cider_scores(hypotheses: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
     """CIDEr-D of each caption, from 0 to 10, with the document frequencies of all references."""
-    counted = [[_count_ngrams(words) for words in some] for some in references]
-    frequencies = Counter(ngram for some in counted for ngram in set().union(*some))
+    counted = [[_count_ngrams(words) for words in texts] for texts in references]
+    frequencies = Counter(ngram for counts in counted for ngram in set().union(*counts))
     log_pictures = math.log(len(references)) if references else 0.0
     scores = []
-    for words, some in zip(hypotheses, counted, strict=True):
-        said = _weigh(_count_ngrams(words), frequencies, log_pictures)
-        agreements = [
-            _agreement(said, _weigh(counts, frequencies, log_pictures)) for counts in some
+    for words, reference_counts in zip(hypotheses, counted, strict=True):
+        hypothesis = _weigh(_count_ngrams(words), frequencies, log_pictures)
+        similarities = [
+            _similarity(hypothesis, _weigh(counts, frequencies, log_pictures))
+            for counts in reference_counts
         ]
-        scores.append(SCALE * sum(agreements) / len(agreements))
+        scores.append(SCALE * sum(similarities) / len(similarities))
     return scores
 
 
@@ -56,22 +57,22 @@ def _weigh(
     for ngram, count in counts.items():
         idf = log_pictures - math.log(max(1, frequencies.get(ngram, 0)))
         weights[len(ngram) - 1][ngram] = count * idf
-    norms = [math.sqrt(sum(weight**2 for weight in some.values())) for some in weights]
+    norms = [math.sqrt(sum(weight**2 for weight in own.values())) for own in weights]
     pairs = sum(count for ngram, count in counts.items() if len(ngram) == 2)
     return _WeightedNgrams(weights, norms, pairs)
 
 
-def _agreement(said: _WeightedNgrams, reference: _WeightedNgrams) -> float:
+def _similarity(hypothesis: _WeightedNgrams, reference: _WeightedNgrams) -> float:
     """The cosine of the clipped vectors, mean over n, times the penalty for another length."""
     cosines = []
     for n in range(MAX_NGRAM):
-        ours, theirs = said.weights[n], reference.weights[n]
+        ours, theirs = hypothesis.weights[n], reference.weights[n]
         product = sum(
             min(weight, theirs[ngram]) * theirs[ngram]
             for ngram, weight in ours.items()
             if ngram in theirs
         )
-        norm = said.norms[n] * reference.norms[n]
+        norm = hypothesis.norms[n] * reference.norms[n]
         cosines.append(product / norm if norm else 0.0)
-    penalty = math.exp(-((said.length - reference.length) ** 2) / (2 * SIGMA**2))
+    penalty = math.exp(-((hypothesis.length - reference.length) ** 2) / (2 * SIGMA**2))
     return penalty * sum(cosines) / MAX_NGRAM

@@ -1,4 +1,4 @@
-"""How good a classifier is, and how well it knows that: accuracy, F1, calibration, confusions."""
+"""Scores of classifiers: accuracy, F1, calibration, confusion matrices."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from regard.evaluation.scores import Comparison, Interval, ScoreSettings, compar
 NORMAL_QUANTILE = 1.959963984540054  # of a two-sided interval of 95%
 CALIBRATION_BINS = 15  # Guo et al. 2017
 MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 20.0
-SEARCH_STEPS = 60  # of the golden section: more digits than a float64 has of a minimum's place
+SEARCH_STEPS = 60  # of the golden-section search: enough for the precision of float64
 
 Logits = NDArray[np.float64]  # (N, V)
 LabelIds = NDArray[np.int64]  # (N,)
 
 
 class Classified(NamedTuple):
-    """What a model says of N examples, and what is right."""
+    """The logits of a model for N examples, and the right labels."""
 
     logits: Logits
     labels: LabelIds
@@ -40,7 +40,7 @@ class Classified(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """How many examples of each class were taken for which."""
+    """A confusion matrix and its labels."""
 
     labels: tuple[str, ...]  # V
     counts: NDArray[np.int64]  # (V, V) a row for the right class, a column for the answer
@@ -122,7 +122,7 @@ def class_sums(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
 
 
 def wilson_interval(right: int, total: int) -> Interval:
-    """The 95% interval, in percent, of a share of which `right` of `total` were seen (Wilson 1927):
+    """The 95% interval, in percent, of a share that `right` of `total` examples have (Wilson 1927):
 
     (p + z²/2n ± z √(p (1 - p) / n + z²/4n²)) / (1 + z²/n)
     """
@@ -151,10 +151,10 @@ def calibration_error(found: Classified, temperature: float = 1.0) -> float:
 
 
 def fit_temperature(found: Classified) -> float:
-    """The temperature by which `found` is the likeliest (Guo et al. 2017), within limits.
+    """The temperature, within limits, that makes the labels likeliest (Guo et al. 2017).
 
     The negative log-likelihood is convex in 1 / T: a golden-section search finds its minimum. If
-    every answer is right it has none, the lower T the better, and T stays 1.
+    every answer is right there is no minimum, as it falls with T, and the result is 1.
     """
     if (found.answers == found.labels).all():
         return 1.0

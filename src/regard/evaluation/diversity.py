@@ -9,10 +9,10 @@ Words = Callable[[str], Sequence[str]]  # cuts a text into words
 
 
 def distinct(texts: Iterable[str], n: int, words: Words = str.split) -> float:
-    """distinct-n: the share of unlike n-grams among all n-grams of the texts (Li et al. 2016).
+    """distinct-n: the number of distinct n-grams over that of all n-grams (Li et al. 2016).
 
-    It falls with the number of texts, so that only equally many texts compare. Of texts without
-    any n-gram it is 0.
+    It falls with the number of texts, so compare only sets of equally many. Without any n-gram it
+    is 0.
     """
     if n < 1:
         raise ValueError(f"an n-gram has at least one word, got {n=}")

@@ -1,4 +1,4 @@
-"""How well a model fills masked tokens: their cross-entropy, accuracy and pseudo-perplexity."""
+"""Scores of masked language models: cross-entropy, accuracy and pseudo-perplexity."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -64,8 +64,8 @@ def _batch_totals(model: MaskedLanguageModel, batch: Batch[Padded]) -> Tensor:
 def pseudo_losses(
     model: MaskedLanguageModel, windows: NDArray[np.int64], *, rows: int
 ) -> NDArray[np.float64]:
-    """The nats (N,) of the tokens of `windows`, in which each is masked in turn, alone; special
-    tokens are read and not counted. `rows` windows are read at a time.
+    """The negative log-likelihood (N,), in nats, of each token of `windows` but special ones, with
+    that token alone masked. A batch has `rows` such windows.
     """
     if not (windows >= len(SPECIAL_PIECES)).any():
         raise CorpusError("there is no token to mask: the text has ends of documents alone")
@@ -83,16 +83,16 @@ def each_token_masked(
     windows: NDArray[np.int64], mask_id: int, *, rows: int
 ) -> Iterator[Batch[Padded]]:
     """Batches of at most `rows` in which each token of `windows` (N, S) is masked once, alone."""
-    numbers, columns = np.nonzero(windows >= len(SPECIAL_PIECES))
-    for begin in range(0, len(numbers), rows):
-        some, places = numbers[begin : begin + rows], columns[begin : begin + rows]
-        ids, at = windows[some], np.arange(len(some))
-        labels = ids[at, places]
-        ids[at, places] = mask_id
+    sources, columns = np.nonzero(windows >= len(SPECIAL_PIECES))  # (M,) each
+    for begin in range(0, len(sources), rows):
+        ids = windows[sources[begin : begin + rows]]  # (B, S)
+        masked, row = columns[begin : begin + rows], np.arange(len(ids))  # (B,)
+        labels = ids[row, masked]
+        ids[row, masked] = mask_id
         given = torch.from_numpy(ids)
         yield Batch(
             Padded(given, torch.ones_like(given, dtype=torch.bool), torch.arange(given.numel())),
             None,
-            torch.from_numpy(at * ids.shape[1] + places),
+            torch.from_numpy(row * ids.shape[1] + masked),
             torch.from_numpy(labels),
         )

@@ -63,7 +63,7 @@ class SummedMetric(ABC):
 
 
 class Metric(SummedMetric):
-    """Such a number of lines and their references."""
+    """A `SummedMetric` of lines and their references."""
 
     @abstractmethod
     def count(self, hypotheses: Sequence[str], references: Sequence[Reference]) -> Counts:
@@ -71,7 +71,7 @@ class Metric(SummedMetric):
 
 
 class SacreBleuMetric(Metric):
-    """One of sacrebleu's metrics; `pretokenize` cuts lines without spaces into words.
+    """One of sacrebleu's metrics; with `pretokenize`, lines are first cut into words by it.
 
     The statistics of lines come from the two private methods that its own significance test uses.
     """
@@ -107,7 +107,7 @@ class SacreBleuMetric(Metric):
 
 
 class LineMean(Metric):
-    """The mean, in percent, of a number for each line, from 0 to 1 or more."""
+    """100 times the mean of a number for each line, which is from 0 to 1 or more."""
 
     def __init__(self, name: str, score_lines: LineScores, lowercase: bool, details: str) -> None:
         self.name, self._score_lines, self._num_references = name, score_lines, "1"
@@ -130,7 +130,7 @@ class LineMean(Metric):
 
 
 def best_reference(score_line: LineScore) -> LineScores:
-    """Scores of lines against that of their references which agrees most."""
+    """Scores each line against the one of its references that agrees most."""
     return lambda hypotheses, references: (
         max(score_line(hypothesis, text) for text in texts)
         for hypothesis, texts in zip(hypotheses, references, strict=True)
@@ -148,7 +148,7 @@ def exact_match(options: MetricOptions) -> Metric:
 
 
 def mean_gleu(options: MetricOptions) -> Metric:
-    """The mean of the GLEU of sentences (Wu et al. 2016), all of one weight."""
+    """The unweighted mean of the GLEU of sentences (Wu et al. 2016)."""
     details = f"tok:{options.tokenize}|ngrams:1-4|mean:sentences"
     return LineMean("GLEU", best_reference(line_gleu(options)), options.lowercase, details)
 
@@ -180,7 +180,7 @@ def line_gleu(options: MetricOptions) -> LineScore:
 
 
 def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
-    """The smaller of precision and recall of 1- to 4-grams (Wu et al. 2016); of none, 1."""
+    """The smaller of precision and recall of 1- to 4-grams (Wu et al. 2016); 1 if none has any."""
     counts, expected = (
         Counter(
             words[first : first + length]
@@ -195,7 +195,7 @@ def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable])
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """An entry of `METRICS`: all that is to be known of a metric."""
+    """An entry of `METRICS`."""
 
     build: Callable[[MetricOptions], Metric]
     digits: int = 2  # decimals in the progress of training
@@ -258,7 +258,7 @@ def check_available(tokenize: BleuTokenizer) -> None:
 
 
 def check_lines(**lists: Sequence[object]) -> None:
-    """Raise `CorpusError` unless the lists, named as users know them, are of one length."""
+    """Raise `CorpusError` unless the lists, named as users know them, have one length, not 0."""
     for name, lines in lists.items():
         if isinstance(lines, str):
             require_texts(name, lines)
@@ -279,7 +279,7 @@ def reference_texts(references: Sequence[Reference]) -> list[tuple[str, ...]]:
 
 
 def _own_tokenizer(options: MetricOptions) -> BleuTokenizer | None:
-    """The tokenizer, if it is none of sacreBLEU's."""
+    """The tokenizer, if sacreBLEU has no such one."""
     return "coco" if options.tokenize == "coco" else None
 
 
@@ -293,8 +293,8 @@ def word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
 
 
 def _bleu(options: MetricOptions, **more: Any) -> BLEU:
-    """sacreBLEU's, with `more` options of its own."""
-    tokenize = "none" if options.tokenize == "coco" else options.tokenize  # words, then spaces
+    """sacreBLEU's BLEU, with `more` of its options."""
+    tokenize = "none" if options.tokenize == "coco" else options.tokenize  # lines are cut before
     if tokenize in SPM_MODELS:
         url = SPM_MODELS[tokenize]["url"]
         model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]

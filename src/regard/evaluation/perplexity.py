@@ -18,7 +18,7 @@ from regard.text.ragged import Ids
 from regard.types import AnyBatch
 
 CHUNK_ROWS = 1024  # tokens whose logits are computed at once: all would take too much memory
-MAX_NATS = 700.0  # larger mean losses count as this one in a perplexity, whose exp would overflow
+MAX_NATS = 700.0  # larger mean losses count as this in a perplexity: exp would overflow
 
 
 class Perplexity(NamedTuple):
@@ -31,7 +31,7 @@ class Perplexity(NamedTuple):
 
 @torch.inference_mode()
 def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
-    """The perplexity per token, which models with different tokenizers do not share."""
+    """The perplexity per token; do not compare it between models with different tokenizers."""
     device = next(model.parameters()).device
     was_training = model.training
     model.eval()
@@ -50,7 +50,7 @@ def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
 
 def _batch_nll(model: AnyModel, batch: AnyBatch) -> float:
     """Negative log-likelihood, in nats, of all labels."""
-    return float(token_losses(model, batch).cpu().double().sum())  # float64 is not everywhere
+    return float(token_losses(model, batch).cpu().double().sum())  # not all devices have float64
 
 
 @torch.inference_mode()
@@ -89,7 +89,7 @@ def sequence_log_probs(
     for rows in length_sorted_batches(*lengths, budget=budget):
         batch = collate([sources[row] for row in rows], [targets[row] for row in rows]).to(device)
         losses = token_losses(model, batch).cpu().double()  # (M,)
-        ends = np.cumsum(lengths[1][rows])  # the places behind each EOS
+        ends = np.cumsum(lengths[1][rows])  # the index after each EOS
         sums = np.append(0.0, losses.cumsum(0).numpy()[ends - 1])
         found[rows] = -np.diff(sums)
     return [float(one) for one in found]

@@ -107,8 +107,8 @@ def score_counts(metric: SummedMetric, counts: Counts, settings: ScoreSettings) 
 
 
 def bootstrap(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
-    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement:
-    those of sacrebleu with the same seed, alike for all systems with N lines.
+    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement,
+    which are sacrebleu's for that seed, and the same for all systems with N lines.
     """
     rng = np.random.default_rng(settings.seed)
     lines = len(counts)
@@ -210,7 +210,7 @@ def compare(
 def compare_counts(
     metric: SummedMetric, first: Counts, second: Counts, settings: ScoreSettings
 ) -> Comparison:
-    """The same by one metric, of the statistics (N, C) of the same N lines."""
+    """Compare two systems by one metric, given its statistics (N, C) of the same N lines."""
     one, two = (bootstrap(metric, counts, settings) for counts in (first, second))
     differences = two.drawn - one.drawn  # (R,)
     gains = -differences if metric.lower_is_better else differences

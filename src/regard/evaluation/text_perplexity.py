@@ -1,4 +1,4 @@
-"""How well a language model that carries its memory predicts a running text."""
+"""Losses of a language model with a carried memory on a running text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,9 +20,11 @@ CARRIED_LENGTH = 512  # tokens of a window
 
 
 def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> float:
-    """The negative log-likelihood of all tokens of a text, for a model that carries its memory.
+    """The negative log-likelihood, in nats, of all tokens of a text, for a model that carries its
+    memory from window to window.
 
-    Each token is predicted from all tokens before it in its row and at least `CARRIED_OVERLAP`.
+    Each token is predicted from all tokens before it in its row: at least `CARRIED_OVERLAP`, but at
+    the beginning of the text.
     """
     return sum(float(losses.sum()) for losses, _ in _window_losses(model, ids))
 
@@ -30,7 +32,7 @@ def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> 
 def carried_losses(
     model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """The same of each token, in the order of the text: (N,)."""
+    """The negative log-likelihood, in nats, of each token, in the order of the text: (N,)."""
     windows = list(_window_losses(model, ids))
     losses, counted = (torch.cat(parts, 1) for parts in zip(*windows, strict=True))  # (B, S)
     return losses[counted].numpy()
@@ -40,8 +42,8 @@ def carried_losses(
 def _window_losses(
     model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The losses of the tokens of each window, 0 for those that do not count, and which do: each
-    (B, T), on the CPU.
+    """The losses of the tokens of each window, 0 for those that are not counted, and a mask of
+    those that are: (B, T) each, on the CPU.
     """
     device = next(model.parameters()).device
     was_training, memory = model.training, None
@@ -63,5 +65,5 @@ def _window_losses(
             for rows, labels in chunks
         ]
         counted = batch.labels.view(shape) != IGNORE_INDEX
-        yield torch.cat(losses).cpu().double().view(shape), counted  # float64 is not everywhere
+        yield torch.cat(losses).cpu().double().view(shape), counted  # not all devices have float64
     model.train(was_training)

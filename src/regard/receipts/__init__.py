@@ -1,1 +1,1 @@
-"""Where the numbers of the documentation come from, and whether they still do."""
+"""The sources of the numbers in the documentation, and checks of them."""

@@ -1,4 +1,4 @@
-"""What was measured for a page that has been changed, and the record that it renews."""
+"""Records the numbers of a page that was changed, with a receipt for new ones."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a person says of the numbers that are new; empty: it is on the page, or asked for."""
+    """How new numbers were measured; what is left empty is read from the page, or asked for."""
 
     command: str = ""
     machine: str = ""
@@ -32,7 +32,7 @@ class Measurement:
     """Asks a person at a terminal."""
 
 
-def record_page(scan: Scan, page: str, said: Measurement, only: str = "") -> list[str]:
+def record_page(scan: Scan, page: str, given: Measurement, only: str = "") -> list[str]:
     """Record the numbers of a page, or of one section, as they stand; a line for each change."""
     before = scan.checkout.read_record(page)
     sections = {section.anchor: section for section in scan.sections(page)}
@@ -41,7 +41,7 @@ def record_page(scan: Scan, page: str, said: Measurement, only: str = "") -> lis
     changes = []
     for anchor, section in wanted.items():
         known = before.get(anchor) or _moved(section, before) or SectionRecord()
-        updated, by = _renewed(scan, f"{page}#{anchor}", section, known, said)
+        updated, by = _updated_record(scan, f"{page}#{anchor}", section, known, given)
         if before.get(anchor) != updated:
             changes.append(f"{page}#{anchor}: {compare(known.numbers, updated.numbers)}{by}")
         after[anchor] = updated
@@ -52,15 +52,15 @@ def record_page(scan: Scan, page: str, said: Measurement, only: str = "") -> lis
     return changes
 
 
-def _renewed(
-    scan: Scan, place: str, section: Section, known: SectionRecord, said: Measurement
+def _updated_record(
+    scan: Scan, place: str, section: Section, known: SectionRecord, given: Measurement
 ) -> tuple[SectionRecord, str]:
-    """The record of a section as it is now, and the receipt of what is new, in words."""
+    """The updated record of a section, and the receipt of new numbers in words."""
     fresh = fresh_numbers(scan, section, known)
     updated = known.model_copy(update={"numbers": lines_of(section)})
     if not fresh:
         return updated, ""
-    receipt = _receipt(scan.checkout.root, place, section, known, said, fresh)
+    receipt = _receipt(scan.checkout.root, place, section, known, given, fresh)
     commands = [one.command for one in known.receipts]
     receipts = [receipt if one.command == receipt.command else one for one in known.receipts]
     if receipt.command not in commands:
@@ -76,7 +76,7 @@ def _moved(section: Section, before: Mapping[str, SectionRecord]) -> SectionReco
 
 
 def fresh_numbers(scan: Scan, section: Section, known: SectionRecord) -> list[Number]:
-    """The measured numbers of a section that no receipt holds yet."""
+    """The measured numbers of a section that have no receipt yet."""
     held = Counter(" ".join(known.numbers).split()) if known.receipts else Counter[str]()
     fresh = []
     for number in scan.without_source(section, known):
@@ -91,47 +91,47 @@ def _receipt(
     place: str,
     section: Section,
     known: SectionRecord,
-    said: Measurement,
+    given: Measurement,
     fresh: list[Number],
 ) -> Receipt:
-    """The receipt of numbers that are new: that of the section renewed, or a new one."""
+    """The receipt of new numbers: one that the section has, updated, or another."""
     shown = " ".join(map(str, fresh[:8])) + (" …" if len(fresh) > 8 else "")
-    if len(known.receipts) > 1 and not said.command:
+    if len(known.receipts) > 1 and not given.command:
         commands = "\n  ".join(one.command for one in known.receipts)
         raise SettingsError(
             f"{place}: {shown}: say by --command which of these gave it:\n  {commands}"
         )
-    old = next((one for one in known.receipts if said.command in ("", one.command)), None)
+    old = next((one for one in known.receipts if given.command in ("", one.command)), None)
     on_page = COMMAND.search(section.text)
-    told = {
-        "command": said.command or (old.command if old else on_page[1] if on_page else ""),
-        "machine": said.machine or (old.machine if old else ""),
-        "date": said.date or max(DATE.findall(section.text), default=""),
+    details = {
+        "command": given.command or (old.command if old else on_page[1] if on_page else ""),
+        "machine": given.machine or (old.machine if old else ""),
+        "date": given.date or max(DATE.findall(section.text), default=""),
     }
-    missing = [name for name, value in told.items() if not value]
-    if missing and said.ask is None:
+    missing = [name for name, value in details.items() if not value]
+    if missing and given.ask is None:
         raise SettingsError(f"{place}: {shown}: say {', '.join(f'--{name}' for name in missing)}")
     for name in missing:
-        assert said.ask is not None
-        told[name] = said.ask(f"{place}: {shown}: {name}")
+        assert given.ask is not None
+        details[name] = given.ask(f"{place}: {shown}: {name}")
     kept = old.model_dump() if old else {}
     found = {
-        "gpu": said.gpu or (old.gpu if old else "NVIDIA" in told["machine"]),
+        "gpu": given.gpu or (old.gpu if old else "NVIDIA" in details["machine"]),
         "commit": _head(root),
         "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
-        "sources": sources_of(root, told["command"]),
-        "minutes": None,  # of the former run
+        "sources": sources_of(root, details["command"]),
+        "minutes": None,  # known of the former run only
     }
     try:
-        return Receipt.model_validate({**kept, **told, **found})
+        return Receipt.model_validate({**kept, **details, **found})
     except ValidationError:
         raise SettingsError(
-            f"{place}: --date {told['date']}: give a day, such as 2026-11-18"
+            f"{place}: --date {details['date']}: give a day, such as 2026-11-18"
         ) from None
 
 
 def _head(root: Path) -> str:
-    """The commit that the checkout stands on, where git can say."""
+    """The commit that is checked out; empty if git cannot tell."""
     command = ["git", "-C", str(root), "rev-parse", "--short=8", "HEAD"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

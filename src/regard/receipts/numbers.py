@@ -66,7 +66,7 @@ class Number:
         return exponent
 
     def is_rounded(self, exact: "Number") -> bool:
-        """Whether this is the other number, or that number with fewer figures."""
+        """Whether this number equals `exact`, or is `exact` rounded to fewer figures."""
         if self.value == exact.value:
             return True
         step = Decimal(1).scaleb(self.last_place)
@@ -79,7 +79,7 @@ def significand(value: Decimal) -> tuple[int, ...]:
 
 
 def parse_value(figures: str) -> Decimal:
-    """What figures stand for: `1,600`, `−3.1e-4`, `1.06M`."""
+    """The value of a number as it is written: `1,600`, `−3.1e-4`, `1.06M`."""
     plain = figures.replace(",", "").replace("−", "-").lstrip("+±")
     suffix = plain[-1] if plain[-1] in MULTIPLIERS else ""
     return Decimal(plain.removesuffix(suffix)).scaleb(MULTIPLIERS[suffix])
@@ -134,7 +134,7 @@ def _split_at_headings(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def _blocks(lines: list[str]) -> Iterator[str]:
-    """Paragraphs, items of lists, tables, and what counts of blocks of code."""
+    """Paragraphs, list items and tables; of code blocks, their comments and output."""
     fence: list[str] | None = None
     block: list[str] = []
     for line in [*lines, ""]:
@@ -155,7 +155,7 @@ def _blocks(lines: list[str]) -> Iterator[str]:
 
 
 def _comments_and_output(lines: list[str]) -> Iterator[str]:
-    """Of code its comments, and of a session what its commands print."""
+    """The comments of a code block, and what the commands of a terminal session print."""
     session = False
     for line in lines:
         command = line.startswith("$ ")
@@ -204,8 +204,8 @@ def code_values(source: str) -> set[Decimal]:
 
 
 def chapter_figures(script: str) -> set[tuple[int, ...]]:
-    """The figures of all numbers in the code of a chapter, where they may have another unit, and
-    of these numbers rounded to three figures or more.
+    """The significands of all numbers in the code of a chapter, and of their roundings to three
+    figures or more; code may write a number in another unit.
     """
     values = code_values("\n".join(_cells(script, markdown=False)))
     figures = {significand(value) for value in values}
@@ -218,7 +218,7 @@ def chapter_figures(script: str) -> set[tuple[int, ...]]:
 
 
 def _cells(script: str, *, markdown: bool) -> Iterator[str]:
-    """The lines of all cells of one kind, without the lines that begin them."""
+    """The lines of all cells of one kind, without their `# %%` lines."""
     in_markdown = False
     for begins, lines in groupby(script.splitlines(), lambda line: line.startswith("# %%")):
         if begins:

@@ -160,12 +160,12 @@ def parse_numbers(text: str) -> list[Number]:
 
 
 def digest_of(file: Path) -> str:
-    """The beginning of a file's SHA-256; of one that is gone, nothing."""
+    """The beginning of a file's SHA-256; empty if the file is gone."""
     return sha256_of_file(file)[:12] if file.is_file() else ""
 
 
 def sources_of(root: Path, command: str) -> dict[str, str]:
-    """The files that a command names: recipes of the shelf and programs of `bench/`."""
+    """The files that a command names, with their digests: recipes, and programs of `bench/`."""
     return {name: digest_of(root / name) for name in _named_files(root, command)}
 
 

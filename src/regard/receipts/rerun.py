@@ -55,7 +55,7 @@ class Outcome:
 
 
 def full_form(receipt: Receipt) -> Rerun | None:
-    """The whole command, where its numbers can be compared."""
+    """A receipt's whole command; None if it prints no numbers to compare."""
     if not receipt.prints:
         return None
     return Rerun(command=receipt.command, prints=receipt.prints, tolerance=receipt.tolerance)
@@ -80,8 +80,8 @@ def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
         )
     seconds = time.perf_counter() - begin
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        return Outcome(seconds, [], said[-1] if said else f"exit code {done.returncode}")
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        return Outcome(seconds, [], lines[-1] if lines else f"exit code {done.returncode}")
     printed = done.stdout + done.stderr
     others = [one for one in PRINTED_DIGEST.findall(printed) if data and one not in data]
     failed = f"the digest of its data is {others[0]}" if others else ""

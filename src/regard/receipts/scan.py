@@ -1,8 +1,8 @@
-"""Whether every number of the documentation is held, and is still the one that was recorded.
+"""Checks that every number of the documentation has a source, and is the one that was recorded.
 
-A number that is measured is one of three: computed by the build (in the code of its chapter of the
-tour, in the source file that defines it, or on another page that is itself held), a receipt's, or
-a citation. Plain numbers are only compared with what was recorded.
+A measured number has one of three sources: the build (the code of its chapter of the tour, a source
+file that defines it, or another page, which is checked itself), a receipt, or a citation. Plain
+numbers are only compared with what was recorded.
 """
 
 import re
@@ -34,7 +34,7 @@ SCALES = {
     "MiB": Decimal(1 << 20),
     "megapixels": Decimal(1_000_000),
 }
-"""Units -> what a number with them may be multiplied with in code."""
+"""Units -> the factor by which code may write such a number instead: 2 % as 0.02."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class NumberFinding:
 
 
 def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
-    """The sections of a page that have numbers. What the code of a chapter has is computed there,
-    and needs no other source.
+    """The sections of a page that have numbers. Those that the code of a chapter has are computed
+    there, and do not count as measured.
     """
     text = (checkout.root / page).read_text("utf-8")
     chapter = page.endswith(".py")
@@ -143,7 +143,7 @@ class Scan:
                 yield f"no receipt, citation or source for {' '.join(map(str, left))}"
 
     def without_source(self, section: Section, known: SectionRecord) -> list[Number]:
-        """The measured numbers that only a receipt can hold."""
+        """The measured numbers that need a receipt: not cited, defined in code, or copied."""
         named = [*known.cited.values(), *known.defined.values()]
         named_figures = {number.figures for line in named for number in parse_numbers(line)}
         copied = [number for place in known.copied for number in self._numbers_at(place)]
@@ -181,7 +181,7 @@ class Scan:
 
 
 def _spellings(number: Number) -> set[Decimal]:
-    """The values by which a source file may have a number: 2 % may be 0.02 there."""
+    """The values that a number may have in a source file: 2 % may be 0.02 there."""
     value = abs(number.value)
     return {value, value * SCALES.get(number.unit, Decimal(1))}
 
