@@ -24,7 +24,7 @@ from regard.text.tokenizer import (
     read_file,
 )
 
-Texts = Callable[[], Iterable[str]]  # a call starts reading at the first text
+Texts = Callable[[], Iterable[str]]  # each call starts reading at the first text
 
 VOCAB_TOKENIZERS: dict[str, type[VocabTokenizer]] = {
     "words": WordTokenizer,
@@ -43,7 +43,7 @@ class Tokenizers(NamedTuple):
 
     @property
     def joint(self) -> bool:
-        """Whether an id means the same on both sides, so that they can share vectors."""
+        """Whether an id means the same on both sides, so that they can share embeddings."""
         imported = self.source.vocabulary_map is not None
         return self.source is self.target or (imported and self.source.same_ids(self.target))
 
@@ -61,7 +61,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokeni
 
 
 def _sample(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
-    """The texts that teach a vocabulary."""
+    """A random sample of the texts that are not blank, to learn a vocabulary from."""
     nonblank = (text for text in texts if text.strip())
     sampled = reservoir_sample(nonblank, settings.max_training_texts)
     if not sampled:
@@ -89,8 +89,8 @@ def extend_tokenizer(given: Tokenizer, texts: Iterable[str], count: int) -> Toke
 
 
 def extend_tokenizers(given: Tokenizers, source: Texts, target: Texts, count: int) -> Tokenizers:
-    """The tokenizers of both sides with at most `count` further pieces each, learned from texts of
-    both; two that share their ids get the same.
+    """The tokenizers of both sides with at most `count` further pieces learned from the texts of
+    each; two that share their ids get all of these.
     """
     if given.source is given.target:
         both = extend_tokenizer(given.source, chain(source(), target()), count)
@@ -144,5 +144,5 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
         return HfTokenizer(model, card.settings, card.vocabulary, card.opening or ())
     try:
         return SentencePieceTokenizer(model, card.settings)
-    except (RuntimeError, ValueError) as error:  # SentencePiece's; the card was made to match
+    except (RuntimeError, ValueError) as error:  # from SentencePiece, though the digest matches
         raise TextError(f"{path}: no model of SentencePiece: {abbreviate(str(error))}") from None

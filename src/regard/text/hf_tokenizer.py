@@ -74,8 +74,8 @@ class HfTokenizer(Tokenizer):
         super().__init__(settings, spelled, content)
         self.text_prefix = self._read_prefix()
         pair = self._tokenizer.encode("a", "a")
-        marks = [i for i, kind in enumerate(pair.special_tokens_mask) if not kind]
-        self.separators = max((after - i - 1 for i, after in pairwise(marks)), default=0) or 1
+        plain = [i for i, special in enumerate(pair.special_tokens_mask) if not special]
+        self.separators = max((after - i - 1 for i, after in pairwise(plain)), default=0) or 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._content, self.settings, self.vocabulary_map, self.opening)
@@ -91,7 +91,7 @@ class HfTokenizer(Tokenizer):
         return [*[""] * len(self.opening), *self._split_surfaces(text)]
 
     def _split_surfaces(self, text: str) -> list[str]:
-        """The parts of a text that its pieces cover, each with what is left out before it."""
+        """The part of a text that each piece covers, with what no piece covers before it."""
         if not (offsets := self._encoding(text).offsets):
             return []
         starts = [start for start, _ in offsets[1:]]
@@ -153,7 +153,7 @@ class HfTokenizer(Tokenizer):
         return self.vocabulary_map.to_ours(ids)
 
     def _read_prefix(self) -> tuple[int, ...]:
-        """The ids that stand before a text."""
+        """The ids that the tokenizer puts before a text."""
         plain = len(self._encoding("a").ids)
         framed = self._tokenizer.encode("a")
         first = framed.special_tokens_mask.index(0) if 0 in framed.special_tokens_mask else 0

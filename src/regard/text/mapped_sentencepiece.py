@@ -1,7 +1,7 @@
-"""Tokenizers of imported translators: SentencePiece cuts, and a vocabulary of its own numbers.
+"""Tokenizers of imported translators: SentencePiece cuts the text, a table numbers the pieces.
 
-Marian and M2M100 have a `.model` of SentencePiece for each side, or for both, and a `vocab.json`
-whose ids are those of the translator; ids of SentencePiece mean nothing.
+Marian and M2M100 have a SentencePiece `.model` for each side, or for both, and a `vocab.json` with
+the ids of the translator; those of SentencePiece are not used.
 """
 
 import json
@@ -32,7 +32,7 @@ class PieceTable(NamedTuple):
 
 
 class MappedSentencePieceTokenizer(Tokenizer):
-    """The pieces of a SentencePiece model with the ids of a table, as ours.
+    """The pieces of a SentencePiece model, with the ids of a table mapped to ours.
 
     A piece that the table lacks is unknown. Special pieces that a text spells are read as such, as
     `transformers` does by default.
@@ -105,7 +105,7 @@ class MappedSentencePieceTokenizer(Tokenizer):
 
     def _cut(self, text: str) -> list[str]:
         """The pieces of a text."""
-        normalize(text, "none", lowercase=False)  # its error for half a surrogate pair
+        normalize(text, "none", lowercase=False)  # raises for half a surrogate pair
         pieces: list[str] = []
         for number, part in enumerate(self._special.split(text) if self._special else [text]):
             if number % 2:  # `split` returns what its pattern found in between
@@ -119,8 +119,8 @@ class MappedSentencePieceTokenizer(Tokenizer):
         return pieces
 
     def _split_surfaces(self, text: str) -> list[str]:
-        """The part of a text that each piece covers, character by character; what normalisation
-        changed ends before the next character that it left as it was.
+        """The part of a text that each piece covers. A piece that is not in the text, because of
+        normalisation, covers nothing; the next one that is covers the characters before it, too.
         """
         surfaces, place = [""] * len(self.opening), 0
         pieces = self._cut(text)

@@ -13,7 +13,7 @@ from regard.text.tokenizer import Tokenizer
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """Of Unicode's category Cc all but the tab."""
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
-REPLACEMENT_CHARACTER = "\ufffd"  # stands for what could not be read
+REPLACEMENT_CHARACTER = "\ufffd"  # written for what could not be decoded
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character of UTF-16, or a byte that is not UTF-8
 MAX_PARTS_PER_LINE = 1 << 20
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")
@@ -36,7 +36,7 @@ class TokenizedLine(NamedTuple):
     segments: Segments  # the sentences, and what stays as it is around them
 
     def surfaces(self, tokenizer: Tokenizer) -> list[list[str]]:
-        """The stretches of text that the tokens of each part are for."""
+        """For each part, the text that each of its tokens covers."""
         rest = (one for text in self.texts for one in tokenizer.surfaces(text))
         return [list(islice(rest, len(part))) for part in self.parts]
 
@@ -55,7 +55,7 @@ class PreparedText(NamedTuple):
 
 
 def part_id(line: int, part: int) -> int:
-    """The number of a part of a line in a search, which no other part of any line has."""
+    """A number that identifies a part of a line in a search."""
     return line * MAX_PARTS_PER_LINE + part
 
 
@@ -74,7 +74,7 @@ def require_texts(name: str, texts: Sequence[str]) -> None:
 
 
 def sanitize(text: str) -> str:
-    """`text` with U+FFFD in the place of what no file could hold."""
+    """`text` with U+FFFD for each surrogate, which UTF-8 cannot encode."""
     return SURROGATE.sub(REPLACEMENT_CHARACTER, text)
 
 
@@ -157,7 +157,7 @@ def tokenize_for_ensemble(
 
 
 def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
-    """`ids` in parts of at most `limit`, cut behind a sentence or a word where one ends in time."""
+    """`ids` in parts of at most `limit`, each cut after a sentence or a word if that fits."""
     if limit < 1:
         raise ValueError(f"a part must hold at least one token, got {limit=}")
     if len(ids) <= limit:
@@ -174,13 +174,13 @@ def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[lis
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None
 ) -> list[list[int]]:
-    """The ids of each text; beyond `limit`, the last of them."""
+    """The ids of each text; if they are more than `limit`, the last of them."""
     ids = tokenizer.encode(texts)
     return ids if limit is None else [keep_newest(own, tokenizer, limit) for own in ids]
 
 
 def keep_newest(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[int]:
-    """The last `limit` ids or fewer, from the beginning of a word on where one begins in time."""
+    """The last `limit` ids or fewer: from the beginning of a word on, if one begins there."""
     first = len(ids) - limit
     if first <= 0:
         return list(ids)
@@ -198,7 +198,7 @@ def _best_cut(words: Sequence[int | None], pieces: Sequence[str], first: int, la
 
 
 def _unknown_ids(lines: Iterable[Sequence[int]], tokenizer: Tokenizer) -> set[int]:
-    """Which ids of the lines stand for nothing that the vocabulary has a piece for."""
+    """The ids of the lines that are UNK, or a byte of a character that has no piece."""
     ids = list(set().union(*lines))
     pairs = zip(ids, tokenizer.pieces(ids), strict=True)
     return {token for token, piece in pairs if token == UNK or BYTE_PIECE.fullmatch(piece)}

@@ -1,4 +1,4 @@
-"""Rows of ids laid end to end, which arrays take in one go."""
+"""Rows of unequal length, laid end to end in one array."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -32,10 +32,10 @@ def flatten(rows: Sequence[Ids]) -> Ragged:
 
 
 def row_starts(counts: IntArray) -> IntArray:
-    """Where stretches of these `counts` (B,) begin that follow each other: (B,)."""
+    """Where each of B rows begins that are laid end to end, given their lengths `counts`: (B,)."""
     return np.cumsum(counts) - counts
 
 
 def ragged_arange(first: IntArray, counts: IntArray) -> IntArray:
-    """`first`, `first` + 1, … of each stretch, as many as its count: (N,) for `counts` (B,)."""
+    """`first`, `first` + 1, … for each of B rows, as many as its count, end to end: (N,)."""
     return np.arange(counts.sum()) + np.repeat(first - row_starts(counts), counts)

@@ -27,7 +27,7 @@ PLACEHOLDER = re.compile(
     r"|\$[A-Za-z_]\w*"  # $VAR
 )
 _URL_REST = rf"(?:&amp;|(?!{CHARACTER_REFERENCE.pattern})[^\s<>\"])+(?:(?<=[\w/#&=])|(?<=&amp;))"
-"""Up to a reference: `&gt;` and `&nbsp;` stand behind an address, not in it."""
+"""Up to a character reference: `&gt;` and `&nbsp;` are no part of an address."""
 URL_OR_EMAIL = re.compile(
     rf"(?:https?|ftp)://{_URL_REST}|(?<![\w.@])www\.{_URL_REST}"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
@@ -41,17 +41,17 @@ _LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[
 _CELLS = re.compile(r"(\t+|\s{3,}|(?<!\S)\|+(?!\S))")
 _ROW = re.compile(r"\|.*\|")
 _ROW_CELLS = re.compile(r"(\t+|\s{3,}|\|+)")
-_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)  # every code has one; fast to find
+_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)  # in every code, and fast to find
 _BLANK = re.compile(r"[\s\ufeff]")
 _EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
-"""Or the space beside it."""
+"""An emoji, or white space beside it."""
 _UNSPACED_END = re.compile(r"[。！？」』）、，]\Z")
 _END = re.compile(
     r"(?<![.!?…։؟।॥])(?P<marks>[.!?…։؟।॥]++[\"'»”’)\]]*+(?: [»”])?)"
     r"\s++(?=[^\w\s]*+\s?(?P<next>[^\W_]))"
     r"|(?<![。！？])[。！？]++[」』）”’]*+\s*+(?=\S)"
 )
-"""Nothing is tried again from inside a run of marks: of a line of dots that would take minutes."""
+"""No match begins inside a run of marks: for a line of dots, that would take minutes."""
 _LAST = re.compile(r"[.!?…։؟।॥。！？][\"'»”’)\]」』）]*(?: ?[»”])?\s*\Z")
 _LAST_WORD = re.compile(r"[^\s(\[«“\"']*\Z")
 _INITIAL = re.compile(r"[^\W\d_]|\d{1,2}")
@@ -62,7 +62,7 @@ _ABBREVIATIONS = frozenset(
         "bd tel tél hr fr bzw ca approx usw z.b d.h u.a e.g i.e",
     )
 )
-_CONTEXT = 40  # characters before a full stop that may hold the word it is of
+_CONTEXT = 40  # characters before a full stop in which its word is looked for
 
 
 class InputSettings(Settings):
@@ -95,7 +95,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True)
 class Segments:
-    """A text whose every part is kept or translated alone."""
+    """A text in parts, each of which is kept, or translated by itself."""
 
     parts: Sequence[Segment]
 
@@ -109,8 +109,8 @@ class Segments:
         return "".join(self.write(answers))
 
     def write(self, answers: Sequence[str], /) -> list[str]:
-        """The text of each part, with the translation of each line in its place; a space between
-        sentences is written or not as their language has it.
+        """The text of each part, with the translation of each line in its place; between sentences
+        there is a space, unless the first ends in a mark that takes none, such as `。`.
         """
         rest = iter(answers)
         written = [next(rest) if part.translatable else part.text for part in self.parts]
@@ -143,7 +143,7 @@ def split_lines(text: str) -> Segments:
 
 
 def pass_through_kinds(text: str) -> frozenset[Kind] | None:
-    """What a text consists of that is no language; None: it holds words."""
+    """The kinds of text that a text without words consists of; None if it has words."""
     rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
     letters = list(islice(filter(str.isalpha, rest), 2))
     # A single letter of an alphabet is no word: `a)`.
@@ -209,7 +209,7 @@ def _split_cell(text: str, settings: InputSettings) -> Iterator[Segment]:
 
 
 def _split_emoji(text: str, settings: InputSettings) -> Iterator[Segment]:
-    """A sentence without the emoji at its ends, or what is none."""
+    """A sentence, and the emoji at its ends apart; or text that passes through, whole."""
     if _passes_through(text, settings):
         yield Segment(text)
         return
@@ -225,7 +225,7 @@ def _passes_through(text: str, settings: InputSettings) -> bool:
 
 
 def strip_segments(text: str) -> list[Segment]:
-    """A text to translate, without the space at its ends, and that space."""
+    """A text to translate, with the space at its ends as segments of their own."""
     inner = text.strip()
     first = text.find(inner)
     before, after = Segment(text[:first]), Segment(text[first + len(inner) :])
@@ -234,7 +234,7 @@ def strip_segments(text: str) -> list[Segment]:
 
 
 def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
-    """What is before, in and behind a text whose first and last characters are not `outer`."""
+    """The `outer` characters at the beginning of a text, the rest, and those at its end."""
     last = len(text)
     while last and outer.match(text[last - 1]):
         last -= 1
@@ -247,8 +247,8 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
 def split_sentences(text: str) -> list[Span]:
     """The sentences of `text`, in order; the spaces between them are in none.
 
-    A full stop or the like ends one if a space and then no small letter follows, unless behind an
-    initial, a short number (an ordinal, an item of a list) or a common abbreviation.
+    A full stop or the like ends one if a space and then no small letter follows, unless it is that
+    of an initial, a short number (an ordinal, an item of a list) or a common abbreviation.
     """
     spans, first = [], len(text) - len(text.lstrip())
     for found in _END.finditer(text):

@@ -1,8 +1,8 @@
 """Subwords by SentencePiece (Kudo and Richardson 2018): byte-pair encoding and unigram.
 
-A `▁` (U+2581) of the text, which would be decoded as a space, is escaped by a Unicode noncharacter,
-as is that one itself; with byte fallback every text round-trips. With `byte_level`, SentencePiece
-gets a character for each byte of the text in UTF-8 instead.
+A `▁` (U+2581) in the text would be decoded as a space, so it becomes a Unicode noncharacter, which
+itself is escaped: with byte fallback every text round-trips. With `byte_level`, SentencePiece gets
+a character for each byte of the text in UTF-8 instead.
 """
 
 import codecs
@@ -50,7 +50,7 @@ _BPE_CHARACTERS = 3_000_000
 _UNIGRAM_CHARACTERS = 10_000_000
 _UNIGRAM_COPIES = 1000
 
-_MIN_BATCHED_TEXTS = 64  # SentencePiece starts a thread for every list, so short ones do not pay
+_MIN_BATCHED_TEXTS = 64  # SentencePiece starts a thread for every list: too slow for short ones
 _MIN_THREADED_TEXTS = 1000
 
 

@@ -96,11 +96,11 @@ class _LinkedSymbols:
     """Words as linked lists of symbols, in which neighbours are merged."""
 
     def __init__(
-        self, pairs: _MergeTable, symbols: IntArray, word: IntArray, mergeable: BoolArray
+        self, table: _MergeTable, symbols: IntArray, word: IntArray, mergeable: BoolArray
     ) -> None:
         """All of shape (M,): symbols, the index of their word, and whether they may merge."""
         count = len(symbols)
-        self._merge_table, self._word = pairs, np.append(word, -1)
+        self._merge_table, self._word = table, np.append(word, -1)
         self.symbols, self.alive = symbols, np.ones(count, np.bool_)
         self._after, self._before = np.arange(1, count + 1), np.arange(-1, count)
         self._keys = np.full(count, NO_MERGE)  # of merges with the next symbol, the smallest first
@@ -179,7 +179,7 @@ def _state_offset(letters: IntArray, merges: IntArray | int) -> IntArray:
     return offset
 
 
-def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _MergeHistory:
+def _build_history(table: _MergeTable, ids: Mapping[str, int], size: int) -> _MergeHistory:
     """The history of all `size` ids, by merging the characters of all pieces in parallel."""
     spelled: list[list[int]] = [[i] for i in range(size)]
     for piece, i in ids.items():
@@ -189,12 +189,12 @@ def _build_history(pairs: _MergeTable, ids: Mapping[str, int], size: int) -> _Me
     first, first_max_rank = row_starts(sums), row_starts(letters - 1)
     symbols, max_ranks = (np.zeros(total.sum(), np.int64) for total in (sums, letters - 1))
     word = np.repeat(np.arange(size), letters)
-    linked = _LinkedSymbols(pairs, np.concatenate(spelled), word, np.ones(len(word), np.bool_))
+    linked = _LinkedSymbols(table, np.concatenate(spelled), word, np.ones(len(word), np.bool_))
     worst, merges, active = np.zeros(size, np.int64), 0, np.arange(size)
     while len(active):
-        lives = np.flatnonzero(linked.alive & np.isin(word, active))
+        alive = np.flatnonzero(linked.alive & np.isin(word, active))
         starts = first[active] + _state_offset(letters[active], merges)
-        symbols[ragged_arange(starts, letters[active] - merges)] = linked.symbols[lives]
+        symbols[ragged_arange(starts, letters[active] - merges)] = linked.symbols[alive]
         best = linked.merge()
         active = word[best & _POSITION_MASK]
         worst[active] = np.maximum(worst[active], best >> _BITS)

@@ -1,6 +1,6 @@
 """Tokenizers: text <-> ids without loss, by a table of the bytes of each id; words and characters.
 
-One is saved as `name.json`, its card, and for subwords `name.model` beside it.
+A tokenizer is saved as a card, `name.json`, and for subwords `name.model` beside it.
 """
 
 import hashlib
@@ -66,11 +66,11 @@ class Tokenizer(ABC):
     separators: int = 1
     """How many EOS stand between the two texts of a pair."""
     text_prefix: tuple[int, ...] | None = None
-    """The ids that an imported tokenizer puts before each text; None: the recipe says what is."""
+    """The ids that an imported tokenizer puts before each text; None: the recipe decides."""
     opening: tuple[int, ...] = ()
     """Ids that `encode` puts before each text, such as its language."""
     vocabulary_map: VocabularyMap | None = None
-    """Whose ids these were before it was imported; None: it was learned here."""
+    """How ids map to those of the imported vocabulary; None: it was learned here."""
 
     def __init__(
         self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
@@ -83,7 +83,7 @@ class Tokenizer(ABC):
 
     @property
     def content(self) -> bytes:
-        """The file that it is saved as, beside its card."""
+        """The content of the file beside its card."""
         return self._content
 
     @property
@@ -101,18 +101,18 @@ class Tokenizer(ABC):
         """The ids of each text, which is normalised as the settings say."""
 
     def encode_continued(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of texts that each continue another one behind its end: no space is put before.
+        """The ids of texts that each continue another text: no space is put before them.
 
-        A text that is cut behind line ends has the same ids in parts as in one piece.
+        A text that is cut after line ends has the same ids in parts as in one piece.
         """
         if not self.leading_space:
             return self.encode(texts)
-        first = len(self.encode(["\n"])[0])  # no piece goes on behind a line end
+        first = len(self.encode(["\n"])[0])  # no piece continues after a line end
         return [ids[first:] for ids in self.encode([f"\n{text}" for text in texts])]
 
     @abstractmethod
     def _split_surfaces(self, text: str) -> list[str]:
-        """The surfaces of a normalised text, behind a leading space."""
+        """The surfaces of a normalised text, with the leading space if there is one."""
 
     def sample_segmentation(self, texts: "Ragged", seed: int) -> "Ragged":
         """Ids of texts segmented at random by the seed, given the ids of `encode`."""
@@ -174,11 +174,11 @@ class Tokenizer(ABC):
         return [*SPECIAL_PIECES, *self._id_bytes[len(SPECIAL_PIECES) :]]
 
     def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
-        """At most so many pieces that texts have often and that the vocabulary lacks."""
+        """At most `count` pieces that are frequent in `texts` and not in the vocabulary."""
         raise self._extension_error()
 
     def with_pieces(self, merges: Sequence[Merge]) -> "Tokenizer":
-        """The tokenizer with further pieces behind all others, which keep their ids."""
+        """The tokenizer with further pieces after all others, which keep their ids."""
         raise self._extension_error()
 
     def _extension_error(self) -> TextError:
@@ -304,7 +304,7 @@ class VocabTokenizer(Tokenizer):
     @staticmethod
     @abstractmethod
     def cut(text: str) -> list[str]:
-        """The pieces of a normalised text, or of a part of it, behind its leading space."""
+        """The pieces of a normalised text, or of a part of it, with its leading space."""
 
     @classmethod
     def split_pieces(cls, text: str, symbols: Sequence[str] = ()) -> list[str]:
@@ -360,7 +360,7 @@ def _most_frequent(
 class WordTokenizer(VocabTokenizer):
     """Words and punctuation marks, each with the space before it; other spaces are pieces.
 
-    An unknown word is one UNK behind a piece for its space.
+    An unknown word is a piece for its space, then one UNK.
     """
 
     required_pieces = (" ",)
@@ -382,7 +382,7 @@ class WordTokenizer(VocabTokenizer):
 
 
 class WhitespaceTokenizer(VocabTokenizer):
-    """What white space separates, each with the space before it; other white space is pieces.
+    """Stretches without white space, each with the space before it; other white space is pieces.
 
     For text that is tokenised already. An unknown word is one UNK, and so is `<unk>`.
     """
@@ -422,7 +422,7 @@ def load_card(folder: Path, name: str) -> TokenizerCard:
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file of a tokenizer, which is what was written."""
+    """The content of a tokenizer's file, checked by the manifest."""
     try:
         content = read_limited(path, max_bytes=JSON_MAX_BYTES)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
 """Pieces that are added to a vocabulary, learned from new text.
 
 A text is cut as before, and neighbours that make a new piece are then joined: byte-pair encoding
-(Sennrich et al. 2016) that goes on from the cuts of the old tokenizer. Texts without a new piece
-keep their ids, and so do all old pieces.
+(Sennrich et al. 2016) that continues from the pieces of the old tokenizer. Old pieces keep their
+ids, and so do texts without a new piece.
 """
 
 import struct
@@ -30,7 +30,7 @@ Spell = Callable[[str], bytes]  # the text of a piece
 
 
 class Merge(NamedTuple):
-    """A new piece, which two others make."""
+    """A new piece, made of two others."""
 
     piece: str
     left: str = ""  # empty: it is new as a whole, as a word or a character is
@@ -49,7 +49,7 @@ def is_of_letters(spelling: bytes) -> bool:
 def letter_runs(pieces: Iterable[str], spell: Spell) -> Iterator[tuple[str, ...]]:
     """The longest stretches of pieces that new ones may be made of: letters of one word.
 
-    A piece that stands for a byte is none of them: several of these in one would spell their names.
+    Pieces of single bytes are left out: joined, they would spell `<0xE2><0x80>`, not the bytes.
     """
     run: list[str] = []
     for piece in pieces:
@@ -66,8 +66,8 @@ def letter_runs(pieces: Iterable[str], spell: Spell) -> Iterator[tuple[str, ...]
 def learn_merges(
     runs: Mapping[tuple[str, ...], int], count: int, *, known: Collection[str], join: Join
 ) -> list[Merge]:
-    """At most `count` pairs of neighbours in counted runs, the most frequent first, each found with
-    those before it joined; none that `known` has as a piece.
+    """At most `count` merges of neighbours in counted runs, the most frequent first, each counted
+    after the merges before it; none makes a piece that is `known`.
     """
     rows, times = [list(run) for run in runs], list(runs.values())
     counts, places = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[int]](set)
@@ -84,7 +84,7 @@ def learn_merges(
             break
         piece = join(*pair)
         if counts[pair] != -frequency or piece in known or len(piece) > MAX_CHARACTERS:
-            continue  # the count has changed, and has an entry of its own; or it cannot be new
+            continue  # an outdated count, which has a newer entry; or not a new piece
         found.setdefault(piece, Merge(piece, *pair))
         changed = set[tuple[str, str]]()
         for number in places.pop(pair):
@@ -141,10 +141,10 @@ def learn_sentencepiece(
     model: bytes, words: Counter[str], count: int, *, known: Collection[str], spell: Spell
 ) -> list[Merge]:
     """New pieces of counted words, at most `count`: letters that the model lacks, then merges."""
-    first = sentencepiece.SentencePieceProcessor(model_proto=model)
+    old = sentencepiece.SentencePieceProcessor(model_proto=model)
     letters = Counter[str]()
     for word, times in words.items():
-        for letter in first.normalize(word):
+        for letter in old.normalize(word):
             letters[letter] += times * (letter not in known and is_of_letters(spell(letter)))
     frequent = letters.most_common(count)
     new = [Merge(letter) for letter, times in frequent if times >= MIN_COUNT]
@@ -159,10 +159,10 @@ def learn_sentencepiece(
 
 
 def extend_sentencepiece(model: bytes, merges: Iterable[Merge]) -> bytes:
-    """A model with further pieces, by which a text is cut as before and neighbours are then joined;
-    those whose parts it lacks are left out.
+    """A model with further pieces, by which a text is cut as before and neighbours are then joined.
+    Merges of pieces that it lacks are left out.
 
-    A repeated field of a protobuf goes on wherever it occurs again, so they are put at the end.
+    A protobuf's repeated field may continue anywhere, so the new pieces are appended.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     kind = model_type(model)
@@ -172,7 +172,7 @@ def extend_sentencepiece(model: bytes, merges: Iterable[Merge]) -> bytes:
     for piece, left, right in merges:
         if piece in scores or (left and not (left in scores and right in scores)):
             continue
-        if kind == BPE:  # the lower the later
+        if kind == BPE:  # the lower, the later it merges
             score = lowest - 1 - len(added)
         else:
             score = scores[left] + scores[right] + MARGIN if left else lowest

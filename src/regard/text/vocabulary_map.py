@@ -60,7 +60,7 @@ class VocabularyMap(Settings):
         return tuple(found[i] for i in range(self.rows))
 
     def with_rows(self, count: int) -> "VocabularyMap":
-        """The vocabulary with so many further tokens behind all others."""
+        """The vocabulary with `count` further tokens after all others."""
         return VocabularyMap(special=self.special, rows=self.rows + count, start=self.start)
 
     def to_ours(self, ids: Iterable[int]) -> list[int]:
@@ -69,7 +69,7 @@ class VocabularyMap(Settings):
         return [ours[i] for i in ids]
 
     def to_theirs(self, ids: Iterable[int]) -> list[int]:
-        """Their ids for some of ours; a `ValueError` for one that they have not."""
+        """Their ids for some of ours; a `ValueError` for one that they lack."""
         found = [self.theirs[i] for i in ids]
         if None in found:
             lacking = [SPECIAL_PIECES[i] for i in self.absent]

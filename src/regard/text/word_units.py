@@ -1,7 +1,7 @@
 """Text -> words, whether its script has spaces or not, and words -> text.
 
-Words are what spaces part. In scripts without spaces each letter is a unit, with the signs that
-combine with it; so is a word or number of another script beside it, and marks in a row:
+Spaces separate words. In scripts without spaces each letter is a unit, with the signs that combine
+with it; so is a word or number of another script beside it, and marks in a row:
 `Debianの起動。` is `Debian の 起 動 。`
 """
 
@@ -53,15 +53,15 @@ _LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
 _COMPARED = re.compile(rf"\d+|{_LETTER}|[^\W\d_{UNSPACED_LETTERS}]+")
-CLOSING_MARKS = frozenset(".,;:!?%)]}…")  # close behind a word; quotation marks may be either
-OPENING_MARKS = frozenset("([{¿¡")  # marks that stand close before a word
+CLOSING_MARKS = frozenset(".,;:!?%)]}…")  # no space before them; quotation marks may be either
+OPENING_MARKS = frozenset("([{¿¡")  # no space after them
 FULL_WIDTH_MARKS = frozenset("。、，．：；！？（）［］｛｝「」『』【】《》〈〉・")
-"""Marks that no space stands beside."""
+"""Marks without a space on either side."""
 
 
 @cache
 def _unit() -> re.Pattern[str]:
-    """A unit; compiled when a text needs it, as that takes long beside a short translation."""
+    """A unit; compiled when first needed, which takes long compared to a short translation."""
     # Behind a sign that stacks, of Burmese and Khmer, the next letter is written below.
     return re.compile(
         rf"{_LETTER}(?:[{_ATTACHED}]|(?<=[\u1039\u17d2]){_LETTER})*"
@@ -112,7 +112,7 @@ class MergedWords(NamedTuple):
 
 
 def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
-    """Words of a text that begin with the units of these numbers, or behind a space."""
+    """The words of a text, which begin with the units of the indices `begins`, or after a space."""
     spans, words, sizes, word_of = unit_spans(text), list[str](), list[int](), list[int]()
     for number, (first, last) in enumerate(spans):
         if number in begins or not number or spans[number - 1][1] != first:
@@ -160,8 +160,8 @@ class Detokenized(NamedTuple):
 
 
 def detokenize(words: Sequence[str]) -> Detokenized:
-    """The sentence that `words` were probably cut from: marks move to their words, and so does what
-    begins with an apostrophe: `it 's (` `here ) .` becomes `it's (here).`
+    """The sentence that `words` were probably cut from: marks are attached to their words, and so
+    is what begins with an apostrophe: `it 's ( here ) .` becomes `it's (here).`
     """
     text = ""
     word_at: list[int | None] = []
