@@ -22,9 +22,10 @@ SCORES = [
 def card(tiny_run, tmp_path):
     """Writes a card of the run elsewhere and gives its lines back."""
 
-    def write(progress, **changed):
+    def write(progress, task="translation", **changed):
         run = load_run(tiny_run, device=torch.device("cpu"))
-        run = run._replace(folder=RunFolder(tmp_path))
+        recipe = run.recipe.model_copy(update={"task": task})
+        run = run._replace(folder=RunFolder(tmp_path), recipe=recipe)
         data = load_data(RunFolder(tiny_run)).model_copy(update=changed)
         write_card(run, data, progress, SCORES, split="test")
         return (tmp_path / "card.md").read_text(encoding="utf-8").splitlines()
@@ -48,6 +49,14 @@ def test_a_card_tells_what_the_model_is_and_how_it_was_made(card):
     assert made.endswith(f"CPU, {threads} thread{'s' if threads > 1 else ''}")
 
 
+@pytest.mark.parametrize(
+    ("task", "command"),
+    [("translation", "regard translate DIR < FILE"), ("chat", "regard chat DIR")],
+)
+def test_a_card_names_the_command_of_its_task(card, task, command):
+    assert command in card(Progress(), task)
+
+
 def test_scores_are_rows_of_a_table_with_three_cells(card):
     lines = card(Progress())
     first = lines.index("| score on 20 test sentences | value | signature |")
@@ -63,6 +72,19 @@ def test_averaged_weights_are_told(card):
         "- weights: the mean of those of steps 1,100 and 900, best by loss on the validation pairs"
         in lines
     )
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_best_weights_alone_are_told_where_their_mean_was_worse(card, tmp_path, refined):
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "best.safetensors").write_bytes(b"best")
+    (tmp_path / "model.safetensors").write_bytes(b"refined" if refined else b"best")
+    if refined:
+        (tmp_path / "refined" / "weights").mkdir(parents=True)
+        (tmp_path / "refined" / "weights" / "first.safetensors").write_bytes(b"best")
+    lines = card(Progress(best=((0.5, 1100), (0.4, 900))))
+    assert "- weights: those of step 1,100, best by loss on the validation pairs" in lines
 
 
 def test_what_was_dropped_is_told(card):

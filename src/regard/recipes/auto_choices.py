@@ -121,7 +121,9 @@ def resolve_tokens(recipe: Recipe, facts: TokenFacts) -> tuple[Recipe, list[Sett
 def _resolve(
     recipe: Recipe, facts: FactsT, choosers: Iterable[Callable[[Recipe, FactsT], Chosen]]
 ) -> tuple[Recipe, list[SettingChoice]]:
-    """Each function sees the values that those before it have chosen."""
+    """The recipe with the values chosen by each function in turn, which sees those chosen before,
+    and all choices.
+    """
     choices: list[SettingChoice] = []
     for choose in choosers:
         choices += (

@@ -1,5 +1,6 @@
 """The model card: scores, data, model and training of a run."""
 
+import filecmp
 import platform
 from collections.abc import Iterator, Sequence
 
@@ -9,11 +10,14 @@ from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
+from regard.recipes.paths import CHAT, TRANSLATION
 from regard.recipes.prepared_data import PreparedData
-from regard.recipes.run_folder import Run, RunFolder, count_parameters
+from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, Run, RunFolder, count_parameters
 from regard.recipes.transfer.start_run import RunStart
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
+
+USE_COMMANDS = {TRANSLATION: "regard translate DIR < FILE", CHAT: "regard chat DIR"}
 
 
 def write_card(
@@ -53,14 +57,24 @@ def _card(
     if recipe.start is not None:
         yield from RunStart(recipe, run.folder).card_lines()
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
-    best = " and ".join(f"{step:,}" for _, step in progress.best)
-    mean = "the mean of those of steps" if len(progress.best) > 1 else "those of step"
-    yield f"- weights: {mean} {best}, best by {training.validation.by} on the validation pairs"
+    weights, by = describe_weights(run.folder, progress), training.validation.by
+    yield f"- weights: {weights}, best by {by} on the validation pairs"
     if recipe.refinement is not None:
         yield from _refinement(run.folder.refined)
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
     yield "\n## Use\n"
-    yield "```\nregard translate DIR < FILE\n```\n"
+    yield f"```\n{USE_COMMANDS[recipe.task]}\n```\n"
+
+
+def describe_weights(folder: RunFolder, progress: Progress) -> str:
+    """The steps whose weights training ended with: the mean of the best ones, or the best alone."""
+    trained = folder.refined.path / "weights" / FIRST_WEIGHTS_FILE
+    used = trained if trained.is_file() else folder.weights("model")
+    best = folder.weights("best")
+    is_best = used.is_file() and best.is_file() and filecmp.cmp(used, best, shallow=False)
+    steps = [f"{step:,}" for _, step in (progress.best[:1] if is_best else progress.best)]
+    what = "the mean of those of steps" if len(steps) > 1 else "those of step"
+    return f"{what} {' and '.join(steps)}"
 
 
 def _refinement(folder: RunFolder) -> Iterator[str]:

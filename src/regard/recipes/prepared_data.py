@@ -233,8 +233,8 @@ def _mix_in(
     report: CleaningReport,
     note: Notify,
 ) -> tuple[int, Iterator[Pair]]:
-    """How often each of the training pairs is used, and all of them with others mixed in, which are
-    cleaned alike; all are on disk in between, as their shares depend on their numbers.
+    """How often each training pair of the corpus is used, and all pairs with those of `mix`, which
+    are cleaned alike. All are written to disk first: shares depend on the numbers of pairs.
     """
     if not settings.mix:
         return 1, train
@@ -350,7 +350,7 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
             if name and name != "-" and os.path.exists(name):
                 stat = os.stat(name)
                 stats.append(f"{name} {stat.st_size} {stat.st_mtime_ns}")
-    # without a group that runs of before did not have, whose data are the same
+    # groups that older versions did not have are left out if empty: old fingerprints stay valid
     absent = {name for name in ("dialogue", "mix") if not getattr(settings, name)}
     return fingerprint(settings.model_dump_json(exclude=absent), *stats)
 
@@ -363,15 +363,16 @@ def prepare_tokenizers(
     *,
     keep: bool = False,
 ) -> Tokenizers:
-    """The run's tokenizers: those of the run that it begins with, or trained on its training pairs
-    unless they exist. What exists is kept where there are checkpoints, or with `keep`.
+    """The run's tokenizers: loaded if they were made of the same data and settings, if training has
+    begun, or with `keep`. Otherwise they are made: trained on the training pairs, or those of the
+    run that this one begins with, which may be extended.
     """
     start = None if recipe.start is None else RunStart(recipe, folder)
     if keep or folder.has_checkpoints() or (start is not None and start.kept):
         return load_tokenizers(folder.path)
     given = None if start is None else start.tokenizers()
-    own = [] if given is None else [one.fingerprint() for one in given]
-    marks = *own, *recipe.extension_marks()
+    given_marks = [] if given is None else [one.fingerprint() for one in given]
+    marks = *given_marks, *recipe.extension_marks()
     mark = fingerprint(data.digest, recipe.text.model_dump_json(), *marks).encode()
     saved = folder.data / "text.mark"
     if saved.exists() and saved.read_bytes() == mark:
@@ -399,7 +400,9 @@ def prepare_store(
     *,
     max_source_tokens: int | None = None,
 ) -> TokenStore:
-    """The tokens of a split, written unless they exist; of a source at most the last so many."""
+    """The tokens of a split, written unless they exist; a source keeps its last tokens, at most
+    `max_source_tokens`.
+    """
     limit = [] if max_source_tokens is None else [str(max_source_tokens)]
     mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
     path = data.folder / f"{split}.arrow"

@@ -215,7 +215,7 @@ def _describe_errors(
 
 
 def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
-    """The keys of a place in the file; pydantic adds tags of unions, which are no keys of it."""
+    """The keys of the file in an error's location, to which pydantic adds the tags of unions."""
     *outer, last = location or [""]
     for part in outer:
         if (isinstance(raw, Mapping) and part not in raw) or (

@@ -45,8 +45,9 @@ from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
 BYTES_PER_PARAMETER = 4
-MAX_SHARED_MODULES = 4  # that may share a parameter, which a file holds once
+MAX_SHARED_MODULES = 4  # modules that may share a parameter, which is stored once
 PREPARED_FILE = "prepared.json"  # describes the cleaned splits; written after them
+FIRST_WEIGHTS_FILE = "first.safetensors"  # weights that refinement begins with, in its folder
 COMPARISON_PLAN_FILE = "plan.json"  # found in the folder of a comparison
 RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
 WEIGHT_SETTINGS = {"model": "model", "text": "text", "limit": "training.max_tokens"}

@@ -1,7 +1,7 @@
 """A recipe of any task but translation -> a trained, evaluated run; and loading it."""
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from regard.json_files import dump_json
 from regard.models.build import parameter_limit
 from regard.models.contracts import AnyModel
 from regard.recipes.memory import physical_memory
+from regard.recipes.model_card import describe_weights
 from regard.recipes.run_folder import (
     BYTES_PER_PARAMETER,
     MAX_SHARED_MODULES,
@@ -206,9 +207,5 @@ def _card(run: TaskRun, progress: Progress, found: Evaluation) -> Iterator[str]:
     if recipe.start is not None:
         yield from RunStart(recipe, run.folder).card_lines()
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
-    yield f"- weights: those of step {_best_steps(progress.best)}, best in validation"
+    yield f"- weights: {describe_weights(run.folder, progress)}, best in validation"
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}\n"
-
-
-def _best_steps(best: Sequence[tuple[float, int]]) -> str:
-    return " and ".join(f"{step:,}" for _, step in best)

@@ -33,7 +33,12 @@ from regard.manifest import check_file
 from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
-from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder, new_model
+from regard.recipes.run_folder import (
+    COMPARISON_PLAN_FILE,
+    FIRST_WEIGHTS_FILE,
+    RunFolder,
+    new_model,
+)
 from regard.recipes.transfer.start_run import RunStart, resolve_start, token_row_names
 from regard.tasks.translation_settings import TranslationTrainingSettings
 from regard.text.preprocess import encode_sources
@@ -62,7 +67,9 @@ from regard.types import Hypothesis, Memory
 FIXED_GROUPS = ("start", "corpus", "text", "model")
 """Groups of settings that cannot change once there are checkpoints."""
 MAX_BATCH_WORKERS = {"bpe": 4, "unigram": 8}
-"""Processes that sample for a GPU: 4,096 positions take 5 or 53 ms, a small training step 3 ms."""
+"""Processes that sample segmentations for a GPU: 4,096 positions take 5 ms by BPE and 53 ms by the
+unigram model, a small training step 3 ms.
+"""
 VALIDATION_BATCH_TOKENS = 8192  # positions in a batch of validation
 NUM_SEEDS = 1 << 62
 UNLIMITED_LENGTH = 1 << 30
@@ -183,7 +190,7 @@ def _refine(recipe: Recipe, folder: RunFolder, stage: _Stage) -> None:
     assert recipe.evaluation.tokenize != "auto"  # `train` has chosen
     stage.reporter.refining(recipe.refinement.steps)
     model_file = folder.weights("model")
-    first = folder.refined.path / "weights" / "first.safetensors"
+    first = folder.refined.path / "weights" / FIRST_WEIGHTS_FILE
 
     def keep_first_weights() -> None:
         if not folder.refined.has_checkpoints():
@@ -232,14 +239,14 @@ def stream_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """Batches of a shard from `start` on, of pairs that so many processes `sample`; with 0 this one
-    does.
+    """Batches of a shard from `start` on; `num_workers` processes `sample` their pairs, or this one
+    if it is 0.
     """
     if not num_workers:
         return collate_stream(sample(start, shard=shard))
-    # Workers count from behind a batch of this shard: its next one is the last of each `of`.
-    behind = Shard(shard.of - 1, shard.of)
-    in_workers = [partial(sample, shard=one) for one in behind.split(num_workers)]
+    # Workers begin right after a batch of this shard: from there, its next is the last of `of`.
+    from_there = Shard(shard.of - 1, shard.of)
+    in_workers = [partial(sample, shard=one) for one in from_there.split(num_workers)]
     next_position = attrgetter("next_position")
     here = partial(sample, shard=shard)
     pairs = start_then_hand_over(here, in_workers, start, next_position, _worker_died)
@@ -252,10 +259,12 @@ def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
     On a CPU one suffices: a training step takes far longer, and needs the cores.
     """
     sampled = [side.kind for side in (text.source, text.target) if side and side.sampling]
-    if not sampled or device.type == "cpu":
-        return len(sampled[:1])
-    most = max(MAX_BATCH_WORKERS[kind] for kind in sampled)
-    return min(most, max(1, torch.get_num_threads() // 2))
+    if not sampled:
+        return 0
+    if device.type == "cpu":
+        return 1
+    limit = max(MAX_BATCH_WORKERS[kind] for kind in sampled)
+    return min(limit, max(1, torch.get_num_threads() // 2))
 
 
 def _worker_died(status: int) -> TrainingError:
@@ -285,7 +294,9 @@ def warmup_warning(settings: TrainingSettings) -> str:
 
 
 def _check_resumable(recipe: Recipe, folder: RunFolder) -> Recipe | None:
-    """The saved recipe of a run that has begun; an error unless the new one can resume it."""
+    """The saved recipe of a run that has checkpoints, else None; an error if the new recipe cannot
+    resume it.
+    """
     if not folder.has_checkpoints():
         return None
     saved = folder.load_recipe()
@@ -322,7 +333,7 @@ def check_changed_stage(
     after: TrainingSettings,
     group: str,
 ) -> None:
-    """An error if changed settings would have no effect, or fewer steps than were taken."""
+    """Raise an error if changed settings have no effect, or ask for fewer steps than are done."""
     progress = last_progress(folder.path)
     if progress is None:
         return

@@ -21,7 +21,7 @@ from regard.settings import Settings
 INFO = "adapter"  # the entry of a file's metadata with what it is
 UP, DOWN = ".up", ".down"  # how the names of factors end
 WHOLE = ".whole"  # how the names of vectors end, which are stored as they became
-TOLERANCE = 1e-5  # of the largest weight of a matrix, by which its factors may miss it
+TOLERANCE = 1e-5  # largest error of the factors, relative to the largest weight of a matrix
 
 
 class AdapterInfo(Settings):
@@ -54,8 +54,8 @@ class Adapter(NamedTuple):
     def between(
         cls, base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], info: AdapterInfo
     ) -> "Adapter":
-        """What makes `tuned` weights of those of the base; their matrices must differ by matrices
-        of at most the rank of the adapter.
+        """The adapter that turns the base weights into the `tuned` ones; a RunError if a matrix
+        differs by one of a higher rank than the adapter's.
         """
         tensors: dict[str, Tensor] = {}
         for name, weight in base.items():

@@ -96,7 +96,7 @@ def token_row_names(tokenizers: Tokenizers) -> RowNames:
 
 
 def _piece_parts(own: RowNames, given: RowNames) -> dict[str, Mapping[int, Sequence[int]]]:
-    """For each new row that stands for a piece, the rows there of pieces that spell it, by kind."""
+    """By kind, for each row of a new piece, the given rows of the pieces that spell it."""
     kinds = (kind for kind in VOCABULARY_KINDS if kind in own and kind in given)
     return {kind: piece_parts(own[kind], given[kind]) for kind in kinds}
 

@@ -43,16 +43,14 @@ class DevicePlan:
     gradient_bytes: int
     rows: tuple[DevicesRow, ...]
     most_devices: int
-    """To so many devices the tokens of one step can be divided before half the time is exchange."""
+    """Devices over which one step can be divided, at most, before half its time is exchange."""
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "rows": [row._asdict() for row in self.rows]}
 
 
 def plan_devices(trial: DryRun, devices: int, bandwidth: float = DEFAULT_BANDWIDTH) -> DevicePlan:
-    """The plan for up to so many devices like that of a trial, which exchange `bandwidth` GB/s
-    each.
-    """
+    """The plan for up to `devices` devices like that of a trial, each with `bandwidth` GB/s."""
     steps, recipe = trial.steps, trial.recipe
     counts = [1 << n for n in range(devices.bit_length()) if 1 << n < devices]
     gradients = BYTES_PER_NUMBER * steps.parameters
@@ -66,7 +64,7 @@ def plan_devices(trial: DryRun, devices: int, bandwidth: float = DEFAULT_BANDWID
 
 
 def exchange_seconds(gradients: int, devices: int, bandwidth: float, *, passes: int = 2) -> float:
-    """The time to sum so many bytes of gradients over devices; 3 `passes` if they are sharded."""
+    """Seconds to sum so many bytes of gradients over devices; 3 `passes` if they are sharded."""
     moved = passes * (devices - 1) / devices * gradients / (bandwidth * 1e9)
     return moved + passes * math.ceil(math.log2(devices)) * MESSAGE_SECONDS
 

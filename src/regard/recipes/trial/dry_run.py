@@ -109,7 +109,7 @@ class DryRun:
     choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
     truncation: TruncationReport  # of targets that exceed the limits on the length of translations
     device: str
-    load: float  # the machine's load average, without the threads of the dry run but one
+    load: float  # the machine's load average, the dry run counted as one thread
     pairs: int  # of the sample
     all_pairs: int  # of the whole training
     text: TextStats
@@ -285,8 +285,8 @@ def _measure_steps(
 
 
 def _count_gathered(model: AnyModel) -> int:
-    """Parameters that sharded training gathers at once: all but those of layers that are gathered
-    one by one, and of these two, the one that is computed and the next.
+    """Parameters that a device holds at once in sharded training: all outside the sharded layers,
+    and those of two of these layers, the current one and the next.
     """
     layers = [count_parameters(layer) for layer in model.sharded_layers()]
     return count_parameters(model) - sum(layers) + 2 * max(layers, default=0)
@@ -302,7 +302,7 @@ class TimedSteps(NamedTuple):
 
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
     """Train for some seconds with the training loop, but not compiled; a checkpoint is left in
-    `folder`. The longest batch comes first: if it does not fit, it fails.
+    `folder`. The longest batch comes first, so that a lack of memory shows at once.
     """
     recipe = inputs.recipe
     settings = recipe.training.model_copy(
