@@ -134,7 +134,9 @@ def command_app(name: str) -> typer.Typer:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """For imports, a sixth of whose time it takes; what they made is never searched either."""
+    """Import without garbage collection, which takes a sixth of the time; later collections skip
+    what was imported.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -147,7 +149,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def free_for_triton() -> None:
-    """Have what is frozen freed at the end, or Triton reports hundreds of lines of leaks."""
+    """Unfreeze at exit what Triton holds: it reports objects that are not freed as leaks."""
     if "triton" in sys.modules:
         gc.unfreeze()
 

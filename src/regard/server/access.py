@@ -65,8 +65,8 @@ class Access:
         return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
 
     def authorize(self, request: Request, key: str | None = None, *, counted: bool = True) -> None:
-        """An error without a valid key where keys are needed, or after too many requests, which are
-        counted by key, or without a valid one by address.
+        """Raise an error if a key is needed and the given one is not valid, or after too many
+        requests. These are counted by valid key, and otherwise by address.
         """
         given = key or bearer_token(request)
         valid = self.is_known(given)

@@ -19,6 +19,12 @@ def test_two_files_and_held_out_ones():
     }
 
 
+def test_a_comma_in_a_name_is_not_dropped():
+    corpus = corpus_from_options(["a.tsv"], test="t.en,t.de,old")
+    assert corpus is not None
+    assert corpus["test"] == {"source": "t.en", "target": "t.de,old"}
+
+
 def test_one_file():
     assert corpus_from_options(["a.tmx"]) == {"train": {"data": "a.tmx"}}
 

@@ -276,7 +276,7 @@ def _evaluate_task(context: Context, task: str) -> None:
 
 
 def _held_out(run: TaskRun, other: TaskRun | None, files: Sequence[str], place: Path) -> SplitName:
-    """The split to measure runs on: that of the first run, or `test`, which is then these files."""
+    """The split to measure runs on: the first run's, or `test`, if it is read from `files`."""
     if not files:
         if run.recipe.is_imported:
             raise SettingsError(

@@ -218,7 +218,7 @@ def _is_text(argument: str) -> bool:
 
 
 def _take_for_sentence(context: Context) -> None:
-    """Let MODEL, the only argument, be the sentence, and MODEL missing."""
+    """Take MODEL, the only argument, for the sentence, as if MODEL had been left out."""
     given, missing = (context.get_parameter_source(name) for name in ("model", "sentence"))
     context.params |= {"model": PACKAGED_MODEL, "sentence": [context.params["model"]]}
     for name, source in (("model", missing), ("sentence", given)):

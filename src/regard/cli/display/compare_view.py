@@ -42,7 +42,7 @@ class ComparisonProgress(LiveProgress):
 
     def started(self, job: RowJob) -> None:
         name, goal = job.entry.name, job.goal
-        if goal != "time":  # a process does both where it can
+        if goal != "time":  # a process may train a row and then measure it
             goal = "measure" if is_trained(job.entry, self._folder) else "train"
         if err.is_terminal:
             self._task_of[name] = self.add_task(f"{ACTIVITY[goal]} {name}", total=None, numbers="")
@@ -68,12 +68,12 @@ class ComparisonProgress(LiveProgress):
 
     def _show(self, job: RowJob) -> None:
         """Show the progress of a row's training by its metrics file."""
-        task, home = self._task_of[job.entry.name], self._folder.run(job.entry)
+        task, run = self._task_of[job.entry.name], self._folder.run(job.entry)
         if self.tasks[self.task_ids.index(task)].total is None:
             with suppress(RegardError):
-                self.update(task, total=home.load_any_recipe().training.steps)
+                self.update(task, total=run.load_any_recipe().training.steps)
         with suppress(OSError, ValueError, LookupError, TypeError):
-            last = parse_json(_last_line(home.path / "metrics.jsonl"))
+            last = parse_json(_last_line(run.path / "metrics.jsonl"))
             self.update(task, completed=last["step"], numbers=f"loss {last['loss']:.3f}")
 
 

@@ -13,14 +13,14 @@ from regard.inspection.plots.figure import save_figure
 
 
 def figure_files(png: Path | None, svg: Path | None) -> list[Path]:
-    """The files to draw, whose names say how."""
+    """The files to draw; an error if one has not the ending of its option."""
     check_suffix("--png", png, ".png")
     check_suffix("--svg", svg, ".svg")
     return [file for file in (png, svg) if file is not None]
 
 
 def check_suffix(option: str, file: Path | None, ending: str) -> None:
-    """An error if a file is not named as what will be in it, before anything is computed."""
+    """Raise an error if a file's name has another ending, before anything is computed."""
     if file is not None and file.suffix != ending:
         raise SettingsError(f"{option} {file}: the file's name should end in {ending}")
 
@@ -49,7 +49,7 @@ def save_drawn(files: Sequence[Path], figure: Figure | None) -> None:
 
 @contextmanager
 def missing_fonts_noted() -> Iterator[None]:
-    """Say in one line which fonts a figure that is made meanwhile would need."""
+    """Note, in a line each, which fonts the figures made in the body would need."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MissingFontWarning)
         yield

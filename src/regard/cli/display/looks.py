@@ -27,10 +27,11 @@ class LookFigures(NamedTuple):
 def show_look(
     look: Look, figures: LookFigures, view: Mapping[str, Any], *, changes: str, as_json: bool
 ) -> None:
-    """Print an answer and its attention, and draw it, as `view` says, the options of `Look.show`;
-    `changes` says what was changed, if any.
+    """Print an answer and its attention, and draw it; `view` has the options of `Look.show`, and
+    `changes` describes the interventions, if any.
     """
-    shown = look.show(**view)  # first both: what is not there is refused before anything is shown
+    # both before anything is printed: a layer or head that does not exist is an error
+    shown = look.show(**view)
     figure = draw_figure(figures.files, lambda: look.plot(**view, **figures.options))
     for message in look.notes:
         note(message)

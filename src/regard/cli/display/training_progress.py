@@ -23,7 +23,7 @@ VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
     name: METRICS[name].digits for name in VALIDATION_METRICS
 }
 """Metrics of a validation line, and their decimals."""
-SPEED = "_per_second"  # how the name of a speed ends, behind what is counted
+SPEED = "_per_second"  # the ending of a speed's name, such as tokens_per_second
 NUM_LOG_LINES = 50  # lines of loss in a pipe, approximately
 
 
@@ -61,24 +61,24 @@ class TerminalReporter(LiveProgress):
     def noted(self, message: str) -> None:
         self._say(f"[dim]{escape(message)}[/dim]")
 
-    def prepared(self, prepared: TrainingInputs, model: AnyModel) -> None:
-        data, (source, target) = prepared.data, prepared.tokenizers
+    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None:
+        data, (source, target) = inputs.data, inputs.tokenizers
         counts = ", ".join(f"{count:,} {split}" for split, count in data.pairs.items())
         self._say(f"pairs       {counts}")
         if data.report.dropped:
             self.console.print(cleaning_table(data.report))
         if advice := advise_dropped(data.report):
             self._warn(advice)
-        if prepared.num_too_long:
-            self._say(f"            {prepared.num_too_long:,} with too many tokens left out")
+        if inputs.num_too_long:
+            self._say(f"            {inputs.num_too_long:,} with too many tokens left out")
         other = "shared" if source is target else f"and {target.size:,}"
         self._say(f"vocabulary  {source.size:,} {other}")
         self._say(f"parameters  {count_parameters(model):,}")
-        for number, line in enumerate(format_choices(prepared.choices)):
+        for number, line in enumerate(format_choices(inputs.choices)):
             self._say(f"{'' if number else 'chosen':<12}{escape(line)}")
-        if truncated := str(prepared.truncation):
+        if truncated := str(inputs.truncation):
             self._warn(truncated)
-        self._begin(prepared.recipe.training.steps)
+        self._begin(inputs.recipe.training.steps)
 
     def described(self, summary: dict[str, str], model: AnyModel) -> None:
         for name, text in summary.items():
@@ -120,7 +120,7 @@ class TerminalReporter(LiveProgress):
         self._say(f"step {step:>7,}  {shown}{time_left}")
 
     def _seconds_left(self, step: int) -> float | None:
-        """The time that the rest takes, by the steps since the first log line: it was slower."""
+        """Seconds left, by the steps since the first log line: those before it are slower."""
         now = time.monotonic()
         if self._first_log is None:
             self._first_log = step, now

@@ -160,7 +160,7 @@ class _Progress:
 
     @property
     def seconds(self) -> float:
-        """Since the start, with what it took to load models."""
+        """Seconds since the start, the loading of models included."""
         return time.monotonic() - self._began
 
 

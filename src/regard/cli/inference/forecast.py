@@ -10,7 +10,7 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import RegardError
-from regard.pipelines.forecaster import Forecaster, Row, SeriesAnswer, is_table, load
+from regard.pipelines.forecaster import Forecaster, SeriesAnswer, is_table, load
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number
 
@@ -42,15 +42,10 @@ def command(
     """
     forecaster = load(model, device=device, weights=weights)
     given = series or [STDIN]
-
-    def forecast(rows: Sequence[Row]) -> SeriesAnswer:
-        answer = forecaster(rows, steps=steps)
+    if is_table(given) or not _is_file(given):
+        answer = forecaster(forecaster.read(given), steps=steps)
         for message in answer.notes:
             note(message)
-        return answer
-
-    if is_table(given) or not _is_file(given):
-        answer = forecast(forecaster.read(given))
         print(to_json(answer.to_json()) if json else answer)
         return
     failed = 0
@@ -68,7 +63,7 @@ def _is_file(given: Sequence[str]) -> bool:
 def _forecast_line(
     forecaster: Forecaster, line: str, number: int, *, steps: int, as_json: bool
 ) -> bool:
-    """Print the forecast of a line, a blank one where there is none; whether none failed."""
+    """Print the forecast of a line, or a blank line; False if the line is no series."""
     notes, error = tuple[str, ...](), None
     answer: SeriesAnswer | None = None
     if line.strip():

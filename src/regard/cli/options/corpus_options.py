@@ -98,8 +98,7 @@ def corpus_from_options(
     corpus: dict[str, Any] = {"train": training[0] if alone else training}
     for name, given in (("valid", valid), ("test", test)):
         if given is not None:
-            names = ("source", "target") if "," in given else ("data",)
-            corpus[name] = dict(zip(names, given.split(","), strict=False)) | reading
+            corpus[name] = _parse_files(given) | reading
     if languages is not None:
         pair = languages.split("-")
         if len(pair) != 2:
@@ -134,8 +133,13 @@ def _parse_mix(given: str) -> dict[str, Any]:
                 "data/train.target.txt, the training pairs of a translator's run; name a file"
             )
         return {"source": str(files[0]), "target": str(files[1]), "share": share}
-    names = ("source", "target") if "," in name else ("data",)
-    return {**dict(zip(names, name.split(",", 1), strict=True)), "share": share}
+    return {**_parse_files(name), "share": share}
+
+
+def _parse_files(given: str) -> dict[str, str]:
+    """The file of pairs, or the two of `source,target`, as settings."""
+    source, comma, target = given.partition(",")
+    return {"source": source, "target": target} if comma else {"data": given}
 
 
 def _times(number: int) -> str:
@@ -191,7 +195,7 @@ def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[
 
 
 def _require_data(name: str, overrides: Sequence[str]) -> None:
-    """Raises an error if a recipe of the shelf is for files, of which none are given or here."""
+    """Raise an error if a recipe of the shelf needs files that are neither given nor here."""
     if name.endswith((".yaml", ".yml")) or any(one.startswith("corpus.") for one in overrides):
         return
     file = find_recipe(name)

@@ -198,8 +198,8 @@ def require_options(context: Context, known: str, why: str) -> None:
 
 
 def check_n_best(n_best: int | None, beam: int | None, *, sampled: bool = False) -> None:
-    """Raise an error if more answers are to be shown than the beam that is given can keep, or any
-    beam; there may be more samples.
+    """Raise an error if `n_best` exceeds the given beam, or the largest one unless answers are
+    sampled.
     """
     if n_best is not None and beam is not None and n_best > beam:
         raise SettingsError(

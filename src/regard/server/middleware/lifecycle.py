@@ -215,8 +215,8 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message of the response; of a refused request read the body before the last one: a
-        connection closed with unread data is reset, and the response may be lost.
+        """Send a message of the response. Before the last one, the body of a refused request is
+        read: a connection closed with unread data is reset, and the response may be lost.
         """
         if message["type"] == "http.response.start":
             self._add_headers(message)

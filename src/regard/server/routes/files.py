@@ -65,7 +65,7 @@ class FileStore(Protocol):
 
 
 class MemoryStore:
-    """Files in memory: who fetches one must ask the server that has made it."""
+    """Files in memory: each can only be fetched from the server that made it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -87,7 +87,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Files in a folder that several servers share: any of them has what another has made."""
+    """Files in a folder that several servers share: each can be fetched from any of them."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder, self._max_bytes = folder, max_bytes
@@ -98,7 +98,7 @@ class FolderStore:
 
     def put(self, name: str, content: bytes) -> str:
         token = secrets.token_urlsafe(24)
-        # a name may be too long for a file, or none
+        # the name goes into the file: it may be too long for a file name, or not be one
         write_atomic(self._folder / token, quote(name).encode() + b"\n" + content)
         self._evict()
         return token
@@ -114,7 +114,7 @@ class FolderStore:
         return StoredFile(unquote(name), content, expires_at) if expires_at > time.time() else None
 
     def _evict(self) -> None:
-        """Remove what has expired, and the oldest files until the others fit; but the newest."""
+        """Remove expired files, and the oldest ones until the rest fit; the newest always stays."""
         found = []
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):  # another server has removed it
