@@ -1,4 +1,4 @@
-"""What everybody trains on: batches of a real corpus, and how contenders are given any."""
+"""Batches that all contenders train on: those of a real corpus, and files of batches."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SIZES = ("text={source: {kind: bpe, size: 8000}, joint: true}",)
 def multi30k_batches(count: int, tokens: int) -> list[AnyBatch]:
     """The first `count` batches of Multi30k, English to German, of `tokens` positions a side.
 
-    Read, cleaned and cut into pieces as `regard train multi30k` does; that is kept for later.
+    The corpus is read, cleaned and tokenized as by `regard train multi30k`, and then cached.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = RunFolder(cache / "regard" / "bench" / RECIPE)

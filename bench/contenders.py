@@ -17,7 +17,7 @@ from regard.recipes.process_memory import read_proc_kb
 
 ROOT = Path(__file__).parents[1]
 MIN_ROUNDS = 3
-"""Rounds: fewer show no spread."""
+"""Fewer rounds show no spread."""
 MEBI = 1 << 20
 
 Answer = dict[str, Any]
@@ -26,7 +26,7 @@ ShowProgress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Contender:
-    """One of those who are measured."""
+    """A peer in one configuration, which is measured."""
 
     name: str
     peer: str
@@ -43,9 +43,9 @@ class RoundResults:
     """What the rounds gave."""
 
     answers: dict[str, list[Answer]]
-    """Of each contender that came through, by rounds."""
+    """Of each contender that has not failed, by rounds."""
     dropped: dict[str, str]
-    """Who did not, and why."""
+    """Contenders that failed, and why."""
 
 
 def choose(contenders: Sequence[Contender], asked: str) -> tuple[list[Contender], dict[str, str]]:
@@ -121,7 +121,7 @@ class ContenderProcess:
         return answer | {"peak_mb": process_tree_peak_memory(self._process.pid)}
 
     def close(self) -> None:
-        """End the process, by closing what it listens to."""
+        """End the process by closing its standard input."""
         assert self._process.stdin is not None  # as asked for
         assert self._process.stdout is not None
         with suppress(BrokenPipeError):
@@ -163,8 +163,8 @@ def alternate_rounds(
 ) -> RoundResults:
     """The answers of each to the same request, asked in turn: A B C A B C ...
 
-    The first round warms up and is not kept. Who fails is left out of what follows. Interrupted, it
-    gives what is whole so far, if anything is.
+    The first round warms up and is not kept. A contender that fails is not asked again. After an
+    interrupt the complete rounds are returned, if there are any.
     """
     check_rounds(rounds)
     results = RoundResults({one.contender.name: [] for one in runners}, {})
@@ -204,7 +204,7 @@ def _round(
 
 
 def process_tree_peak_memory(pid: int) -> float:
-    """The most memory, in MiB, that a process and those below it have each held; 0: not known.
+    """The sum of the peak memory, in MiB, of a process and its descendants; 0: not known.
 
     Pages that they share are counted once for each.
     """

@@ -66,9 +66,8 @@ def engines(run: Path, chosen: Sequence[Contender]) -> Iterator[Ready]:
 def quality(
     answers: Mapping[str, Sequence[Answer]], references: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Beside each contender's speed, the BLEU of the very outputs that were timed.
-
-    And the share of them that are letter for letter those of the first contender.
+    """Notes on the outputs that were timed, by contender: their BLEU, and the share that equals the
+    first contender's.
     """
     notes: dict[str, dict[str, str]] = {}
     first: Sequence[str] | None = None
@@ -82,12 +81,12 @@ def quality(
 
 
 def signature() -> str:
-    """How BLEU was taken."""
+    """The signature of BLEU."""
     return score(["a"], ["a"], BLEU)[0].signature
 
 
 def count_tokens(texts: Sequence[str], tokenizer: Tokenizer) -> int:
-    """Tokens of some translations: everybody's are counted alike, after the clock has stopped."""
+    """Tokens of some translations, counted by one tokenizer for all contenders."""
     return sum(map(len, tokenizer.encode(texts)))
 
 
@@ -98,7 +97,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def check_model(asked: argparse.Namespace) -> None:
-    """Settle how many cores are used; an error where the folder holds no trained model."""
+    """Set how many cores are used; an error if the folder holds no trained model."""
     asked.cores = asked.cores or (1 if asked.clock == "processor" else os.cpu_count())
     run = asked.model
     if not (run / "model.safetensors").is_file():

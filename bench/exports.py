@@ -24,7 +24,7 @@ class Exports(NamedTuple):
 def exported(
     run: Path, contenders: Sequence[Contender], show_progress: ShowProgress
 ) -> Iterator[Exports]:
-    """The model of a run, written for all peers of `contenders` into a folder that goes again."""
+    """The model of a run, written for all peers of `contenders` into a temporary folder."""
     with TemporaryDirectory() as root:
         folders: dict[str, Path] = {}
         failed: dict[str, str] = {}

@@ -24,7 +24,7 @@ KINDS = {"causal": (True, False), "full": (False, False), "cross": (False, True)
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
-    """The median of some sixty milliseconds of it."""
+    """The median of the runs of `work` that fit into some sixty milliseconds."""
     from triton.testing import do_bench
 
     return float(do_bench(work, warmup=15, rep=60, return_mode="median"))

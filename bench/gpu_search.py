@@ -41,11 +41,11 @@ TORCH = torch.__version__
 LONGEST = 250
 """Tokens of a source; longer lines are left out, as in training."""
 TRIAL = 8
-"""Batches on which a size of them is tried."""
+"""Batches of a size on which that size is tried."""
 FEWEST = 1000
-"""Sentences on which it is tried at the least."""
-SDPA_BACKENDS = {"decode_attention", "topk_logits", "beam_update"}
-"""Of a step, which are tried one by one first."""
+"""Sentences on which a size is tried, at least."""
+SEARCH_KERNELS = {"decode_attention", "topk_logits", "beam_update"}
+"""Kernels of a search step, each of which is first tried alone."""
 
 
 class StageInputs(Settings):
@@ -77,7 +77,7 @@ class StageConfig:
 
     @property
     def folder(self) -> Path:
-        """Where what was prepared lies."""
+        """The folder of what was prepared."""
         return Path(self.asked.prepared or self.asked.out.with_name("prepared"))
 
     @property
@@ -90,7 +90,7 @@ class StageConfig:
 
     @property
     def settings(self) -> DecodingSettings:
-        """The search as Hugging Face runs it: what may not be said takes its share with it."""
+        """The search as Hugging Face runs it: the probability of excluded tokens is lost."""
         penalty = self.prepared.length_penalty
         return DecodingSettings(
             beam=BeamSettings(size=self.asked.beam, length_penalty=penalty, stop="size"),
@@ -160,14 +160,14 @@ def time_ours(task: StageConfig) -> Records:
         return search_many([SearchMember(model, sources)], settings, budget=budget)
 
     first = partial(search_many, [SearchMember(model, sources[:100])], settings, budget=4096)
-    for kernel in SDPA_BACKENDS:
+    for kernel in SEARCH_KERNELS:
         try:
-            with _without(*SDPA_BACKENDS - {kernel}):
+            with _without(*SEARCH_KERNELS - {kernel}):
                 first()
         except Exception as error:
             yield {"failed": f"with our kernel {kernel}, which is left out now: {error!r}"[:500]}
             dispatch.disabled.add(kernel)
-    first()  # whatever comes once
+    first()  # one-time work such as compilation
     rates: dict[int, float] = {}
     for budget in task.asked.budgets:
         for number in range(task.asked.rounds):
@@ -195,13 +195,13 @@ def ablation(task: StageConfig) -> Records:
             return float(_timed(task, search)[0]["sentences_per_second"])
 
     for part in VARIANTS:
-        speed(part)  # whatever comes once
+        speed(part)  # one-time work such as compilation
     return stages.ablation(tuple(VARIANTS), speed)
 
 
 @contextmanager
 def _without(*kernels: str) -> Iterator[None]:
-    """What these kernels do is done by their plain twins."""
+    """A context in which these kernels are replaced by their plain formulas."""
     added = set(kernels) - dispatch.disabled
     dispatch.disabled.update(added)
     try:
@@ -276,7 +276,7 @@ def time_theirs(task: StageConfig) -> Records:
         found = [until_eos(answers[place]) for place in range(len(rows))]
         return _rate(task, len(rows), sum(len(row) + 1 for row in found), seconds), found
 
-    run(sources[:64], 64)  # whatever comes once
+    run(sources[:64], 64)  # one-time work such as compilation
     rates: dict[int, float] = {}
     for size in task.asked.peer_batches:
         count = min(len(sources), max(FEWEST, TRIAL * size))
@@ -299,7 +299,7 @@ def time_theirs(task: StageConfig) -> Records:
 
 
 def until_eos(said: list[int]) -> list[int]:
-    """What was said before it ended."""
+    """The tokens before EOS, without padding."""
     row = said[: said.index(EOS)] if EOS in said else said
     return [token for token in row if token != PAD]
 

@@ -1,9 +1,9 @@
-"""A stage of `translate_gpu`: few sentences at a time, searched first, replayed and by the peer.
+"""A stage of `translate_gpu`: small batches, as a server gets them, in each of three ways.
 
-A batch is what comes to a server at once. First it is searched for as if none of its kind would
-come again: a GPU records one step for all that follow. The searches of ours are timed by turns,
-once no batch has anything left to record; what recording took, in time and in memory, is told
-beside them.
+`first` is our search for a batch of a new shape: it captures one step and replays that for all
+later ones. `replayed` replays the CUDA graphs that earlier batches have left in a cache. The third
+is the peer's. Ours are timed in turn once everything is captured; the time and memory that
+capturing took are recorded beside them.
 """
 
 import time
@@ -32,9 +32,9 @@ from regard.text.special_tokens import EOS
 BATCHES = 10
 """Of each size."""
 PASSES = 6
-"""Over the batches of a size at the most, until all is recorded."""
+"""Passes over the batches of a size, at most, until all graphs are captured."""
 ROOM = 1 << 40
-"""As much as it takes: what it takes is told."""
+"""Bytes that cached graphs may hold: no limit, as what they hold is recorded."""
 
 Search = Callable[[Ids], Ids]
 
@@ -73,7 +73,7 @@ def stage(name: str, task: StageConfig) -> Records:
 
 
 def batches(sources: Sequence[Sequence[int]], size: int) -> list[Ids]:
-    """Some batches of so many sentences, from all over."""
+    """Batches of so many sentences, spread over all of them."""
     count = max(1, min(BATCHES, len(sources) // size))
     apart = len(sources) // count
     return [
@@ -113,19 +113,19 @@ def _timed(task: StageConfig, search: Search, batch: Ids) -> tuple[float, Ids]:
 def _record(
     task: StageConfig, cache: CudaGraphCache, given: Sequence[Ids], replayed: Search
 ) -> dict[str, Any]:
-    """What it takes to record the searches for all batches."""
+    """The time and memory of capturing the searches for all batches."""
     before, free = (cache.steps, cache.bytes_held), _free(task.device)
     spent, passes, last = 0.0, 0, -1
     while passes < 2 or (cache.steps > last and passes < PASSES):
         last = cache.steps
         spent += sum(_timed(task, replayed, batch)[0] for batch in given)
         passes += 1
-    with_choices = sum(_timed(task, replayed, batch)[0] for batch in given)
+    replay_ms = sum(_timed(task, replayed, batch)[0] for batch in given)
     return {
         "small": len(given[0]),
         "precision": task.precision,
         "graphs": cache.steps - before[0],
-        "recording_s": round((spent - passes * with_choices) / 1e3, 3),
+        "recording_s": round((spent - passes * replay_ms) / 1e3, 3),
         "held_mb": (cache.bytes_held - before[1]) / 1e6,
         "device_mb": (free - _free(task.device)) / 1e6,
         "not_recorded": cache.failed,
@@ -142,7 +142,7 @@ def _compare(task: StageConfig, given: Sequence[Ids], ways: dict[str, Search]) -
     spent: dict[str, list[float]] = {who: [] for who in ways}
     found: dict[str, list[Ids]] = {}
     for search in ways.values():
-        search(given[0])  # whatever comes once
+        search(given[0])  # one-time work such as compilation
     for number in range(task.asked.rounds):
         for who, search in ways.items():
             if number and who == "Hugging Face":

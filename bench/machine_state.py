@@ -1,4 +1,4 @@
-"""The machine that figures come from, and whether it had anything else to do."""
+"""The machine that figures come from, and how busy it was."""
 
 import os
 import time
@@ -45,12 +45,12 @@ class MachineState:
     def lines(self) -> list[str]:
         """What to print above figures."""
         versions = ", ".join(f"{name} {number}" for name, number in self.peers.items())
-        told = [f"{self.date}, {self.machine}", f"with {versions}; load {self.load:.1f}"]
+        lines = [f"{self.date}, {self.machine}", f"with {versions}; load {self.load:.1f}"]
         if self.missing:
-            told.append(f"not installed: {', '.join(self.missing)}; pip install -e '.[bench]'")
+            lines.append(f"not installed: {', '.join(self.missing)}; pip install -e '.[bench]'")
         if self.warn():
-            told.append(f"WARNING: {self.warn()}")
-        return told
+            lines.append(f"WARNING: {self.warn()}")
+        return lines
 
     def write(self) -> dict[str, object]:
         return {**asdict(self), "warning": self.warn()}

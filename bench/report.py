@@ -88,12 +88,11 @@ class Table:
 
 
 def show(table: Table) -> None:
-    """Print a table: each row's median and spread, and how many times as good as it ours are."""
+    """Print each row's median and spread, and how many times as good as the others ours are."""
     ours = [row for row in table.rows if row.ours]
     notes = list(dict.fromkeys(name for row in table.rows for name in row.notes))
-    against = [f"× {row.name}" for row in table.rows]
-    numbers = (table.unit, "least", "most", *notes, *against)
-    shown = plain_table("", table.unit, "least", "most", *notes, title=table.title, right=numbers)
+    numbers = (table.unit, "least", "most", *notes)
+    shown = plain_table("", *numbers, title=table.title, right=numbers)
     for row in table.rows:
         middle, low, high = (_number(figure) for figure in row.summary)
         name = f"[bold]{escape(row.name)}[/bold]" if row.ours else escape(row.name)
@@ -108,7 +107,7 @@ def show(table: Table) -> None:
 
 
 def _number(figure: float) -> str:
-    """Three digits that count."""
+    """The figure with three significant digits, or without decimals."""
     if figure >= 100:
         return f"{figure:,.0f}"
     return f"{figure:.1f}" if figure >= 10 else f"{figure:.2f}"
@@ -117,7 +116,7 @@ def _number(figure: float) -> str:
 def options(
     what: str, *, rounds: int = MIN_ROUNDS, peers: bool = True, clock: bool = True
 ) -> argparse.ArgumentParser:
-    """A parser with the options that all commands have, but for those that would do nothing."""
+    """A parser with the options that commands share, without those that have no effect."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument(
         "--rounds", type=_rounds, default=rounds, help=f"at least {MIN_ROUNDS} (%(default)s)"
@@ -161,7 +160,7 @@ def _picture(text: str) -> Path:
 
 
 def begin(machine_state: MachineState, left: Mapping[str, str]) -> None:
-    """Print where figures come from, and who is not here."""
+    """Print where figures come from, and which contenders cannot run, and why."""
     for line in machine_state.lines():
         console.print(escape(line))
     for name, why in left.items():

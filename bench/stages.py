@@ -1,4 +1,4 @@
-"""Measurements in stages, for machines that are lent for minutes.
+"""Measurements in stages, for machines that are available for minutes.
 
 Each stage runs in a process of its own, so that one which fails loses nothing of the others, and
 writes a line of JSON for each thing that it finds as soon as it is found. Where time runs out the
@@ -19,14 +19,14 @@ from typing import Any
 Records = Iterator[dict[str, Any]]
 
 MIN_STAGE_SECONDS = 10.0
-"""Seconds for which it is worth to begin a stage."""
+"""Seconds that must be left to begin a stage."""
 ABLATION_ROUNDS = 7
 MIN_GAIN = 0.03
 """A part that gains less than this is not worth its code."""
 
 
 def add_options(parser: argparse.ArgumentParser, file: str, seconds: float) -> None:
-    """Options of every measurement in stages, which are left in `file` and may take so long."""
+    """Add the options of all measurements in stages; `file` and `seconds` are defaults."""
     where = Path(os.environ.get("OUT", ".")) / file
     told = "add what is found there (%(default)s)"
     parser.add_argument("--out", type=Path, default=where, metavar="FILE", help=told)
@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser, file: str, seconds: float) -> N
 
 
 def run_stage(name: str, find: Callable[[], Records], file: Path) -> int:
-    """Run a stage here, and add what it finds to `file`; 1 if it fails, or finds a wrong thing."""
+    """Run a stage here and add its records to `file`; 1 if it fails, or a record is not ok."""
     wrong = 0
     with file.open("a", encoding="utf-8") as out:
 
@@ -59,7 +59,7 @@ def run_stage(name: str, find: Callable[[], Records], file: Path) -> int:
 def run_stages(
     names: Sequence[str], command: Callable[[str], Sequence[str]], seconds: float
 ) -> dict[str, str]:
-    """How each stage ended: run one after another, each by its command, for so long in all."""
+    """How each stage ended; they run in turn, each by its command, for `seconds` in all."""
     until, ended = time.monotonic() + seconds, {}
     for name in names:
         left = until - time.monotonic()
@@ -77,7 +77,7 @@ def run_stages(
 
 
 def read_records(file: Path) -> list[dict[str, Any]]:
-    """What stages have found, if any has."""
+    """The records in a file; none if there is no file."""
     lines = file.read_text("utf-8").splitlines() if file.is_file() else []
     return [json.loads(line) for line in lines]
 

@@ -58,8 +58,8 @@ _, status, used = os.wait4(process, 0)
 wall, spent = time.perf_counter() - began, used.ru_utime + used.ru_stime
 print(wall, spent, used.ru_maxrss, os.waitstatus_to_exitcode(status), file=sys.stderr)
 """
-"""Run by a small process of its own: what Linux calls the peak of a program begins with what the
-one that started it holds."""
+"""Run in a small process of its own: on Linux the peak memory of a program is at least what the
+process that started it held."""
 
 
 def run(words: Sequence[str], line: str, clock: Clock = "wall") -> CommandRun:

@@ -1,7 +1,5 @@
-"""A contender's own process: told on its standard input what to do, answering on its output.
-
-A line of JSON each way. It imports nothing but the peer that it is to run, so that its memory is
-the peer's.
+"""A contender's own process: reads requests on its standard input and writes answers to its output,
+a line of JSON each. It imports only the peer that it runs, so that its memory is the peer's.
 """
 
 import json
@@ -14,11 +12,11 @@ from typing import Any
 from bench.peers import open_peer
 from bench.peers.contract import ModelShape, PeerConfig
 
-Do = Callable[[dict[str, Any]], dict[str, Any]]
+Handler = Callable[[dict[str, Any]], dict[str, Any]]
 """A request -> its answer."""
 
 
-def open_training(task: dict[str, Any]) -> Do:
+def open_training(task: dict[str, Any]) -> Handler:
     """Train on the same batches at each request: seconds, target tokens and the last loss."""
     import torch
 
@@ -37,7 +35,7 @@ def open_training(task: dict[str, Any]) -> Do:
     return train
 
 
-def open_translating(task: dict[str, Any]) -> Do:
+def open_translating(task: dict[str, Any]) -> Handler:
     """Translate what each request holds: seconds and texts; one by one, where that is asked."""
     setup = PeerConfig(**task["setup"])
     engine = open_peer(task["peer"]).open_engine(Path(task["folder"]), setup)
@@ -55,7 +53,7 @@ def open_translating(task: dict[str, Any]) -> Do:
     return translate
 
 
-JOBS: dict[str, Callable[[dict[str, Any]], Do]] = {
+JOBS: dict[str, Callable[[dict[str, Any]], Handler]] = {
     "train": open_training,
     "translate": open_translating,
 }
@@ -64,16 +62,16 @@ JOBS: dict[str, Callable[[dict[str, Any]], Do]] = {
 def main() -> None:
     """Open the job of the first line, then answer each further one until there is none."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else a peer prints is no answer
-    do: Do | None = None
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # so that what a peer prints is no answer
+    handle: Handler | None = None
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if do is None:
-                do = JOBS[request["job"]](request)
+            if handle is None:
+                handle = JOBS[request["job"]](request)
                 answer: dict[str, Any] = {"ready": True}
             else:
-                answer = do(request)
+                answer = handle(request)
         except Exception as error:  # the contender's, not ours: the others go on
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")

@@ -1,4 +1,4 @@
-"""Who runs beside us: one file for each, all behind the protocols of `contract`."""
+"""The toolkits that run beside us: a file for each, with the protocols of `contract`."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,5 +31,5 @@ def is_installed(key: str) -> bool:
 
 
 def open_peer(key: str) -> Peer:
-    """The peer's own file."""
+    """The peer's module."""
     return cast(Peer, import_module(f"bench.peers.{key}"))

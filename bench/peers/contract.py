@@ -1,8 +1,8 @@
 """What a peer must do to run beside us.
 
 A peer reads a model from a folder in a format of its own, which `export` writes from a run of ours,
-so that what is measured of a peer never loads regard. Nothing here imports torch: an engine that
-does without it is to start without it.
+so that a peer can be measured without loading a run. Nothing here imports torch: engines that do
+not need it start without it.
 """
 
 import time

@@ -20,8 +20,8 @@ from regard.decoding.settings import plan_batches
 LONGEST = 1024
 BUDGET = 4096
 """Source positions of a batch, counted once for each hypothesis."""
-KEPT = ("embed_positions.weight", "final_logits_bias")
-"""What they have and we do not: sinusoids as a table, and zeros."""
+NOT_OURS = ("embed_positions.weight", "final_logits_bias")
+"""Weights that only they have: a table of sinusoids, and zeros."""
 MARIAN = {
     "own.out": "self_attn.out_proj",
     "around_own.norm": "self_attn_layer_norm",
@@ -80,7 +80,7 @@ def convert(shape: ModelShape, weights: dict[str, Tensor]) -> Any:
     """A model of theirs with our weights."""
     model = build(shape).eval()
     left = model.load_state_dict(translate_names(weights), strict=False)
-    missing = {name for name in left.missing_keys if not name.endswith(KEPT)}
+    missing = {name for name in left.missing_keys if not name.endswith(NOT_OURS)}
     assert not missing, missing
     assert not left.unexpected_keys, left.unexpected_keys
     return model

@@ -105,7 +105,7 @@ def export(run: Path, folder: Path) -> None:
 
 
 def load(model: Any, theirs: dict[str, Tensor]) -> None:
-    """Put the weights in: all that there are, under a name that each has once."""
+    """Load the weights, tied ones under one name; an error if any is missing or unknown."""
     left = model.load_state_dict(theirs, strict=False)
     tied = {"trg_embed.lut.weight", "decoder.output_layer.weight"}
     missing = {name for name in left.missing_keys if not name.endswith("pe.pe")} - tied

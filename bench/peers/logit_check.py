@@ -1,4 +1,4 @@
-"""That a peer was given our model."""
+"""Checks that a peer's model computes what ours does."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ CLOSE = 1e-3
 def check_same_logits(
     model: AnyModel, vocabulary: int, logits_of: Callable[[AnyBatch], Tensor]
 ) -> None:
-    """Nothing, or an error where a peer's logits (M, V) of some made-up batch are not ours."""
+    """Raise an error if a peer's logits (M, V) of a made-up batch are not ours."""
     chance = torch.Generator().manual_seed(0)
 
     def made_up(length: int) -> list[int]:

@@ -57,7 +57,7 @@ class RegardTrainer:
         return TrainingTask(stream, losses, _no_validation, buckets=buckets)
 
     def train(self, batches: Sequence[AnyBatch]) -> Trained:
-        """One update for each; the clock is read between them, by the one whom the loop asks."""
+        """One update for each batch; the clock is read when the loop asks whether to stop."""
         stamps: list[float] = []
 
         def stop_requested() -> bool:
@@ -82,7 +82,7 @@ class RegardTrainer:
 
 
 class _Losses:
-    """The loss of training, which remembers the last."""
+    """The loss of training; keeps the last one."""
 
     def __init__(self, smoothing: float) -> None:
         self._smoothing = smoothing

@@ -17,7 +17,7 @@ LossFn = Callable[[AnyBatch], Tensor]
 
 
 def wait_for_device(device: torch.device) -> None:
-    """Return when the device has done what it was given; a CPU always has."""
+    """Wait until the device has finished its work; a CPU always has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

@@ -68,13 +68,13 @@ def test_without_a_gpu_it_says_what_to_do(tmp_path, monkeypatch, capsys):
 
 def test_the_table_has_the_ratio_and_what_failed(tmp_path, capsys):
     out = tmp_path / "facts.jsonl"
-    lr = {"precision": "float32", "sentences": 9, "tokens_per_second": 5.0}
+    common = {"precision": "float32", "sentences": 9, "tokens_per_second": 5.0}
     lines = [
-        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 10.0, "whole": True},
-        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 60.0, "whole": True},
-        {**lr, "who": "regard", "how": "budget 8", "sentences_per_second": 65.0, "whole": True},
-        {**lr, "who": "other", "how": "batch 2", "sentences_per_second": 90.0, "whole": False},
-        {**lr, "who": "other", "how": "batch 4", "sentences_per_second": 20.0, "whole": True},
+        {**common, "who": "regard", "how": "budget 8", "sentences_per_second": 10.0, "whole": True},
+        {**common, "who": "regard", "how": "budget 8", "sentences_per_second": 60.0, "whole": True},
+        {**common, "who": "regard", "how": "budget 8", "sentences_per_second": 65.0, "whole": True},
+        {**common, "who": "other", "how": "batch 2", "sentences_per_second": 90.0, "whole": False},
+        {**common, "who": "other", "how": "batch 4", "sentences_per_second": 20.0, "whole": True},
         {"precision": "float32", "compared": 9, "equal": 8},
         {"failed": "batch 8: out of memory"},
     ]
