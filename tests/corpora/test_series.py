@@ -1,4 +1,5 @@
 import gzip
+import lzma
 
 import numpy as np
 import pytest
@@ -110,6 +111,9 @@ def test_columns_of_a_table(tmp_path):
     zipped = tmp_path / "more.csv.gz"
     zipped.write_bytes(gzip.compress(b"x\n5\n6\n"))
     assert read_series(str(zipped), ("x",)).values.tolist() == [[5], [6]]
+    packed = tmp_path / "more.tsv.xz"
+    packed.write_bytes(lzma.compress(b"7\t8\n9\t10\n"))
+    assert read_series(str(packed), (1,)).values.tolist() == [[8], [10]]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
-from regard.corpora.readers.pair_files import file_label, find_columns, read_rows
+from regard.corpora.readers.pair_files import file_label, find_columns, name_ending, read_rows
 from regard.errors import CorpusError
 from regard.settings import NumPositions, Settings, abbreviate
 
@@ -120,7 +120,7 @@ def fibonacci(terms: int) -> Numbers:
 def read_series(path: str, columns: tuple[int | str, ...]) -> NumberSeries:
     """Columns of a table; an error names the first cell that is not a finite number."""
     name = file_label(path)
-    rows = read_rows(path, "tsv" if path.lower().removesuffix(".gz").endswith(".tsv") else "csv")
+    rows = read_rows(path, "tsv" if name_ending(path) == "tsv" else "csv")
     number, first = next(rows, (1, []))
     if not first:
         raise CorpusError(f"{name}: its first line is empty; expected a table of numbers")
@@ -157,7 +157,7 @@ def _check_places(name: str, number: int, places: list[int], row: list[str]) -> 
 
 
 def parse_number(text: str, where: str) -> float:
-    """The finite number that `text` says; an error names the place `where` it was found."""
+    """The finite number in `text`; an error names the place `where` it was found."""
     try:
         value = float(text)
     except ValueError:
@@ -222,7 +222,7 @@ class Scale(NamedTuple):
 
 
 def minmax_scale(values: Numbers, mask: NDArray[np.bool_] | None = None) -> Scale:
-    """By which `values` (..., S, F) where `mask` (..., S) is True lie from 0 to 1."""
+    """Scales `values` (..., S, F) where `mask` (..., S) is True to 0 to 1."""
     shown = np.True_ if mask is None else mask[..., None]
     low = values.min(-2, initial=np.inf, where=shown)  # (..., F)
     high = values.max(-2, initial=-np.inf, where=shown)
@@ -230,7 +230,7 @@ def minmax_scale(values: Numbers, mask: NDArray[np.bool_] | None = None) -> Scal
 
 
 def maxabs_scale(values: Numbers, mask: NDArray[np.bool_]) -> Scale:
-    """By which the largest magnitude of `values` (..., S, F) where `mask` (..., S) is True is 1."""
+    """Scales the largest magnitude of `values` (..., S, F) where `mask` (..., S) is True to 1."""
     factor = np.abs(values).max(-2, initial=0.0, where=mask[..., None])  # (..., F)
     return Scale(np.zeros_like(factor), _nonzero(factor))
 
@@ -250,7 +250,8 @@ class Windows(NamedTuple):
 class SeriesWindows:
     """Cuts windows from a series, in the scale that the settings say.
 
-    The scale of `minmax` is that of the series it was made with, here as in the lectures all of it.
+    `minmax` scales by the whole series that this was made with, held-out numbers too, as in the
+    lectures.
     """
 
     def __init__(self, settings: SeriesSettings, series: NumberSeries) -> None:
@@ -258,8 +259,8 @@ class SeriesWindows:
         self.whole = minmax_scale(series.values)  # (F,)
 
     def cut(self, values: Numbers, ends: Indices, lengths: Indices) -> Windows:
-        """The windows of `values` (N, F) whose last numbers stand before `ends` (B,), of so many
-        numbers each: `lengths` (B,), at most `window`.
+        """The windows of `values` (N, F) that end before the indices `ends` (B,), of `lengths`
+        (B,) numbers each, at most `window`.
         """
         width = self.settings.window
         back = np.arange(width, 0, -1)  # (S,) how far a column is from the end
@@ -285,10 +286,10 @@ class SeriesWindows:
                 return maxabs_scale(raw, mask)
 
     def full_lengths(self, targets: Indices) -> Indices:
-        """As many numbers as there are before each target, at most `window`."""
+        """How many numbers are before each target (B,), at most `window`: (B,)."""
         return np.minimum(targets, self.settings.window)
 
     def random_lengths(self, targets: Indices, random: np.random.Generator) -> Indices:
-        """From `shortest` numbers to all, each number of them as likely."""
+        """Random lengths from `shortest` to `full_lengths`, all equally likely: (B,)."""
         longest = self.full_lengths(targets)
         return random.integers(self.settings.shortest_window, longest, endpoint=True)

@@ -12,6 +12,7 @@ from regard.corpora.captions.caption_files import (
     read_captions,
 )
 from regard.corpora.captions.flickr8k import read_archives
+from regard.corpora.corpus import ReadReport
 from regard.errors import CorpusError, PictureError
 
 
@@ -59,6 +60,15 @@ def test_objects_of_json_have_one_caption_or_several(photos):
 def test_what_is_wrong_with_captions_is_said(photos, name, content, message):
     with pytest.raises(CorpusError, match=message):
         read(photos, content, name)
+
+
+def test_lines_that_are_not_utf8_are_an_error_or_skipped(photos):
+    path, report = photos / "c.tsv", ReadReport()
+    path.write_bytes(b"a.png\tx\nb.webp\t\xe4\n")
+    with pytest.raises(CorpusError, match=r"c\.tsv: line 2: not UTF-8"):
+        list(read_captions(str(path)))
+    assert list(read_captions(str(path), report)) == [("a.png", ("x",))]
+    assert "skipped 1 lines that are not UTF-8, the first at line 2" in report.messages()[0]
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):

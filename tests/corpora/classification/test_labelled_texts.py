@@ -89,6 +89,15 @@ def test_a_line_that_is_no_object_is_an_error(tmp_path, line, said):
         read(tmp_path, line, "train.jsonl")
 
 
+def test_objects_that_are_not_utf8_are_skipped(tmp_path):
+    content = b'{"label": "NUM", "text": "How far ?"}\n{"label": "HUM", "text": "\xe4"}\n'
+    with pytest.raises(BadLineError, match=r"train\.jsonl: line 2: not UTF-8"):
+        read(tmp_path, content, "train.jsonl")
+    found, notes = read(tmp_path, content, "train.jsonl", skip_bad=True)
+    assert found == BOTH[:1]
+    assert "skipped 1 lines that are not UTF-8, the first at line 2" in notes[0]
+
+
 def test_files_without_examples_and_of_unknown_kind_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="holds no examples"):
         read(tmp_path, "\n\n")

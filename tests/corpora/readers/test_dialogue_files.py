@@ -53,6 +53,17 @@ def test_what_is_no_dialogue_is_said_with_its_line(written, line, message):
     assert "skipped 1 lines that are no dialogues, the first at line 2" in remark
 
 
+def test_lines_that_are_not_utf8_are_an_error_or_skipped(tmp_path):
+    path, good = tmp_path / "a.jsonl", b'{"turns": ["Hi.", "Hello."]}\n'
+    path.write_bytes(good + good.replace(b"Hi", b"H\xe4") + good)
+    with pytest.raises(BadLineError, match=r"a\.jsonl: line 2: not UTF-8"):
+        list(read_dialogues(str(path), ReadReport()))
+    report = ReadReport()
+    assert len(list(read_dialogues(str(path), report, skip_bad=True))) == 2
+    [remark] = report.messages()
+    assert "skipped 1 lines that are not UTF-8, the first at line 2" in remark
+
+
 def test_an_empty_file_is_an_error(written):
     with pytest.raises(CorpusError, match="holds no dialogues"):
         list(read_dialogues(written(""), ReadReport()))

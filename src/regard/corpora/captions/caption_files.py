@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from regard.corpora.captions.corpus import CaptionedPicture
 from regard.corpora.corpus import ReadReport
-from regard.corpora.readers.pair_files import STDIN, read_lines
+from regard.corpora.readers.pair_files import STDIN, name_ending, read_or_skip_lines
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, decode_picture, read_picture
 from regard.settings import Settings, abbreviate
@@ -76,8 +76,8 @@ def read_caption_files(
 ) -> list[CaptionedPicture]:
     """The pictures that the captions name, in the order in which they do.
 
-    With `skip_bad`, what is wrong is counted in `report`. To find pictures that cannot be read all
-    are read, if `check_pictures` asks for it; otherwise such are among the others.
+    With `skip_bad`, what is wrong is counted in `report`. Pictures that cannot be decoded are left
+    out only with `check_pictures`, which reads all of them.
     """
     report, file = report or ReadReport(), settings.captions
     captions: dict[str, list[str]] = {}
@@ -136,11 +136,12 @@ def read_captions(path: str, report: ReadReport | None = None) -> Iterator[Capti
     """The captions of a file, line by line; lines that cannot be read are counted in `report`, or
     without it an error.
     """
-    parse = _parse_json if path.removesuffix(".gz").endswith((".jsonl", ".json")) else _parse_tsv
+    parse = _parse_json if name_ending(path) in ("jsonl", "json") else _parse_tsv
     if report is not None:
         report.start_file(path)
-    for number, line in enumerate(read_lines(path, replace=report is not None), 1):
-        if not line.strip():
+    lines = read_or_skip_lines(path, report or ReadReport(), skip_bad=report is not None)
+    for number, line in enumerate(lines, 1):
+        if line is None or not line.strip():
             continue
         try:
             name, captions = parse(line)

@@ -102,8 +102,8 @@ def read_labelled_pictures(
 ) -> PictureSplits:
     """The pictures of each split: always `train` and `valid`, `test` where there is one.
 
-    If `check_pictures` asks for it, `report` notes unlike sizes, and counts pictures that cannot be
-    read with `skip_bad`, which reads them all; otherwise such are among the others.
+    With `check_pictures`, `report` notes if sizes differ; with `skip_bad` too, all pictures are
+    read, and those that cannot be are left out and counted.
     """
     splits: PictureSplits = {}
     if settings.name is not None:

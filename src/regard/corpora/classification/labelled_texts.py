@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, model_validator
@@ -14,7 +13,8 @@ from regard.corpora.readers.pair_files import (
     STDIN,
     file_label,
     find_columns,
-    read_lines,
+    name_ending,
+    read_or_skip_lines,
     read_rows,
 )
 from regard.corpora.splits import comparison_key
@@ -259,7 +259,7 @@ def _checked(example: LabelledText) -> LabelledText:
 
 
 def _format(path: str) -> TableFormat:
-    ending = Path(path.lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
+    ending = name_ending(path)
     known: tuple[TableFormat, ...] = get_args(TableFormat)
     for kind in known:
         if kind == ending:
@@ -272,7 +272,7 @@ def _format(path: str) -> TableFormat:
 def _read_table(
     path: str, settings: LabelledTextSettings, report: ReadReport
 ) -> Iterator[tuple[int, MakeExample]]:
-    """Each row of a table with its line number, but headers and blank lines."""
+    """Each row of a table but headers and blank lines, with its line number."""
     kind: Literal["tsv", "csv"] = "csv" if _format(path) == "csv" else "tsv"
     rows = read_rows(path, kind, report, skip_bad=settings.skip_bad)
     columns: list[Column] = [
@@ -323,6 +323,7 @@ def _read_objects(
         label, *texts = (str(raw[key]) for key in keys)
         return LabelledText(label, tuple(texts))
 
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
+    lines = read_or_skip_lines(path, report, skip_bad=settings.skip_bad)
+    for number, line in enumerate(lines, 1):
+        if line is not None and line.strip():
             yield number, partial(make, line)

@@ -82,8 +82,8 @@ def _mnist_file(name: str) -> KnownFile:
 
 
 def parse_idx(content: bytes, magic: int, name: str) -> Bytes:
-    """The bytes of an idx file in its shape: a number that tells its kind, its sizes, and then row
-    by row what it holds.
+    """The array in an idx file: after a magic number and the sizes of the axes, its bytes row by
+    row.
     """
     axes = magic & 0xFF
     header = np.frombuffer(content, ">u4", count=min(1 + axes, len(content) // 4))
@@ -120,7 +120,7 @@ def _cifar10_file(name: str) -> KnownFile:
 
 
 def parse_cifar10(content: bytes) -> PictureArrays:
-    """The rows of a binary file: a label's byte, then all of red, of green and of blue."""
+    """The pictures of a binary file: each a byte for the label, then planes of red, green, blue."""
     side = CIFAR10_SIDE
     rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + 3 * side * side)
     planes = rows[:, 1:].reshape(-1, 3, side, side)

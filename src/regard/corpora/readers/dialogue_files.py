@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from regard.corpora.corpus import ReadReport
-from regard.corpora.readers.pair_files import file_label, read_lines
+from regard.corpora.readers.pair_files import file_label, read_or_skip_lines
 from regard.errors import BadLineError, CorpusError
 
 TURN_KEYS = ("turns", "context", "dialog")
@@ -32,8 +32,8 @@ def read_dialogues(path: str, report: ReadReport, *, skip_bad: bool = False) -> 
     name = file_label(path)
     report.start_file(name)
     empty = True
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
+    for number, line in enumerate(read_or_skip_lines(path, report, skip_bad=skip_bad), 1):
+        if line is None or not line.strip():
             continue
         try:
             dialogue = parse_dialogue(line)

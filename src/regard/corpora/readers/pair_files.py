@@ -1,4 +1,4 @@
-"""Files of pairs, read as a stream: nothing is held but the line at hand."""
+"""Files of pairs, read as a stream: no more than a line is in memory."""
 
 import csv
 import gzip
@@ -94,8 +94,8 @@ class FilesSettings(Settings):
 
     def kind(self) -> Format | None:
         """The format of `data`, as given or by its name; None where neither says."""
-        suffix = Path((self.data or "").lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
-        return self.format or next((known for known in FORMATS if known == suffix), None)
+        ending = name_ending(self.data or "")
+        return self.format or next((known for known in FORMATS if known == ending), None)
 
 
 def read_pairs(
@@ -137,8 +137,13 @@ def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
             raise BadLineError(f"{file_label(path)}: line {number}: {not_utf8(error)}") from None
 
 
-def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
-    """The lines of a file; None for those that are not UTF-8, which are counted."""
+def read_or_skip_lines(path: str, report: ReadReport, *, skip_bad: bool) -> Iterator[str | None]:
+    """The lines of a file. One that is not UTF-8 is an error; with `skip_bad` it is None, and is
+    counted in `report`.
+    """
+    if not skip_bad:
+        yield from read_lines(path)
+        return
     for number, raw in enumerate(read_raw_lines(path), 1):
         try:
             yield raw.decode("utf-8")
@@ -148,8 +153,8 @@ def _decodable_lines(path: str, report: ReadReport) -> Iterator[str | None]:
 
 
 def read_raw_lines(path: str | Path, open_file: OpenFile | None = None) -> Iterator[bytes]:
-    """The lines of a file without their ends and the mark of byte order; `open_file` opens it where
-    it is not on this machine.
+    """The lines of a file without their ends and the byte order mark; `open_file` opens a file that
+    is not on this machine.
     """
     with open_bytes(path, open_file) as stream:
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
@@ -169,7 +174,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
-    """What is wrong with the line, or what else was read, and what to do."""
+    """What is wrong with a line, or another part `of` a file, and what to do."""
     byte = f"byte {error.start + 1} of the {of} is 0x{error.object[error.start]:02x}"
     if error.object.startswith(UTF16):
         return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
@@ -181,7 +186,7 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
     sides: list[Iterator[str | None]] = []
     for path in (source, target):
         report.start_file(file_label(path))
-        sides.append(_decodable_lines(path, report) if skip_bad else iter(read_lines(path)))
+        sides.append(read_or_skip_lines(path, report, skip_bad=skip_bad))
     count, end = 0, object()
     for left, right in zip_longest(*sides, fillvalue=end):
         if left is end or right is end:
@@ -239,7 +244,7 @@ def _read_table(
 
 
 def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] | None:
-    """Columns of source and target if `row` is a header, [] if it does not tell them, else None."""
+    """The columns of source and target if `row` is a header, [] if it names neither; else None."""
     # a header has two or more names of sides or languages
     if sum(bool(_COLUMN_NAME.fullmatch(cell)) for cell in row) < 2:
         return None
@@ -270,8 +275,7 @@ def read_rows(
 
 def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
     """Each line with its number, cut at its tabs; quotes mean nothing."""
-    lines = _decodable_lines(path, report) if skip_bad else read_lines(path)
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_or_skip_lines(path, report, skip_bad=skip_bad), 1):
         if line is not None:
             yield number, line.split("\t")
 
@@ -281,7 +285,7 @@ def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[i
     bad: list[int] = []  # lines of the row at hand
 
     def lines() -> Iterator[str]:
-        for line in _decodable_lines(path, report) if skip_bad else read_lines(path):
+        for line in read_or_skip_lines(path, report, skip_bad=skip_bad):
             if line is None:
                 bad.append(reader.line_num + 1)
             yield f"{line or ''}\n"
@@ -333,7 +337,7 @@ def _read_tmx_file(
 
 
 class _LocatingReader(io.RawIOBase):
-    """The bytes of another stream; a failure to read them tells where it was met."""
+    """The bytes of another stream; errors say where in it reading failed."""
 
     def __init__(self, stream: Any, name: str, compression: str = "") -> None:
         self._stream, self._label, self._compression = stream, name, compression
@@ -398,6 +402,11 @@ def open_local(path: str | Path) -> BinaryIO:
 def file_label(path: str | Path) -> str:
     """What messages call a file."""
     return "standard input" if str(path) == STDIN else str(path)
+
+
+def name_ending(path: str) -> str:
+    """The ending of a file's name in small letters, without its dot, before `.gz` or `.xz`."""
+    return Path(path.lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
 
 
 def _empty_message(path: str) -> str:

@@ -25,7 +25,7 @@ _UNIT = re.compile(  # one that lost its end stops where the next begins
 _OPEN = re.compile(rb"<!--|<tu[\s>]")
 _ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
 
-Variant = tuple[str, str]  # the text of a unit in one language: the code of that, and the text
+Variant = tuple[str, str]  # the code of a language, and the text of a unit in it
 
 
 def read_tmx(
@@ -62,7 +62,7 @@ def read_tmx(
 
 
 class _Parser(DefusedXMLParser):
-    """Refuses declarations, so entities; a DOCTYPE may name a DTD, which is not read."""
+    """Refuses DTD declarations, and so entities; a DTD that a DOCTYPE names is not read."""
 
     def defused_start_doctype_decl(
         self, name: str, sysid: str | None, pubid: str | None, has_internal_subset: bool
@@ -85,7 +85,7 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
                 continue
             path.pop()
             if tag in NATIVE_CODES:
-                tail = element.tail  # the text behind the code, where the parser is past it
+                tail = element.tail  # the text after the code
                 element.clear()
                 element.tail = tail
             elif tag == "tu" and path:
@@ -136,7 +136,7 @@ def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
             end = unit.end()
         begun = _OPEN.search(left, end)
         keep = begun.start() if begun else max(end, len(left) - 4)  # <!-- may be cut in two
-        if len(left) - keep > LARGEST:  # it does not end: search on behind its beginning
+        if len(left) - keep > LARGEST:  # too long for a unit or a comment: skip so much of it
             keep += LARGEST
         line += left.count(b"\n", end, keep)
         left = left[keep:]
