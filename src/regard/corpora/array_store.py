@@ -1,7 +1,7 @@
 """Rows of numbers, all of one shape, computed once and kept on disk in parts.
 
 A part is a .npy file that is written whole or not at all, so that a computation that was stopped
-goes on where it was. An index with the digests of all parts is written last.
+can continue. An index with the digests of all parts is written last.
 """
 
 import io
@@ -73,7 +73,7 @@ def prepare_array_store(
 ) -> ArrayStore:
     """The store in `folder`, whose name should change with whatever the rows depend on.
 
-    Parts that are missing or damaged are computed; `progress` is told the rows that are there.
+    Parts that are missing or damaged are computed; `progress` gets the number of rows done.
     """
     index = _read_index(folder, num_rows)
     if index is None:
@@ -106,7 +106,7 @@ def _compute_parts(
 
 
 def _read_index(folder: Path, num_rows: int) -> ArrayIndex | None:
-    """The index of a complete store; None where parts are missing, and damaged ones are removed."""
+    """The index of a complete store, or None if it is incomplete; damaged parts are removed."""
     try:
         index = read_json(folder / INDEX, ArrayIndex)
     except (OSError, ValueError):

@@ -53,8 +53,8 @@ UNCLEANED = CleaningSettings.model_validate(
         "leaks": "source",
     }
 )
-"""For generated corpora: "copy" would be dropped whole as equal on both sides. For dialogues, whose
-histories may be empty, and whose answers recur.
+"""Drops leaked sources alone. For generated corpora, as the sides of "copy" are equal, and for
+dialogues, as histories may be empty and answers recur.
 """
 UNCLEANED_GROUPS = ("dialogue", "generated")
 MAX_WEIGHT = 100.0
@@ -134,7 +134,7 @@ class CorpusSettings(Settings):
         return (self.train,) if isinstance(self.train, FilesSettings) else self.train
 
     def all_files(self) -> list[FilesSettings]:
-        """Those to validate and test with, too."""
+        """All files: to train on, to mix in, to validate and to test with."""
         held_out = (self.valid, self.test)
         return [
             *self.training_files(),
@@ -244,7 +244,7 @@ class CorpusEntry(NamedTuple):
     about: str
     group: Group  # the options that it takes
     make: Callable[[Any], Corpus]  # from these options
-    folder: str = ""  # of data where it lies, unless that has its name
+    folder: str = ""  # in $REGARD_DATA, unless that has its name
 
 
 CORPORA: Mapping[str, CorpusEntry] = {
@@ -340,7 +340,7 @@ def _read_dialogues(files: FilesSettings, read_report: ReadReport) -> Iterator[D
 
 
 def mixed_parts(settings: CorpusSettings, corpus: Corpus) -> tuple[CorpusPart, ...]:
-    """What is mixed into the training pairs of a corpus; the weights are shares."""
+    """What is mixed into the training pairs of a corpus; the weights are shares of the whole."""
     return tuple(
         CorpusPart(
             files_label(files),
@@ -365,7 +365,7 @@ def _read(
 
 @contextmanager
 def _skip_bad_advice() -> Iterator[None]:
-    """Errors of single lines tell how to skip them."""
+    """Adds to errors of single lines how to skip them."""
     try:
         yield
     except BadLineError as error:

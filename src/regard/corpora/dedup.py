@@ -14,7 +14,7 @@ MAX_BLOCK_HASHES = 1 << 23  # hashes in a block (64 MiB), whose merging needs tw
 
 
 def hash_texts(texts: Iterable[str], *, seed: int = 0) -> Hashes:
-    """The 64-bit BLAKE2b of each text (N,), keyed by `seed`; n texts collide with n² / 2⁶⁵."""
+    """The 64-bit BLAKE2b of each text (N,), keyed by `seed`; P(collision) is n² / 2⁶⁵."""
     key = seed.to_bytes(8, "little") if seed else b""
     digests = (
         blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()

@@ -1,7 +1,7 @@
 """Dialogues -> pairs of a history and an answer, split by dialogue.
 
-A history is one text: each turn behind the token of its speaker, the newest last. `<user>` is who
-spoke last, and `<assistant>` is who answers.
+A history is one text: each turn after the token of its speaker, the newest last. `<user>` spoke
+last, and `<assistant>` answers.
 """
 
 import re
@@ -22,7 +22,7 @@ from regard.settings import Settings
 
 USER, ASSISTANT = "<user>", "<assistant>"
 SPEAKERS = (USER, ASSISTANT)
-PRIOR_SEED = 11  # of which answers are also learned without a history
+PRIOR_SEED = 11  # decides which answers are also learned without a history
 LONG_TURN = 6  # words: dialogues that share so long a turn are parts of the same one
 
 _SPEAKER = re.compile("|".join(SPEAKERS))
@@ -62,7 +62,7 @@ def clean_turn(text: str) -> str:
 
 
 def parse_history(text: str) -> list[str]:
-    """The turns of a history: behind tokens of speakers, or separated by line breaks or tabs."""
+    """The turns of a history: after tokens of speakers, or separated by line breaks or tabs."""
     parts = _SPEAKER.split(text) if text.lstrip().startswith(SPEAKERS) else _SEPARATOR.split(text)
     return [part.strip() for part in parts if part.strip()]
 

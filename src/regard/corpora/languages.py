@@ -39,7 +39,7 @@ def shortest_code(given: str) -> str:
 
 
 def suggest_code(given: str) -> str | None:
-    """The code likely meant by what is none; None where it may be one, or none is like it.
+    """The code that an unknown one probably means; None if it may be valid, or none is similar.
 
     Recognises names, also misspelled (`english`, `japanse`), and codes of countries (`jp`).
     """
@@ -55,7 +55,7 @@ def suggest_code(given: str) -> str | None:
 
 
 def explain_codes(given: tuple[str, str]) -> str | None:
-    """What is wrong with a pair of codes, and which one was meant; None where nothing is."""
+    """What is wrong with a pair of codes, and which was probably meant; None if both are valid."""
     meant = [suggest_code(one) for one in given]
     valid = [bool(_CODE.fullmatch(one.strip())) for one in given]
     codes = list(zip(given, meant, valid, strict=True))
@@ -100,7 +100,7 @@ NO_LANGUAGE = {"mis", "mul", "und", "zxx"}
 
 @lru_cache(maxsize=1 << 16)
 def script_name(letter: str) -> str:
-    """The first word of a letter's name in Unicode; of a full-width or styled one, the plain's."""
+    """The first word of a letter's Unicode name: of the plain one if it is full-width or styled."""
     plain = unicodedata.normalize("NFKC", letter)[0]
     return unicodedata.name(plain, "").replace("-", " ").partition(" ")[0]
 

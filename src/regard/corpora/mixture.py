@@ -13,8 +13,8 @@ from regard.corpora.dedup import HashSet, hash_exact_pairs
 from regard.iterate import chunked
 
 CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
-"""Pairs processed together, and the seeds of which are repeated and how many are joined."""
-MAX_MIXTURE_COPIES = 16  # of each pair of a corpus, so that more of what is mixed in is used
+"""Pairs processed together; seeds of which are repeated, and of how many are joined."""
+MAX_MIXTURE_COPIES = 16  # of each pair of a corpus, so that more of the mixed-in pairs are used
 
 
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
@@ -44,7 +44,7 @@ class CorpusWeighting:
             yield from (pair for pair, is_used in zip(chunk, used, strict=True) if is_used)
 
     def oversample(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs, each repeated by the weight of its part; no copy is next to its pair."""
+        """The pairs, repeated by the weights of their parts; copies come at the end of a chunk."""
         if not self._oversampled:
             yield from pairs
             return
@@ -58,16 +58,16 @@ class CorpusWeighting:
 
 
 class Mixture(NamedTuple):
-    """How often pairs are used in a training set of which others make up some shares."""
+    """How often pairs are used in a training set that has shares of mixed-in pairs."""
 
     copies: int  # of each pair of the corpus itself
     weights: tuple[float, ...]  # of what is mixed in: how often each of its pairs is used
 
     @classmethod
     def of(cls, pairs: int, mixed: Sequence[int], shares: Sequence[float]) -> "Mixture":
-        """The mixture of so many pairs with others, by their shares of the whole.
+        """The mixture of `pairs` pairs with others, by their shares of the whole.
 
-        The pairs are repeated where there are enough others, so that these need not be few.
+        The corpus is repeated if there are enough of the others, so that more of them are used.
         """
         own = 1 - sum(shares)
         wanted = [share / own * pairs for share in shares]  # with one copy

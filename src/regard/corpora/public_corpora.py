@@ -1,4 +1,4 @@
-"""Corpora that everybody knows, checked to be what everybody means by their names."""
+"""Public corpora, known by name and verified by their checksums."""
 
 from dataclasses import replace
 from functools import partial

@@ -19,7 +19,7 @@ from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_
 from regard.errors import CorpusError
 from regard.settings import Settings
 
-PART_BYTES = 1 << 20  # of a file read at a time; a part of a text ends behind one of its line ends
+PART_BYTES = 1 << 20  # of a file read at a time; a part ends after a line end if it has one
 
 TextName = Literal["tinyshakespeare", "ptb", "wikitext-2", "trec6-texts", "sst2-texts"]
 Documents = Literal["text", "file", "paragraph", "line"]
@@ -116,7 +116,7 @@ class KnownText(NamedTuple):
     documents: Documents
     origin: str
     valid_share: float = 0.0  # cut off the end of `train`
-    column: int | None = None  # of a table's lines, which has the text; None: no table
+    column: int | None = None  # of a table, which has the texts; None: the file is no table
 
 
 def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
@@ -212,7 +212,7 @@ TEXTS: Mapping[TextName, KnownText] = {
 
 
 def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
-    """Functions that read each split, again and again, never holding more than a part of it.
+    """Functions that read each split from its beginning, a part of it in memory at a time.
 
     There is always `train` and `valid`; `test` where the corpus has one.
     """
@@ -334,7 +334,7 @@ def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
 def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: int) -> Parts:
     """The stretch of a text that is train, valid or test: 0, 1 or 2.
 
-    The text is cut at a character. Lines and paragraphs belong to where they begin.
+    The text is cut at a character. A line or paragraph belongs to the split that it begins in.
     """
     total = sum(len(part.text) for part in read())
     first = int(total * (1 - sum(shares)))

@@ -16,7 +16,7 @@ from regard.text.segmentation import (
 )
 
 MIN_PAIRS = 3  # that show that a kind of text is translated; fewer may be mistakes
-RARE_ONE_IN = 2000  # what at most one pair in so many shows is rare
+RARE_ONE_IN = 2000  # what no more than one pair in so many shows is rare
 MIN_AGREEMENT = 0.7  # of pairs of several sentences, those with as many on both sides
 MAJORITY_SHARE = 0.5  # of pairs, from which a model has learned to expect something
 
@@ -30,8 +30,9 @@ class SegmentationStatistics:
     multi_sentence: int = 0  # sources of several sentences
     same_sentence_count: int = 0  # those of them whose target has as many
     changed: Counter[Kind] = field(default_factory=Counter)
-    """Pairs whose source is of a kind alone, or begins with it, and whose target is another."""
+    """Pairs whose source has text of a kind alone, or a list marker, that their target changes."""
     kept: Counter[Kind] = field(default_factory=Counter)
+    """Those that their target repeats."""
 
     def add(self, pair: Pair) -> None:
         source, target = pair.source.strip(), pair.target.strip()
@@ -64,7 +65,9 @@ class SegmentationStatistics:
         return InputSettings(split_sentences=split, pass_through=kept)
 
     def splits(self) -> bool:
-        """Whether lines are to be split: pairs of several sentences are rare, or no other kind."""
+        """Whether lines are to be split: if most sources end as sentences; or, where sources of
+        several sentences are not rare, if they are the minority and most targets have as many.
+        """
         if self.multi_sentence > max(MIN_PAIRS, self.pairs / RARE_ONE_IN):
             agree = self.same_sentence_count >= MIN_AGREEMENT * self.multi_sentence
             return agree and self.multi_sentence < MAJORITY_SHARE * self.pairs

@@ -1,4 +1,4 @@
-"""Held-out splits, and training pairs that leak their sentences."""
+"""Held-out splits, and the removal of training pairs that share their sentences."""
 
 import heapq
 import re

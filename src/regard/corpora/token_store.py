@@ -1,4 +1,4 @@
-"""Token ids on disk: an Arrow file that is mapped into memory, never read into it."""
+"""Token ids on disk, in a memory-mapped Arrow file."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class TokenPairs(NamedTuple):
 
 
 class TokenChunk(NamedTuple):
-    """Some pairs on their way into a store."""
+    """Some pairs to write into a store."""
 
     source: Sequence[Sequence[int]]
     target: Sequence[Sequence[int]]
@@ -71,7 +71,7 @@ def _batches(chunks: Iterable[TokenChunk]) -> Iterator[list[list[Any]]]:
 
 
 class _Column:
-    """One side of all pairs: where in the file, taken as numbers of 32 bits, they stand."""
+    """One side of all pairs: where its ids are in the file, taken as an array of int32."""
 
     def __init__(self, file: NDArray[np.int32], batches: Sequence[Any], name: str) -> None:
         columns = [batch.column(name) for batch in batches]
@@ -89,7 +89,7 @@ class _Column:
         return Ragged(self._file[ragged_arange(self._values[batches] + first, counts)], counts)
 
     def lengths(self, rows: Sequence[int]) -> NDArray[np.int32]:
-        """Those of all ids, of batches with so many `rows`."""
+        """How many ids each pair has; `rows` are the pairs of each batch."""
         spans = zip(self._offsets.tolist(), rows, strict=True)
         counts = [np.diff(self._file[first : first + count + 1]) for first, count in spans]
         return np.concatenate([np.empty(0, np.int32), *counts])
@@ -104,7 +104,7 @@ class TokenStore:
         numbers = np.frombuffer(file, np.int32, file.size // 4)
         self._source, self._target = (_Column(numbers, batches, name) for name in _COLUMNS)
         self._rows = [batch.num_rows for batch in batches]
-        self._ends = np.cumsum(self._rows, dtype=np.int64)  # of each batch, the row behind its last
+        self._ends = np.cumsum(self._rows, dtype=np.int64)  # the row after the last of each batch
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).open, (self.path,)  # another process maps the file itself

@@ -1,7 +1,7 @@
 """The token ids of a running text on disk: one array, mapped into memory, with its counts.
 
-The file holds the ids end to end, as unsigned numbers of 16 or 32 bits, and behind them a
-`StreamFooter` in JSON, the length of that in 8 bytes, and `MAGIC`.
+The file holds the ids end to end, as unsigned numbers of 16 or 32 bits, and after them a
+`StreamFooter` in JSON, its length in 8 bytes, and `MAGIC`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Cleaning rules that are chosen by the corpus, where the recipe says `auto`."""
+"""Cleaning rules chosen from the corpus, where the recipe says `auto`."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class RuleChoice(NamedTuple):
 
 
 def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
-    """A limit for the length ratio, by those of the first pairs; at least the default."""
+    """A limit for the length ratio, from the ratios of the first pairs; at least the default."""
     default = CleaningSettings().max_ratio
     assert default is not None
     lengths = (sorted(map(len, pair)) for pair in first if all(side.strip() for side in pair))

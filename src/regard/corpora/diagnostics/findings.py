@@ -11,6 +11,7 @@ from regard.corpora.diagnostics.pair_noise import NoiseRate
 from regard.corpora.diagnostics.split_overlap import SIDES, Leak
 from regard.corpora.diagnostics.surface_checks import CheckCount
 from regard.corpora.splits import HELD_OUT
+from regard.settings import counted
 
 Level = Literal["ok", "note", "warning", "problem"]
 
@@ -183,7 +184,7 @@ def _split_alignment(
 
 
 def _shifted(lines: MisalignedLines, shift: int) -> str:
-    count = _count(abs(shift), "line")
+    count = counted(abs(shift), "line")
     way, more, fewer = ("down", *SIDES[::-1]) if shift > 0 else ("up", *SIDES)
     return (
         f"lines {lines.first:,} to {lines.last:,} look shifted by {shift:+d}: a source "
@@ -210,7 +211,7 @@ def _leaks(report: CorpusReport) -> Iterator[Finding]:
         if near.sources:
             yield Finding(
                 "warning" if near.sources >= MANY_LEAKED * near.total else "note",
-                f"{near.split}: {_count(near.sources, 'more source')} of {near.total:,} "
+                f"{near.split}: {counted(near.sources, 'more source')} of {near.total:,} "
                 f"{'is' if near.sources == 1 else 'are'} in train but for punctuation, such as "
                 f"{near.example!r}. corpus.cleaning.leaks_ignore=punctuation leaves such pairs out "
                 "of training.",
@@ -220,7 +221,7 @@ def _leaks(report: CorpusReport) -> Iterator[Finding]:
         much = share >= MANY_LEAKED
         yield Finding(
             "warning" if much else "note",
-            f"Training leaves out {_count(overlap.leaking_pairs, 'pair')} ({_percent(share)}) for "
+            f"Training leaves out {counted(overlap.leaking_pairs, 'pair')} ({_percent(share)}) for "
             "sharing a held-out sentence, in any case and spacing."
             + (f" That is much. {_ADVICE['in valid or test']}" if much else ""),
         )
@@ -230,7 +231,7 @@ def _leaks(report: CorpusReport) -> Iterator[Finding]:
 
 def _leak(leak: Leak) -> Finding:
     counts = {"source": leak.sources, "target": leak.targets, "whole pair": leak.pairs}
-    shared = [_count(number, noun) for noun, number in counts.items() if number]
+    shared = [counted(number, noun) for noun, number in counts.items() if number]
     much = max(leak.sources, leak.pairs) >= MANY_LEAKED * leak.total
     advice = " That is much: was the corpus split before its duplicates were removed?"
     if leak.within == "valid" and leak.sources:
@@ -425,10 +426,6 @@ def _noise(report: CorpusReport) -> Iterator[Finding]:
 
 def _percent(share: float) -> str:
     return "under 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.text.ragged import IntArray, ragged_arange
+from regard.text.ragged import IntArray, ragged_arange, row_starts
 from regard.text.word_units import compared_words
 
 FloatArray = NDArray[np.float64]
@@ -27,7 +27,7 @@ class RaggedWords(NamedTuple):
 
     @property
     def starts(self) -> IntArray:
-        return np.cumsum(self.sizes) - self.sizes
+        return row_starts(self.sizes)
 
     @property
     def owner(self) -> IntArray:
@@ -75,7 +75,7 @@ def index_words(texts: Sequence[str]) -> IndexedTexts:
 
 
 def _word_pairs(texts: RaggedWords, partners: RaggedWords) -> tuple[IntArray, IntArray]:
-    """Every word of each text with every word of its partner (L,): its index, and their number."""
+    """Every word of each text with every word of its partner: index and partner's number, (L,)."""
     sizes = partners.sizes[texts.owner]  # (W,) partners of each word
     word = np.repeat(np.arange(len(texts.words)), sizes)
     return word, partners.words[ragged_arange(partners.starts[texts.owner], sizes)]
@@ -97,7 +97,7 @@ class IbmModel1:
             self._probability = counts / (totals[givens] + COUNT_PRIOR)
 
     def log_gains(self, texts: RaggedWords, partners: RaggedWords, share: FloatArray) -> FloatArray:
-        """Log of how much likelier the best partner makes each word than its `share`: (W,)."""
+        """Log ratio of each word's probability given its best partner to its `share`: (W,)."""
         word, given = _word_pairs(texts, partners)
         best = np.zeros(len(texts.words))
         if len(self._keys):

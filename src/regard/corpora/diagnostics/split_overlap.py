@@ -143,7 +143,7 @@ class _HeldOut:
 def compare_splits(
     corpus: Corpus, by: LeakRule | None = "either", *, near: bool = False
 ) -> SplitOverlap:
-    """What valid and test share with train and each other; without `by`, that sets the rule."""
+    """What valid and test share with train and each other; if `by` is None, that sets the rule."""
     spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in corpus.languages]
     held_out = [
         _HeldOut(name, list(corpus.splits[name]()), spaced)

@@ -11,7 +11,7 @@ from regard.corpora.splits import comparison_key
 from regard.errors import CorpusError
 from regard.settings import Settings
 
-MAX_MISSES = 2000  # draws in a row without a new example, after which there is taken to be none
+MAX_MISSES = 2000  # draws in a row without a new example, after which none is expected
 
 
 class GeneratedSettings(Settings):
@@ -42,7 +42,7 @@ def generated_corpus(
     *,
     aligned: bool = True,
 ) -> Corpus:
-    """The corpus of the examples drawn, which are made when the first is read and then kept."""
+    """The corpus of the examples drawn: all are made when the first is read, and then kept."""
     sampled = cache(partial(sample_splits, name, draw, settings))
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     rows = {split: partial(lambda split: sampled()[split], split) for split in names}
@@ -58,7 +58,7 @@ def generated_corpus(
 def sample_splits(
     name: str, draw: DrawExample, settings: GeneratedSettings
 ) -> dict[SplitName, list[AlignedPair]]:
-    """Examples with unlike sources for each split; no two splits share a source or a target."""
+    """Examples with distinct sources for each split; no two splits share a source or a target."""
     random = Random(settings.seed)
     sources: set[str] = set()
     targets: dict[str, SplitName] = {}
