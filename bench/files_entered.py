@@ -167,10 +167,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, required=True, metavar="RUN", help="run of `travel`")
     parser.add_argument("--list", action="store_true", help="name the files, too")
-    specs = parser.parse_args()
+    asked = parser.parse_args()
     for name, trace in TRACES.items():
-        files = sorted(trace(specs.model))
+        files = sorted(trace(asked.model))
         print(f"{name}: {len(files)} files")
-        if specs.list:
+        if asked.list:
             print("\n".join(f"  {file}" for file in files))
     return 0

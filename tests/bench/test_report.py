@@ -45,16 +45,16 @@ def test_what_would_fail_behind_all_rounds_fails_before_them(given, message):
 
 
 def test_a_picture_may_be_the_first_in_its_folder(tmp_path):
-    specs = argparse.Namespace(json=None, plot=tmp_path / "new" / "a.png")
+    asked = argparse.Namespace(json=None, plot=tmp_path / "new" / "a.png")
     tables = [Table("speed", "sentences/s", ROWS)]
-    report.save(specs, QUIET, tables, left={}, setting={}, draw=draw_bars)
-    assert specs.plot.read_bytes().startswith(b"\x89PNG")
+    report.save(asked, QUIET, tables, left={}, setting={}, draw=draw_bars)
+    assert asked.plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_json_holds_all_rounds(tmp_path, capsys):
-    specs = argparse.Namespace(json=tmp_path / "a.json", plot=None)
+    asked = argparse.Namespace(json=tmp_path / "a.json", plot=None)
     tables = [Table("speed", "sentences/s", ROWS)]
-    report.save(specs, QUIET, tables, left={"X": "gone"}, setting={"beam": 5}, draw=draw_bars)
+    report.save(asked, QUIET, tables, left={"X": "gone"}, setting={"beam": 5}, draw=draw_bars)
     found = json.loads((tmp_path / "a.json").read_text("utf-8"))
     assert found["left_out"] == {"X": "gone"}
     assert found["surroundings"]["missing"] == ["JoeyNMT"]

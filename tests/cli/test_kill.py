@@ -1,4 +1,4 @@
-"""A run that is stopped in whatever way, and resumed, ends as if it had not been."""
+"""A run that is stopped or killed, and then resumed, ends like one that was not."""
 
 import itertools
 import json
@@ -48,12 +48,12 @@ FILES = [
     *(f"weights/{name}.safetensors" for name in ("best", "last", "average")),
 ]
 PATIENCE = 300
-"""Seconds until something that has not happened never will, on a busy machine too."""
+"""Seconds to wait for something before a test fails, on a busy machine too."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """With more of them, sums are taken in another order."""
+    """With more threads, sums are taken in another order."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -69,7 +69,7 @@ def recipe(tmp_path):
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory, one_thread):
-    """The folder of a run that nothing happened to."""
+    """The folder of a run that was never interrupted."""
     folder = tmp_path_factory.mktemp("unbroken")
     (folder / "tiny.yaml").write_text(dump_recipe(RECIPE))
     assert run_here(folder / "tiny.yaml", "--out", folder / "run").exit_code == 0

@@ -407,7 +407,7 @@ def test_devices_that_cannot_be_used(name):
 
 
 def test_a_run_of_old_is_used_as_it_was(copied):
-    """It names neither how lengths count nor what becomes of what may not be said."""
+    """Its recipe has neither `beam.normalise` nor `rules.excluded`."""
     raw = yaml.safe_load((copied / "recipe.yaml").read_text(encoding="utf-8"))
     del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
     raw["decoding"]["beam"]["stop"] = "safe"

@@ -72,15 +72,15 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def refined(prepared, tmp_path_factory):
-    """The folder of a run that nothing happened to."""
+    """The folder of a run that was never interrupted."""
     path = shutil.copytree(prepared, tmp_path_factory.mktemp("refined") / "run")
     trained(path, SECOND)
     return path
 
 
 @pytest.fixture
-def has_checkpoints(prepared, tmp_path):
-    """A folder in which nothing has been trained."""
+def untrained(prepared, tmp_path):
+    """A folder with data and vocabulary, in which nothing has been trained."""
     return shutil.copytree(prepared, tmp_path / "begun")
 
 
@@ -100,7 +100,7 @@ class KilledError(Exception):
 
 
 class Stop:
-    """Lets `calls` - 1 questions pass; at the next one it asks a run to stop, or kills it."""
+    """`stop_requested` of a run, which is stopped or killed at the given call."""
 
     def __init__(self, calls, *, politely):
         self.left, self.politely = calls, politely
@@ -116,20 +116,18 @@ class Stop:
     ("question", "politely"),
     [(2, True), (5, True), (5, False), (6, False), (9, True), (9, False), (11, False)],
 )
-def test_whenever_it_ends_it_goes_on_to_the_same_weights(
-    refined, has_checkpoints, question, politely
-):
+def test_whenever_it_ends_it_goes_on_to_the_same_weights(refined, untrained, question, politely):
     """After 2 steps, between the stages, after 1 and 4 steps of the second, and at its very end."""
     try:
-        trained(has_checkpoints, SECOND, stop=Stop(question, politely=politely))
+        trained(untrained, SECOND, stop=Stop(question, politely=politely))
     except KilledError:
         assert not politely
-    assert (has_checkpoints / "refined").exists() == (question > 5)
-    assert (has_checkpoints / "refined/model.safetensors").exists() == (question > 5)
-    assert (has_checkpoints / "refined/weights/last.safetensors").exists() == (question > 10)
-    trained(has_checkpoints, SECOND)
-    assert content(has_checkpoints) == content(refined)
-    assert validated(has_checkpoints) == [0, 2, 4, 5]
+    assert (untrained / "refined").exists() == (question > 5)
+    assert (untrained / "refined/model.safetensors").exists() == (question > 5)
+    assert (untrained / "refined/weights/last.safetensors").exists() == (question > 10)
+    trained(untrained, SECOND)
+    assert content(untrained) == content(refined)
+    assert validated(untrained) == [0, 2, 4, 5]
 
 
 def validated(path):
@@ -137,31 +135,31 @@ def validated(path):
     return [one["step"] for one in lines if one["kind"] == "valid"]
 
 
-def test_every_checkpoint_of_it_damaged_it_begins_anew(refined, has_checkpoints):
-    path = shutil.copytree(refined, has_checkpoints / "run")
+def test_every_checkpoint_of_it_damaged_it_begins_anew(refined, untrained):
+    path = shutil.copytree(refined, untrained / "run")
     for damaged in list_checkpoints(path / "refined/checkpoints"):
         damaged.write_bytes(b"")
     trained(path, SECOND)
     assert content(path) == content(refined)
 
 
-def test_a_finished_run_is_refined_later_as_it_would_have_been_at_once(refined, has_checkpoints):
-    assert not [note for note in trained(has_checkpoints).notes if "refin" in note]
-    likelihood = (has_checkpoints / "model.safetensors").read_bytes()
-    assert "refining for 5 steps" in trained(has_checkpoints, SECOND).notes
-    assert content(has_checkpoints) == content(refined)
-    assert (has_checkpoints / "refined/weights/first.safetensors").read_bytes() == likelihood
+def test_a_finished_run_is_refined_later_as_it_would_have_been_at_once(refined, untrained):
+    assert not [note for note in trained(untrained).notes if "refin" in note]
+    likelihood = (untrained / "model.safetensors").read_bytes()
+    assert "refining for 5 steps" in trained(untrained, SECOND).notes
+    assert content(untrained) == content(refined)
+    assert (untrained / "refined/weights/first.safetensors").read_bytes() == likelihood
 
 
-def test_the_best_of_it_becomes_the_model_and_training_s_own_stay(has_checkpoints, rising):
-    trained(has_checkpoints, SECOND)
-    [(value, step)] = last_progress(has_checkpoints / "refined").best
+def test_the_best_of_it_becomes_the_model_and_training_s_own_stay(untrained, rising):
+    trained(untrained, SECOND)
+    [(value, step)] = last_progress(untrained / "refined").best
     assert (value, step) == (3.0, 5)  # the fourth validation
-    last = (has_checkpoints / "refined/weights/last.safetensors").read_bytes()
-    assert (has_checkpoints / "model.safetensors").read_bytes() == last
-    assert (has_checkpoints / "weights/last.safetensors").read_bytes() != last
-    finish_run(RunFolder(has_checkpoints), last_progress(has_checkpoints), CPU)
-    card = (has_checkpoints / "card.md").read_text()
+    last = (untrained / "refined/weights/last.safetensors").read_bytes()
+    assert (untrained / "model.safetensors").read_bytes() == last
+    assert (untrained / "weights/last.safetensors").read_bytes() != last
+    finish_run(RunFolder(untrained), last_progress(untrained), CPU)
+    card = (untrained / "card.md").read_text()
     assert "- steps: 4 in " in card
     assert "- refinement by expected GLEU: 5 steps in " in card
     assert (
@@ -169,22 +167,22 @@ def test_the_best_of_it_becomes_the_model_and_training_s_own_stay(has_checkpoint
     ) in card
 
 
-def test_if_none_of_it_is_better_the_model_stays_and_this_is_said(has_checkpoints):
-    reporter = trained(has_checkpoints, SECOND, "refinement.learning_rate=1e-30")
+def test_if_none_of_it_is_better_the_model_stays_and_this_is_said(untrained):
+    reporter = trained(untrained, SECOND, "refinement.learning_rate=1e-30")
     assert reporter.notes[-1] == (
         "refinement never raised the GLEU of the validation pairs: the model keeps the weights "
         "that training ended with"
     )
-    first = (has_checkpoints / "refined/weights/first.safetensors").read_bytes()
-    assert (has_checkpoints / "model.safetensors").read_bytes() == first
-    finish_run(RunFolder(has_checkpoints), last_progress(has_checkpoints), CPU)
+    first = (untrained / "refined/weights/first.safetensors").read_bytes()
+    assert (untrained / "model.safetensors").read_bytes() == first
+    finish_run(RunFolder(untrained), last_progress(untrained), CPU)
     assert (
         "- weights after it: the same, as no others had a higher GLEU on the validation pairs"
-    ) in (has_checkpoints / "card.md").read_text()
+    ) in (untrained / "card.md").read_text()
 
 
-def test_once_it_has_begun_training_is_over(refined, has_checkpoints):
-    path = shutil.copytree(refined, has_checkpoints / "run")
+def test_once_it_has_begun_training_is_over(refined, untrained):
+    path = shutil.copytree(refined, untrained / "run")
     with pytest.raises(
         SettingsError,
         match=r"run: its refinement has begun with the weights that training ended with, and "
@@ -197,8 +195,8 @@ def test_once_it_has_begun_training_is_over(refined, has_checkpoints):
     assert last_progress(path / "refined").step == 5
 
 
-def test_it_can_go_on_and_be_taken_back(refined, has_checkpoints):
-    path = shutil.copytree(refined, has_checkpoints / "run")
+def test_it_can_go_on_and_be_taken_back(refined, untrained):
+    path = shutil.copytree(refined, untrained / "run")
     trained(path, SECOND, "refinement.steps=7")
     assert validated(path) == [0, 2, 4, 5, 6, 7]
     first = (path / "refined/weights/first.safetensors").read_bytes()
@@ -265,7 +263,7 @@ def test_draws_follow_torch_s_generator():
 
 
 def test_what_was_drawn_in_low_precision_leaves_no_weights_behind():
-    """Casts of weights that a search without gradients made must not serve the loss after it."""
+    """The loss must not reuse weights that autocast has cached in a search without gradients."""
     model, batch = small_model(), collate([[A, 5], [5]], [[A, 5], [A]])
     draw = partial(sample_translations, RefinementSettings(samples=5))
     torch.manual_seed(1)

@@ -36,7 +36,7 @@ FOUND = {
 
 @pytest.fixture
 def measured(monkeypatch):
-    """No timing in tests: what would be found is given."""
+    """Nothing is timed: the measurements are given."""
 
     def given(run, variant, texts, beam):
         return FOUND.get(variant, UnavailableVariant("this machine has it not"))
@@ -46,7 +46,7 @@ def measured(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def a_gpu(monkeypatch):
-    """To look for one takes a process with torch; what is measured of it is given, too."""
+    """A list of variants with a GPU: finding one takes a process with torch."""
     monkeypatch.setattr(bench, "list_variants", lambda: [*ON_CPU, *ON_GPU, REFERENCE_VARIANT])
 
 
@@ -89,7 +89,7 @@ def test_the_table_and_what_is_kept(tmp_path, sentences, measured):
     [((LIGHT, REFERENCE_VARIANT), LIGHT), ((REFERENCE_VARIANT,), REFERENCE_VARIANT), ((), None)],
 )
 def test_what_no_gate_holds_equal_is_not_kept(tmp_path, sentences, monkeypatch, others, kept):
-    """It is shown as the fastest; whoever wants it asks for it."""
+    """It is shown as the fastest, but used only where it is asked for."""
     rough = EngineVariant("native", "int8")
     found = {variant: FOUND[variant] for variant in others} | {
         rough: trial(rough, 900.0, ("x", "y"))

@@ -32,7 +32,7 @@ class Silent:
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """With more of them, sums are taken in another order."""
+    """With more threads, sums are taken in another order."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -41,7 +41,7 @@ def tab(chromium, server):
 
 @pytest.fixture
 def rough(tab, server):
-    """The page, not yet opened, for a server that will not behave: the console may complain."""
+    """The page, not yet opened, for tests with a failing server: the console may have errors."""
     yield tab.page
     tab.page.unroute_all(behavior="ignoreErrors")
     tab.page.evaluate("localStorage.clear()")
@@ -51,7 +51,7 @@ def rough(tab, server):
 
 @pytest.fixture
 def page(tab, rough, server):
-    """The page, opened; in the end it has called nobody else and complained of nothing."""
+    """The page, opened; fails if it has contacted another host or has errors in its console."""
     tab.requests.clear()
     tab.errors.clear()
     open_page(rough, server)

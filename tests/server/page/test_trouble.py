@@ -1,4 +1,4 @@
-"""What the page does when the server, the network or its user does not behave."""
+"""What the page does when the server or the network fails, or a link or text is wrong."""
 
 import json
 import re
