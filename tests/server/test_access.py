@@ -62,6 +62,17 @@ def test_a_key_that_is_too_short_is_an_error(tmp_path):
         read_keys(file)
 
 
+def test_a_short_key_is_named_by_where_it_is(tmp_path, monkeypatch):
+    file = tmp_path / "keys"
+    file.write_text(f"{FIRST}\nsecret\n")
+    monkeypatch.setenv(KEYS_VARIABLE, SECOND)
+    with pytest.raises(SettingsError, match=r"keys: key 2 has 6 characters"):
+        read_keys(file)
+    monkeypatch.setenv(KEYS_VARIABLE, "short")
+    with pytest.raises(SettingsError, match=f"{KEYS_VARIABLE}: key 1 has 5 characters"):
+        read_keys(file)
+
+
 def test_a_client_may_send_the_limit_at_once_and_again_over_a_minute():
     now = 0.0
     rates = RateLimit(3, lambda: now)

@@ -107,22 +107,27 @@ def client_address(address: str) -> str:
 
 def read_keys(file: Path | None) -> list[str]:
     """The keys of a file, one on each line with `#` for remarks, and those of the environment."""
-    keys, origin = os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split(), KEYS_VARIABLE
-    if file is not None:
-        origin = str(file)
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"--keys {file}: cannot be read: {error}") from None
-        in_file = [key for line in lines if (key := line.split("#")[0].strip())]
-        if not in_file:
-            advice = "write one on each line, or leave out --keys"
-            raise SettingsError(f"--keys {file}: holds no keys: {advice}")
-        keys += in_file
+    in_environment = os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split()
+    _check_lengths(in_environment, KEYS_VARIABLE)
+    if file is None:
+        return in_environment
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"--keys {file}: cannot be read: {error}") from None
+    in_file = [key for line in lines if (key := line.split("#")[0].strip())]
+    if not in_file:
+        advice = "write one on each line, or leave out --keys"
+        raise SettingsError(f"--keys {file}: holds no keys: {advice}")
+    _check_lengths(in_file, str(file))
+    return in_environment + in_file
+
+
+def _check_lengths(keys: Iterable[str], origin: str) -> None:
+    """Raise an error if a key is too short."""
     for number, key in enumerate(keys, 1):
         if len(key) < MIN_KEY_CHARACTERS:
             raise SettingsError(
                 f"{origin}: key {number} has {len(key)} characters, but {MIN_KEY_CHARACTERS} are "
                 "needed: make one with: openssl rand -hex 24"
             )
-    return keys
