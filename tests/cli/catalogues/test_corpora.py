@@ -42,6 +42,16 @@ def test_the_list_for_a_machine(monkeypatch, tmp_path):
     assert rows["multi30k"]["here"] is None
 
 
+@pytest.mark.parametrize("name", ["language/ptb.tar.xz", "language/ptb/ptb.train.txt.gz"])
+def test_a_text_is_here_as_an_archive_or_in_files(monkeypatch, tmp_path, name):
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_bytes(b"")
+    [row] = [row for row in json.loads(run("--json").output) if row["name"] == "ptb"]
+    assert row["here"] == str(tmp_path / name)
+
+
 def test_pairs_are_printed():
     lines = run("show", "reverse", "--split", "train", "-n", "3").stdout.splitlines()
     assert len(lines) == 3

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain, islice, repeat
+from pathlib import Path
 from typing import cast, get_args
 
 from rich.markup import escape
@@ -98,32 +99,37 @@ def _find_corpus(name: str) -> str | None:
 def _find_text(name: TextName) -> str | None:
     """Where a corpus of running text is, as an archive or in files."""
     known, own = TEXTS[name].files["train"], data_folder()
-    places = [own and own / (known.archive or known.path), (cache_folder() / known.path).parent]
-    return next((str(place) for place in places if place and place.exists()), None)
+    places = [own / path for path in (known.archive, known.path) if own and path]
+    places.append((cache_folder() / known.path).parent)
+    return next((str(place) for place in places if place.exists()), None)
 
 
 def _find_pictures(name: str) -> str | None:
     """Where a corpus of captioned pictures is."""
     if name == "squares":
         return MADE_HERE
-    folders = [folder for folder in (data_folder(), cache_folder()) if folder]
-    places = (folder / ARCHIVES[0].path for folder in folders)
-    return next((str(place.parent) for place in places if place.exists()), None)
+    found = _find_here(ARCHIVES[0].path)
+    return str(found.parent) if found else None
 
 
 def _find_labelled_texts(name: LabelledTextName) -> str | None:
     """Where a corpus of labelled texts is."""
-    path = LABELLED_TEXTS[name].files["train"].path
-    places = (folder / path for folder in (data_folder(), cache_folder()) if folder)
-    return next((str(place.parent) for place in places if place.exists()), None)
+    found = _find_here(LABELLED_TEXTS[name].files["train"].path)
+    return str(found.parent) if found else None
 
 
 def _find_labelled_pictures(name: str) -> str | None:
     """Where a corpus of labelled pictures is, as an archive or in files."""
     known = PICTURE_ARCHIVES[name].first
+    found = _find_here(known.archive, known.path)
+    return str(found) if found else None
+
+
+def _find_here(*paths: str | None) -> Path | None:
+    """The first of some paths that exists in the data folder, or else in the cache."""
     folders = [folder for folder in (data_folder(), cache_folder()) if folder]
-    places = (folder / path for folder in folders for path in (known.archive, known.path) if path)
-    return next((str(place) for place in places if place.exists()), None)
+    places = (folder / path for folder in folders for path in paths if path)
+    return next((place for place in places if place.exists()), None)
 
 
 @app.command()
