@@ -19,7 +19,7 @@ AXE = {
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser; of one module only: Playwright's event loop would be in the way of others."""
+    """A browser for one module: Playwright's event loop would disturb tests of others."""
     with ExitStack() as stack:
         try:
             browser = stack.enter_context(open_chromium())
@@ -35,23 +35,23 @@ class Visit:
 
     page: Page
     allow: str
-    """How the addresses begin that it may ask for."""
+    """The prefix of the addresses that it may request."""
     requests: list[str] = field(default_factory=list)
-    """The addresses it asked for, itself among them."""
+    """The addresses it requested, its own included."""
     errors: list[str] = field(default_factory=list)
     """Errors and warnings of its console, and exceptions that nothing caught."""
 
 
 _TABS: dict[tuple[Browser, str], Visit] = {}
-"""Empty ones, by browser and options: to open one takes three times as long as to show a page."""
+"""Empty tabs to reuse, by browser and options: opening one takes longer than showing a page."""
 
 
 @contextmanager
 def visit(browser: Browser, *, allow: str, **options: object) -> Iterator[Visit]:
     """A fresh page that may ask only for addresses that begin with `allow`.
 
-    `options` are those of Playwright's `new_context`: viewport, colour scheme and so on. Pages in
-    files take the tab of the one before; pages of servers have their own, with caches of its own.
+    `options` are those of Playwright's `new_context`: viewport, colour scheme and so on. Pages from
+    files reuse tabs; a page of a server gets a new context with its own caches.
     """
     kept = None if allow.startswith("http") else (browser, repr(sorted(options.items())))
     seen = (_TABS.pop(kept, None) if kept else None) or _open_tab(browser, options)
@@ -89,7 +89,7 @@ def _open_tab(browser: Browser, options: dict[str, object]) -> Visit:
 
 
 def _empty_tab(seen: Visit) -> None:
-    """Forget what a page has stored, and where the mouse was."""
+    """Clear what a page has stored, and move the mouse away."""
     seen.page.evaluate("() => { try { localStorage.clear() } catch {} }")
     seen.page.goto("about:blank")
     seen.page.mouse.move(0, 0)

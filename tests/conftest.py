@@ -1,4 +1,4 @@
-"""What tests of several folders share: some small runs, trained once for each worker."""
+"""Shared by tests of several folders: some small runs, trained once for each worker."""
 
 import gc
 import os
@@ -16,23 +16,23 @@ from tiny import train_tiny
 
 pytest_plugins = ["browser"]  # the fixture `chromium`
 
-# The same examples each time, so that a change is judged by itself; `make fuzz` draws others.
+# The same examples each time, so that results are comparable; `make fuzz` draws others.
 settings.register_profile("fixed", derandomize=True)
 settings.load_profile("fixed")
 
-# Runs wait for every file until it is on the disk; in memory that takes no time.
+# Runs sync every file to the disk; in memory that takes no time.
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 6e9:  # they write 2 GB at most
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-gc.disable()  # until all is imported: what lives for ever is not searched for garbage
+gc.disable()  # until all is imported and frozen: modules are never garbage
 
-os.environ.pop("COLUMNS", None)  # xdist sets it, and a console made now would keep to it for ever
+os.environ.pop("COLUMNS", None)  # xdist sets it, and consoles made during imports would keep it
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Begin with what takes longest: in the end no worker is left with it while others idle."""
+    """Run slow tests first, so that at the end no worker is busy while others idle."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
@@ -42,12 +42,12 @@ def pytest_collection_finish():
 
 
 def pytest_unconfigure():
-    gc.unfreeze()  # nanobind looks for leaks at the end
+    gc.unfreeze()  # nanobind checks for leaks at exit
 
 
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
-    """The folder of a finished run; whoever changes it works on a copy."""
+    """The folder of a finished run; tests that change it work on a copy."""
     return train_tiny(tmp_path_factory.mktemp("runs") / "tiny")
 
 
@@ -59,7 +59,7 @@ def other_run(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def words_run(tmp_path_factory):
-    """The folder of a run that knows few words, and says so."""
+    """The folder of a run with a vocabulary of few words."""
     few = "text={source: {kind: words, size: 40}, joint: false}"
     return train_tiny(tmp_path_factory.mktemp("runs") / "words", few, "model.embeddings=target")
 
@@ -97,5 +97,5 @@ def vit_run(shape_folder, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def translator(tiny_run):
-    """By the native engine, which can be looked into; what others say is held against it."""
+    """With the native engine, which can record attention; other engines are compared with it."""
     return load(tiny_run, device="cpu", engine="native")

@@ -1,4 +1,4 @@
-"""What tests of figures share: attention to draw, and ways to read what was drawn."""
+"""Shared by tests of figures: attention to draw, and readers of what was drawn."""
 
 import xml.etree.ElementTree as ET
 
@@ -29,7 +29,7 @@ def made_up(rows, columns, *, part="cross", layers=2, heads=3):
 
 @pytest.fixture
 def no_fonts(monkeypatch):
-    """A machine that has no font but matplotlib's own, and of which nothing was said yet."""
+    """A machine with no font but matplotlib's own, and no warning given yet."""
     found = fonts.fonts_for, fonts._missing_characters, fonts._warn_missing_script
     monkeypatch.setattr(fonts, "_find_font", lambda letter: None)
     for function in found:

@@ -52,7 +52,7 @@ def train_forecaster(path, *overrides, reporter=None):
 
 
 def train_recipe(recipe, path, *, reporter=None):
-    """The same with a recipe."""
+    """Train and finish a run of a recipe in `path`, which it gives back."""
     folder, device = RunFolder(path), torch.device("cpu")
     progress = train_task(
         recipe,

@@ -1,4 +1,4 @@
-"""Commands in processes that have everything imported from the start, and can be killed often."""
+"""Commands in forked processes that have everything imported already, so start quickly."""
 
 import multiprocessing
 import os
@@ -8,7 +8,7 @@ import torch
 
 from regard.cli.main import main
 
-FORKS = multiprocessing.get_context("forkserver")  # a process that has run nothing yet is forked
+FORKS = multiprocessing.get_context("forkserver")  # forks a process that has run nothing else
 FORKS.set_forkserver_preload(
     [
         "regard.cli.commands.train",
@@ -20,29 +20,29 @@ FORKS.set_forkserver_preload(
 
 
 class Fork:
-    """`regard ARGUMENTS` in a process of its own, here; it has no output but `log`.
+    """`regard ARGUMENTS` in a process of its own, whose output goes to the file `log`.
 
-    As a Popen it can be polled, waited for, killed and sent signals. What is tested for the way it
-    starts is no fork; of other programs, to import all anew would be most of their work.
+    Like a Popen it can be polled, waited for, killed and sent signals. Do not use it to test how a
+    program starts; in other tests, importing everything again would take most of the time.
     """
 
     def __init__(self, log, *arguments, env=()):
         self._log = log
-        around = {**os.environ, **dict(env)}
-        given = (str(log), os.getcwd(), around, *map(str, arguments))
-        self._process = FORKS.Process(target=_obey, args=given)
+        environment = {**os.environ, **dict(env)}
+        given = (str(log), os.getcwd(), environment, *map(str, arguments))
+        self._process = FORKS.Process(target=_run_command, args=given)
         self._process.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        """However it went, in the end nothing is left running."""
+        """Kill the process if it still runs."""
         self.kill()
         self.wait()
 
     def poll(self):
-        """The exit code; None while it lives."""
+        """The exit code; None while it runs."""
         return self._process.exitcode
 
     def kill(self):
@@ -52,7 +52,7 @@ class Fork:
         os.kill(self._process.pid, number)
 
     def wait(self, timeout=None):
-        """The exit code when it has ended; None if it has not in so many seconds."""
+        """The exit code, when it has ended; None if it still runs after `timeout` seconds."""
         self._process.join(timeout)
         return self._process.exitcode
 
@@ -60,13 +60,13 @@ class Fork:
         return self._log.read_text(encoding="utf-8")
 
 
-def _obey(log, here, around, *arguments):
+def _run_command(log, folder, environment, *arguments):
     with open(log, "wb") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
-    os.chdir(here)
+    os.chdir(folder)
     os.environ.clear()
-    os.environ.update(around)
-    torch.set_num_threads(1)  # for which torch asks the environment when it is imported
+    os.environ.update(environment)
+    torch.set_num_threads(1)  # torch reads OMP_NUM_THREADS only when it is imported
     sys.argv = ["regard", *arguments]
     main()

@@ -1,4 +1,4 @@
-"""Comparisons so small that they take seconds, and ladders that were never climbed."""
+"""Comparisons so small that they take seconds, and made-up results of comparisons."""
 
 from statistics import mean
 
@@ -70,7 +70,7 @@ class Ended:
 
 
 def start_here(folder: ComparisonFolder, device: str, jobs: int):
-    """In place of processes: each row is done in this one, at once."""
+    """Replaces `start_process`: each row runs in this process, at once."""
 
     def start(job, log):
         code = 0
@@ -86,7 +86,7 @@ def start_here(folder: ComparisonFolder, device: str, jobs: int):
 
 
 def be_quick(patch):
-    """Do all in this process, and time and count but a few steps."""
+    """Run everything in this process, and time and count few steps only."""
     patch.setattr(row_processes, "start_process", start_here)
     patch.setattr(dry_run, "MIN_TIMED_SECONDS", 0.0)
     patch.setattr(dry_run, "MIN_TIMED_STEPS", 2)

@@ -2,9 +2,9 @@
 
     python load.py URL EXPECTED.json CLIENTS SECONDS
 
-EXPECTED holds {text: translation}. Prints a JSON list of what became of each request: when it
-began, when it was sent (none: it never was), the seconds it took, its status (0 where the
-connection failed) and whether it was right.
+EXPECTED holds {text: translation}. Prints a JSON list with an object for each request: when it
+began, when it was sent (null: it never was), the seconds it took, its status (0 if the connection
+failed) and whether the answer was right.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PAIR = {"source": "fr", "target": "en"}
 
 
 def noting_when_sent(one):
-    """Notes in `one` when the last byte of a request has gone."""
+    """Notes in `one` when the last byte of a request was sent."""
 
     async def trace(event, details):
         if event == "http11.send_request_body.complete":
@@ -30,7 +30,7 @@ def noting_when_sent(one):
 
 
 async def ask(client, texts, answers, until):
-    """One client: a text after the other, until the time is over or it is turned away."""
+    """One client: sends texts one after the other until the time is over or it gets a 503."""
     while time.time() < until:
         text = random.choice(list(texts))
         one = {"began": time.time(), "sent": None, "status": 0, "right": False}
@@ -48,7 +48,7 @@ async def ask(client, texts, answers, until):
 
 
 async def load(url, texts, clients, seconds):
-    """What became of the requests of so many clients at once."""
+    """The results of all requests of `clients` clients at once."""
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
     answers, until = [], time.time() + seconds
     async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as client:

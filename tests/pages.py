@@ -10,11 +10,11 @@ SEVERAL = f"Elle part. Il dort.\n\n{FRENCH} Nous partons."
 """Four sentences in two lines."""
 DESK, PHONE = {"width": 1280, "height": 860}, {"width": 360, "height": 740}
 
-expect.set_options(timeout=20_000)  # a busy machine may take its time
+expect.set_options(timeout=20_000)  # for busy machines
 
 
 def open_page(page, address):
-    """Go there and wait until the page has heard from its server."""
+    """Open the page and wait until it has its languages from the server."""
     page.goto(address)
     expect(page.locator("#source option")).not_to_have_count(0)
 
@@ -56,7 +56,7 @@ def translated(server, *, alternatives=3):
 
 
 def bodies(page, path):
-    """What the page will send to a path from now on."""
+    """A list of the bodies that the page sends to a path from now on."""
     sent = []
     page.on(
         "request",
@@ -66,5 +66,5 @@ def bodies(page, path):
 
 
 def answer_once(page, path, **answer):
-    """Let the first request to a path be answered by us, the others by the server."""
+    """Answer the first request to a path here; the server answers the others."""
     page.route(f"**{path}", lambda route: route.fulfill(**answer), times=1)

@@ -1,4 +1,4 @@
-"""Trainings in several processes at once, joined as ranks, and what is compared of them."""
+"""Trains in several processes at once, joined as ranks, and reads what runs have in common."""
 
 import json
 import os
@@ -16,18 +16,18 @@ from regard.training.distributed.process_group import joined_ranks
 from regard.training.distributed.ranks import ALONE
 from tiny import Quiet
 
-PATIENCE = 300  # seconds until something that has not happened never will
+PATIENCE = 300  # seconds to wait for a process at most
 
 
 class Told(Quiet):
-    """A reporter of any task, which remembers what it was told."""
+    """A reporter for any task, which records what it was told."""
 
     def described(self, summary, model):
         self.notes += summary.values()
 
 
 def train_run(recipe, path, *, ranks=ALONE, dtype=torch.float64, stop_at=None):
-    """Train a recipe of any task with weights of a type, as one of `ranks`: what was told."""
+    """Train a recipe of any task with weights of a type, as one of `ranks`; return the reporter."""
     told, steps = Told(), iter(range(1, 1 << 30))
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -54,7 +54,7 @@ def in_ranks(count, work, *args):
 
 
 def start_ranks(count, work, *args):
-    """These processes, begun."""
+    """`count` processes that run `work(ranks, *args)`, started."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

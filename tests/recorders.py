@@ -1,4 +1,4 @@
-"""Recorders that tell what was asked of them, or are as blind as a graph on any device."""
+"""Stand-ins for CUDA graphs that work on any device."""
 
 from contextlib import nullcontext
 
@@ -10,7 +10,7 @@ from regard.kernels.cuda_graphs import CaptureError
 
 
 class EagerReplay:
-    """Stands in for CudaGraphs on any device: replays work by doing it again."""
+    """Replays work by calling it again."""
 
     def side_stream(self):
         return nullcontext()
@@ -23,11 +23,11 @@ class EagerReplay:
 
 
 class Counted(EagerReplay):
-    """Counts what was captured and what was done again."""
+    """Counts captures and replays."""
 
     def __init__(self, until=float("inf")):
-        self.captured, self.replayed = 0, 0
-        self.until = until  # from so many on, it fails
+        """After `until` captures, further ones fail."""
+        self.captured, self.replayed, self.until = 0, 0, until
 
     def capture(self, work):
         if self.captured >= self.until:
@@ -42,50 +42,58 @@ class Counted(EagerReplay):
 
 
 class Tape(Counted):
-    """Does operations again where their tensors lie, as a graph does, and no Python between them.
+    """Replays operations on the memory of the captured tensors, as a graph does, and no Python.
 
-    Unlike a graph it has them done while it records, and then puts back what they changed.
+    Unlike a graph it runs them while it records, and then restores the tensors that they changed.
     """
 
     def capture(self, work):
-        reel = _Reel()
-        with reel:
+        recording = _Recording()
+        with recording:
             work()
-        reel.put_back()
-        return super().capture(reel.play)
+        recording.restore()
+        return super().capture(recording.replay)
 
 
-class _Reel(TorchDispatchMode):
+class _Recording(TorchDispatchMode):
     def __init__(self):
         super().__init__()
-        self.done = []
-        self.before = {}
+        self.operations = []
+        self.before = {}  # by their memory, tensors from outside that were changed, and copies
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func._schema.is_mutable and not self._made_here(args[0]):
-            self.before.setdefault(_place(args[0]), (args[0], args[0].clone()))
-        found = func(*args, **(kwargs or {}))
-        given = {_place(x) for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)}
-        made = [x for x in tree_leaves(found) if isinstance(x, torch.Tensor)]
-        own = [_place(x) not in given for x in made]
-        if func._schema.is_mutable or any(own):  # all else is another view of what is there
-            self.done.append((func, args, kwargs or {}, made, own))
-        return found
+            self.before.setdefault(_address(args[0]), (args[0], args[0].clone()))
+        result = func(*args, **(kwargs or {}))
+        inputs = {_address(x) for x in _tensors((args, kwargs))}
+        outputs = _tensors(result)
+        is_new = [_address(x) not in inputs for x in outputs]
+        if func._schema.is_mutable or any(is_new):  # others return views of their inputs
+            self.operations.append((func, args, kwargs or {}, outputs, is_new))
+        return result
 
     def _made_here(self, x):
-        return any(_place(x) == _place(old) for *_, made, own in self.done for old in made if own)
+        return any(
+            new and _address(x) == _address(old)
+            for *_, outputs, is_new in self.operations
+            for old, new in zip(outputs, is_new, strict=True)
+        )
 
-    def put_back(self):
+    def restore(self):
         for x, old in self.before.values():
             x.copy_(old)
 
-    def play(self):
-        for func, args, kwargs, made, own in self.done:
-            again = [x for x in tree_leaves(func(*args, **kwargs)) if isinstance(x, torch.Tensor)]
-            for old, new, mine in zip(made, again, own, strict=True):
-                if mine:
-                    old.copy_(new)
+    def replay(self):
+        for func, args, kwargs, outputs, is_new in self.operations:
+            again = _tensors(func(*args, **kwargs))
+            for old, value, new in zip(outputs, again, is_new, strict=True):
+                if new:
+                    old.copy_(value)
 
 
-def _place(x):
+def _tensors(tree):
+    return [x for x in tree_leaves(tree) if isinstance(x, torch.Tensor)]
+
+
+def _address(x):
     return x.untyped_storage().data_ptr()

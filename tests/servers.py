@@ -22,11 +22,11 @@ from regard.server.service import Service
 from regard.server.settings import ServerSettings
 
 PATIENCE = 60.0
-"""Seconds that a server may take to start or to stop on a busy machine."""
+"""Seconds that a server may take to start, answer or stop on a busy machine."""
 
 
 class Client:
-    """Asks a server in this process, which lives on an event loop in a thread of its own."""
+    """Sends requests to a server in this process, on an event loop in a thread of its own."""
 
     def __init__(self, app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
         self.lifecycle, self.service = app.state.lifecycle, app.state.service

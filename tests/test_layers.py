@@ -106,7 +106,7 @@ def test_imports_inside_functions_are_on_the_list():
 
 SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation")
 SHARED += ("alignment", "engines", "pipelines", "server", "cluster")
-"""Rooms that serve every model alike: kernels, batches, search, loop, recorder, scores, engines."""
+"""Folders that serve every model alike."""
 FORMULAS = {("decoding/settings.py", "gnmt")}
 """Called after the paper that has the formula, which any model may use: a length penalty."""
 

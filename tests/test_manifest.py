@@ -64,7 +64,7 @@ def test_a_flipped_bit_is_found_and_a_file_that_nobody_listed_passes(root):
 
 
 class Killed(BaseException):
-    """What ends a process, to whoever is in it."""
+    """Stands for the end of the process."""
 
 
 @pytest.mark.parametrize("change", ["new", "replace", "remove"])

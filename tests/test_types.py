@@ -23,7 +23,7 @@ def test_memory_of_some_sentences():
     assert some.routings == (routing,)
 
 
-def test_nobody_waits_for_a_batch_on_its_way_to_a_gpu(monkeypatch):
+def test_a_batch_is_copied_to_a_gpu_asynchronously(monkeypatch):
     told = []
 
     def pin(x):

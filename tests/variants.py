@@ -113,7 +113,7 @@ def padded(lengths, columns, size):
 
 
 def tiny(name, *, dtype=torch.float64, seed=0):
-    """A model with no weight at zero, and sentences of unlike length."""
+    """A model without zero weights, and sentences of different lengths."""
     torch.manual_seed(seed)
     settings = VARIANTS[name]
     joint = getattr(settings, "embeddings", None) == "shared"
@@ -126,5 +126,5 @@ def tiny(name, *, dtype=torch.float64, seed=0):
 
 
 def is_routed(name):
-    """Whether a variant has experts, which share out filler too."""
+    """Whether a variant has experts, which route padding too."""
     return name.startswith("moe") or "experts" in name

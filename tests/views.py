@@ -12,7 +12,7 @@ SHORT = "la mer est calme ce soir", "the sea is calm this evening"
 
 @contextmanager
 def opened(chromium, folder, document, **options):
-    """The page of a document, alone in the world, which must not complain of anything."""
+    """The page of a document, offline; it must request nothing else and log no errors."""
     path = folder / "look.html"
     path.write_text(render_page(document), encoding="utf-8")
     with visit(chromium, allow=path.as_uri(), **options) as seen:

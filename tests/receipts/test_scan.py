@@ -1,4 +1,4 @@
-"""Every number of the documentation is recorded and held; what is changed by hand is found."""
+"""Every number of the documentation is recorded and has a source; changes by hand are found."""
 
 import re
 import shutil

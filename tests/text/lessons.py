@@ -1,4 +1,4 @@
-"""What the tokenizers of the tests have learned."""
+"""Small tokenizers for tests, and their training text."""
 
 from functools import cache
 

@@ -59,7 +59,7 @@ class Vocabulary:
 
 
 def shares(vocabulary, word, p, draws=40_000):
-    """How often each cut comes up when `word` is cut so often at once."""
+    """How often each segmentation comes up when `word` is cut so often at once."""
     given = [vocabulary.ids[piece] for piece in vocabulary.cut(word)]
     found = vocabulary.dropout(p).sample(flatten([given] * draws), 3)
     spelled = {i: piece for piece, i in vocabulary.ids.items()}

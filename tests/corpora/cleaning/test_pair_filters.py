@@ -38,7 +38,7 @@ def cleaned(pairs, languages=("en", "de"), **settings):
 
 
 def dropped(*pairs, languages=("en", "de"), **settings):
-    """The reason for which each of `pairs` goes, once a good pair has been seen."""
+    """The reason for which each of `pairs` is dropped, after a good pair."""
     reasons = []
     for pair in pairs:
         kept, counts = cleaned([GOOD, pair], languages, **settings)

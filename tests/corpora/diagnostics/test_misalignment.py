@@ -16,7 +16,7 @@ NAMES = ["Kilimanjaro", "Valparaiso", "Samarkand", "Reykjavik", "Timbuktu", "Zan
 
 
 def sides(count, *, seed=1, spread=0.4, names=0.0):
-    """Sources and targets of like lengths, with a name in common where chance has it so."""
+    """Sources and targets of similar lengths, some with a name in common, at random."""
     chance = random.Random(seed)
     sources, targets = [], []
     for _ in range(count):
