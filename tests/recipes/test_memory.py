@@ -52,6 +52,7 @@ def test_systems_that_do_not_say(tmp_path, monkeypatch):
         (999_000_000, "999 MB"),
         (1_300_000_000, "1.3 GB"),
         (2_000_000_000_000, "2.0 TB"),
+        (999_700, "1 MB"),
     ],
 )
 def test_bytes_for_people(number, text):

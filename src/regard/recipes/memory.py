@@ -51,7 +51,7 @@ def peak_memory(device: torch.device) -> int:
 def format_bytes(number: float) -> str:
     """A size in words: 1.3 GB."""
     for unit in ("bytes", "kB", "MB"):
-        if number < 1000:
+        if number < 999.5:  # more would be rounded to 1e+03
             return f"{number:.3g} {unit}"
         number /= 1000
     return f"{number:.1f} GB" if number < 1000 else f"{number / 1000:.1f} TB"
