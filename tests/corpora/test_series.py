@@ -108,6 +108,8 @@ def test_columns_of_a_table(tmp_path):
     assert read_series(path, (1,)).values.tolist() == [[20.5], [21]]
     bare = write(tmp_path / "bare.tsv", "1\t2\n3\t4\n")
     assert read_series(bare, (1,)).values.tolist() == [[2], [4]]
+    for blank in (write(tmp_path / "b.tsv", "1\t2\n\n"), write(tmp_path / "b.csv", "1,2\n\n")):
+        assert read_series(blank, (1,)).values.tolist() == [[2]]
     zipped = tmp_path / "more.csv.gz"
     zipped.write_bytes(gzip.compress(b"x\n5\n6\n"))
     assert read_series(str(zipped), ("x",)).values.tolist() == [[5], [6]]

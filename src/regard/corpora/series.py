@@ -11,7 +11,13 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
-from regard.corpora.readers.pair_files import file_label, find_columns, name_ending, read_rows
+from regard.corpora.readers.pair_files import (
+    BLANK_ROWS,
+    file_label,
+    find_columns,
+    name_ending,
+    read_rows,
+)
 from regard.errors import CorpusError
 from regard.settings import NumPositions, Settings, abbreviate
 
@@ -122,14 +128,14 @@ def read_series(path: str, columns: tuple[int | str, ...]) -> NumberSeries:
     name = file_label(path)
     rows = read_rows(path, "tsv" if name_ending(path) == "tsv" else "csv")
     number, first = next(rows, (1, []))
-    if not first:
+    if first in BLANK_ROWS:
         raise CorpusError(f"{name}: its first line is empty; expected a table of numbers")
     named = any(isinstance(column, str) for column in columns)
     places = find_columns(columns, first, name)
     _check_places(name, number, places, first)
     is_header = named or not any(_is_number(first[place]) for place in places)
     kept = [] if is_header else [_read_row(name, number, first, places)]
-    kept += [_read_row(name, number, row, places) for number, row in rows if row]
+    kept += [_read_row(name, number, row, places) for number, row in rows if row not in BLANK_ROWS]
     titles = tuple(first[p].strip() if is_header else f"column {p}" for p in places)
     return NumberSeries(name, titles, np.array(kept, np.float64).reshape(-1, len(places)))
 

@@ -64,6 +64,11 @@ def test_lines_that_are_not_utf8_are_an_error_or_skipped(tmp_path):
     assert "skipped 1 lines that are not UTF-8, the first at line 2" in remark
 
 
+def test_an_id_that_is_null_is_none():
+    assert parse_dialogue('{"turns": ["Hi.", "Hello."], "id": null}').id == ""
+    assert parse_dialogue('{"turns": ["Hi.", "Hello."], "id": 0}').id == "0"
+
+
 def test_an_empty_file_is_an_error(written):
     with pytest.raises(CorpusError, match="holds no dialogues"):
         list(read_dialogues(written(""), ReadReport()))

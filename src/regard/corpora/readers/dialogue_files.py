@@ -64,7 +64,7 @@ def parse_dialogue(line: str) -> Dialogue:
         raise ValueError(f"no turns: expected a list of texts called 'turns'; its keys: {found}")
     if len(turns) < 2 and not answers:
         raise ValueError("one turn and no answers: nothing to learn from; add 'answers'")
-    number = next((raw[key] for key in ID_KEYS if key in raw), "")
+    number = next((raw[key] for key in ID_KEYS if raw.get(key) is not None), "")
     return Dialogue(turns, answers, str(number))
 
 

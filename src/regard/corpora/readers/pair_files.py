@@ -29,6 +29,7 @@ STDIN = "-"
 MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
 KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
+BLANK_ROWS: tuple[list[str], ...] = ([], [""])  # a blank line as a row of CSV, and of TSV
 
 OpenFile = Callable[[str | Path], BinaryIO]
 
@@ -230,7 +231,7 @@ def _read_table(
             )
         elif len(row) > max(places):
             yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
-        elif row in ([], [""]):
+        elif row in BLANK_ROWS:
             yield Pair("", "")
         elif settings.skip_bad:
             report.skip(name, "rows with too few columns", f"line {number:,}")
