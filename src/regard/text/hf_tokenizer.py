@@ -74,8 +74,8 @@ class HfTokenizer(Tokenizer):
         super().__init__(settings, spelled, content)
         self.text_prefix = self._read_prefix()
         pair = self._tokenizer.encode("a", "a")
-        plain = [i for i, special in enumerate(pair.special_tokens_mask) if not special]
-        self.separators = max((after - i - 1 for i, after in pairwise(plain)), default=0) or 1
+        texts = [i for i, special in enumerate(pair.special_tokens_mask) if not special]
+        self.separators = max((after - i - 1 for i, after in pairwise(texts)), default=0) or 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._content, self.settings, self.vocabulary_map, self.opening)
