@@ -20,7 +20,7 @@ def open_page(page, address):
 
 
 def write(page, text=FRENCH):
-    """Put a text into the page, as a link does: a page waits for nothing behind one."""
+    """Put a text into the page as a link does, so that it is translated without delay."""
     page.evaluate("(text) => { location.hash = new URLSearchParams({ text }); }", text)
     looked(page)
 
