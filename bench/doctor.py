@@ -45,26 +45,26 @@ class CorpusSample:
     foreign: Sequence[str]
     """Sentences in a language that neither side is in."""
 
-    def places(self, share: float, chance: random.Random, fit: Callable[[Pair], bool]) -> list[int]:
+    def places(self, share: float, rng: random.Random, fit: Callable[[Pair], bool]) -> list[int]:
         """So large a share of the training pairs, drawn from those that are fit."""
         among = [place for place, pair in enumerate(self.train) if fit(pair)]
-        return chance.sample(among, min(len(among), round(share * len(self.train))))
+        return rng.sample(among, min(len(among), round(share * len(self.train))))
 
     def changed(self, new: dict[int, Pair]) -> "CorpusSample":
         """The sample with other training pairs in some places."""
         return replace(self, train=[new.get(place, pair) for place, pair in enumerate(self.train)])
 
 
-def exchange_sides(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def exchange_sides(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with source and target exchanged in a share of its training pairs."""
-    places = sample.places(share, chance, any)
+    places = sample.places(share, rng, any)
     return sample.changed({place: Pair(*reversed(sample.train[place])) for place in places})
 
 
-def replace_targets(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def replace_targets(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with targets in another language."""
-    places = sample.places(share, chance, any)
-    foreign = chance.sample(sample.foreign, len(places))
+    places = sample.places(share, rng, any)
+    foreign = rng.sample(sample.foreign, len(places))
     return sample.changed(
         {
             place: sample.train[place]._replace(target=text)
@@ -73,9 +73,9 @@ def replace_targets(sample: CorpusSample, share: float, chance: random.Random) -
     )
 
 
-def pair_by_chance(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def pair_by_chance(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with the targets of a share of its pairs handed round among them."""
-    places = sample.places(share, chance, any)
+    places = sample.places(share, rng, any)
     return sample.changed(
         {
             place: sample.train[place]._replace(target=sample.train[other].target)
@@ -84,40 +84,40 @@ def pair_by_chance(sample: CorpusSample, share: float, chance: random.Random) ->
     )
 
 
-def cut_targets(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def cut_targets(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with targets of which only the first half of the words is left."""
     new = {}
-    for place in sample.places(share, chance, lambda pair: " " in pair.target.strip()):
+    for place in sample.places(share, rng, lambda pair: " " in pair.target.strip()):
         words = sample.train[place].target.split()
         cut = " ".join(words[: len(words) // 2])
         new[place] = sample.train[place]._replace(target=cut)
     return sample.changed(new)
 
 
-def put_odd_spaces(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def put_odd_spaces(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with sources in which a space is a no-break space."""
     new = {}
-    for place in sample.places(share, chance, lambda pair: " " in pair.source):
+    for place in sample.places(share, rng, lambda pair: " " in pair.source):
         text = sample.train[place].source
-        where = chance.choice([at for at, character in enumerate(text) if character == " "])
+        where = rng.choice([at for at, character in enumerate(text) if character == " "])
         odd = f"{text[:where]}\u00a0{text[where + 1 :]}"
         new[place] = sample.train[place]._replace(source=odd)
     return sample.changed(new)
 
 
-def put_invisible(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def put_invisible(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with sources that hold a space of no width."""
     new = {}
-    for place in sample.places(share, chance, lambda pair: len(pair.source) > 1):
+    for place in sample.places(share, rng, lambda pair: len(pair.source) > 1):
         text = sample.train[place].source
-        where = chance.randrange(1, len(text))
+        where = rng.randrange(1, len(text))
         new[place] = sample.train[place]._replace(source=f"{text[:where]}\u200b{text[where:]}")
     return sample.changed(new)
 
 
-def leak(sample: CorpusSample, share: float, chance: random.Random) -> CorpusSample:
+def leak(sample: CorpusSample, share: float, rng: random.Random) -> CorpusSample:
     """The sample with a share of its test pairs in train, in capitals and with another stop."""
-    leaked = chance.sample(sample.test, round(share * len(sample.test)))
+    leaked = rng.sample(sample.test, round(share * len(sample.test)))
     changed = [Pair(*(f"{side.rstrip('.!?')}!!".upper() for side in pair)) for pair in leaked]
     return replace(sample, train=[*sample.train, *changed])
 
@@ -170,10 +170,10 @@ def _near(found: CorpusReport) -> float:
 
 def take(given: dict[str, Any], other: dict[str, Any], pairs: int, seed: int) -> CorpusSample:
     """Training pairs of a corpus drawn at random, its test pairs, and targets of another corpus."""
-    corpus, chance = build_corpus(CorpusSettings(**given)), random.Random(seed)
+    corpus, rng = build_corpus(CorpusSettings(**given)), random.Random(seed)
     train, foreign = list(corpus.splits["train"]()), build_corpus(CorpusSettings(**other))
     return CorpusSample(
-        chance.sample(train, min(pairs, len(train))),
+        rng.sample(train, min(pairs, len(train))),
         list(islice(corpus.splits["test"](), 1000)),
         [pair.target for pair in islice(foreign.splits["train"](), 100_000)],
     )

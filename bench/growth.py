@@ -70,8 +70,8 @@ def build_fresh_model(vocabulary: int = VOCABULARY) -> AnyGenerator:
 
 def made_up(count: int, length: int, vocabulary: int = VOCABULARY) -> list[list[int]]:
     """Made-up sentences."""
-    chance = random.Random(0)
-    return [chance.choices(range(4, vocabulary), k=length) for _ in range(count)]
+    rng = random.Random(0)
+    return [rng.choices(range(4, vocabulary), k=length) for _ in range(count)]
 
 
 def learn(count: int, length: int, vocabulary: int = VOCABULARY) -> Callable[[], object]:
@@ -104,12 +104,12 @@ def translate(
 
 def read_corpus(pairs: int) -> Callable[[], object]:
     """Read, clean, split, learn a vocabulary and cut into pieces, as `regard train` begins."""
-    chance = random.Random(0)
-    words = ["".join(chance.choices(ascii_lowercase, k=chance.randint(2, 9))) for _ in range(5000)]
+    rng = random.Random(0)
+    words = ["".join(rng.choices(ascii_lowercase, k=rng.randint(2, 9))) for _ in range(5000)]
     often = [1 / (rank + 1) for rank in range(len(words))]
 
     def sentence() -> str:
-        return " ".join(chance.choices(words, often, k=chance.randint(6, 18)))
+        return " ".join(rng.choices(words, often, k=rng.randint(6, 18)))
 
     def work() -> None:
         with tempfile.TemporaryDirectory() as folder:

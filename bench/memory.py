@@ -57,11 +57,11 @@ def make_corpus(path: Path, pairs: int) -> None:
         )
     with gzip.open(origin, "rt", encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t")[:2] for line in file]
-    chance = random.Random(1)
+    rng = random.Random(1)
     with path.open("w", encoding="utf-8") as out:
         for _ in range(pairs):
-            name = "".join(chance.choices(ascii_lowercase, k=chance.randint(3, 8))).capitalize()
-            english, german = chance.choice(lines)
+            name = "".join(rng.choices(ascii_lowercase, k=rng.randint(3, 8))).capitalize()
+            english, german = rng.choice(lines)
             out.write(f"{name}: {english}\t{name}: {german}\n")
 
 

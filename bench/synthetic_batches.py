@@ -19,15 +19,15 @@ def synthetic_batches(
     count: int, tokens: int, vocabulary: int, *, mean: float = MEAN
 ) -> list[AnyBatch]:
     """Batches of random ids, of `tokens` positions a side, in sentences of `mean` tokens."""
-    chance = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     pairs = 2 * count * tokens // int(mean)
     middle = np.log(mean) - SPREAD**2 / 2
-    source = np.exp(chance.normal(middle, SPREAD, pairs))
-    target = source * np.exp(chance.normal(0, 0.15, pairs))
+    source = np.exp(rng.normal(middle, SPREAD, pairs))
+    target = source * np.exp(rng.normal(0, 0.15, pairs))
     lengths = [np.clip(side.round(), 2, LONGEST).astype(np.int32) for side in (source, target)]
     plan = epoch_batches(*lengths, budget=tokens, seed=1, epoch=0)[:count]
 
     def draw(side: int, rows: Sequence[int]) -> list[list[int]]:
-        return [chance.integers(4, vocabulary, lengths[side][row] - 1).tolist() for row in rows]
+        return [rng.integers(4, vocabulary, lengths[side][row] - 1).tolist() for row in rows]
 
     return [collate(draw(0, rows.tolist()), draw(1, rows.tolist())) for rows in plan]

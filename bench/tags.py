@@ -51,12 +51,12 @@ class TagCase(NamedTuple):
     """The same without markup."""
 
 
-def tagged(pair: Pair, gold: GoldAlignment, chance: random.Random) -> TagCase | None:
+def tagged(pair: Pair, gold: GoldAlignment, rng: random.Random) -> TagCase | None:
     """The pair with tags around words drawn at random; None where no words can be."""
     spans = list(unambiguous(len(pair.source.split()), gold))
     if not spans:
         return None
-    here, there = chance.choice(spans)
+    here, there = rng.choice(spans)
     return TagCase(wrap(pair.source, here), wrap(pair.target, there), pair.target)
 
 
@@ -81,7 +81,7 @@ def wrap(text: str, words: range) -> str:
     return f"{text[:first]}<b>{bare}</b>{text[first + len(bare) :]}"
 
 
-def held(pair: Pair, chance: random.Random) -> TagCase | None:
+def held(pair: Pair, rng: random.Random) -> TagCase | None:
     """The pair with a placeholder for a name that each side has once; None without one."""
     sides = [re.findall(r"\w+", text) for text in pair]
     names = [
@@ -91,7 +91,7 @@ def held(pair: Pair, chance: random.Random) -> TagCase | None:
     ]
     if not names:
         return None
-    name = chance.choice(names)
+    name = rng.choice(names)
     source, target = (re.sub(rf"\b{name}\b", "{x}", text) for text in pair)
     return TagCase(source, target, pair.target)
 
@@ -108,11 +108,11 @@ def measure(carrier: MarkupTranslator, cases: Sequence[TagCase], *, show: int = 
 def draw(translator: Translator, sentences: int, seed: int) -> tuple[list[TagCase], list[TagCase]]:
     """Cases with tags and cases with placeholders, from the run's test pairs."""
     data = load_data(translator.runs[0].folder)
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     pairs = list(zip(data.read("test"), read_gold(data, "test"), strict=True))
-    chance.shuffle(pairs)
-    tags = (tagged(pair, gold, chance) for pair, gold in pairs)
-    holds = (held(pair, chance) for pair, _ in pairs)
+    rng.shuffle(pairs)
+    tags = (tagged(pair, gold, rng) for pair, gold in pairs)
+    holds = (held(pair, rng) for pair, _ in pairs)
     return (
         list(islice((case for case in tags if case), sentences)),
         list(islice((case for case in holds if case), sentences)),

@@ -19,10 +19,10 @@ def check_same_logits(
     model: AnyModel, vocabulary: int, logits_of: Callable[[AnyBatch], Tensor]
 ) -> None:
     """Raise an error if a peer's logits (M, V) of a made-up batch are not ours."""
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
 
     def made_up(length: int) -> list[int]:
-        return torch.randint(4, vocabulary, (length,), generator=chance).tolist()
+        return torch.randint(4, vocabulary, (length,), generator=rng).tolist()
 
     batch = collate([made_up(5), made_up(9)], [made_up(7), made_up(3)])
     ours = model(batch.inputs, batch.given).flatten(0, 1)[batch.positions]  # (M, V)

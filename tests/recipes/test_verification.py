@@ -49,10 +49,10 @@ def test_a_bit_flipped_in_any_file_is_found_and_never_gives_a_wrong_answer(copie
     files = [path for path in files if not names[path].startswith(GROW)]
     assert len(files) > 30
     assert verify(copied).findings == ()
-    right, chance = answers(copied), random.Random(0)
+    right, rng = answers(copied), random.Random(0)
     refused = []
     for path in files:
-        where = chance.randrange(path.stat().st_size), chance.randrange(8)
+        where = rng.randrange(path.stat().st_size), rng.randrange(8)
         flip(path, *where)
         damaged = [one.file for one in verify(copied).findings if one.state == "damaged"]
         assert names[path] in damaged

@@ -35,8 +35,8 @@ def run(*args):
 
 
 def sentences(count, seed=1):
-    chance = random.Random(seed)
-    drawn = [chance.choices(WORDS, k=chance.randint(7, 24)) for _ in range(count)]
+    rng = random.Random(seed)
+    drawn = [rng.choices(WORDS, k=rng.randint(7, 24)) for _ in range(count)]
     sources = [f"We {' '.join(words)}." for words in drawn]
     return sources, [f"Nous {' '.join(word[::-1] for word in words)}." for words in drawn]
 

@@ -47,8 +47,8 @@ def recipe(*overrides, kind="words"):
 
 
 def pairs(count):
-    chance = random.Random(1)
-    lines = [" ".join(chance.choices("abcdefgh", k=chance.randint(1, 9))) for _ in range(count)]
+    rng = random.Random(1)
+    lines = [" ".join(rng.choices("abcdefgh", k=rng.randint(1, 9))) for _ in range(count)]
     return [Pair(f"{line} {n % 7}", line.upper()) for n, line in enumerate(lines)]
 
 
