@@ -3,7 +3,8 @@ import os
 
 import pytest
 
-from regard.atomic_io import atomic_file, storage_error, write_atomic
+from regard import atomic_io
+from regard.atomic_io import atomic_file, storage_error, temporary_folder, write_atomic
 from regard.errors import StorageError
 
 
@@ -53,3 +54,22 @@ def test_a_pipe_stays_a_pipe(tmp_path):
             write_atomic(path, b"x")
     assert pipe.is_fifo()
     assert link.is_symlink()
+
+
+def test_a_temporary_folder_is_gone_afterwards_with_those_of_killed_processes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(atomic_io, "STALE_SECONDS", -1)
+    left = tmp_path / f"{atomic_io.TEMPORARY_PREFIX}left"
+    left.mkdir()
+    with temporary_folder(tmp_path) as held, temporary_folder(tmp_path) as other:
+        assert held.is_dir()  # it is locked, so the other does not take it for a leftover
+        assert other.is_dir()
+        assert not left.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_full_while_a_temporary_folder_is_filled_is_named(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(StorageError, match=r"the disk is full"), temporary_folder(tmp_path):
+        raise full

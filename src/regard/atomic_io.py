@@ -5,8 +5,10 @@ import fcntl
 import os
 import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,6 +23,10 @@ from regard.manifest import (
     sync,
     update_entry,
 )
+
+TEMPORARY_PREFIX = ".regard-unfinished-"
+STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -157,9 +163,51 @@ def remove_part_files(folder: Path) -> None:
                 leftover.unlink(missing_ok=True)
 
 
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """A new folder on the disk of `parent`, deleted afterwards unless it was moved.
+
+    The folder around it is locked, so that those that killed processes have left are known, and
+    deleted too.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        around = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY_PREFIX))
+        folder = around / "files"
+        folder.mkdir()
+    except OSError as error:
+        raise storage_error(parent, error) from error
+    with _locked_folder(around, required=False):
+        for other in parent.glob(f"{TEMPORARY_PREFIX}*"):
+            with suppress(OSError):  # another process has locked it
+                if time.time() - other.stat().st_mtime > STALE_SECONDS:
+                    with _locked_folder(other):
+                        shutil.rmtree(other)
+        try:
+            yield folder
+        except OSError as error:
+            if error.errno in DISK_FULL:
+                raise storage_error(parent, error) from error
+            raise
+        finally:
+            shutil.rmtree(around, ignore_errors=True)
+
+
+@contextmanager
+def _locked_folder(folder: Path, *, required: bool = True) -> Iterator[None]:
+    """Lock a folder; otherwise (locked elsewhere, unsupported) raise `OSError` if `required`."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with nullcontext() if required else suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
 def storage_error(path: Path, error: OSError) -> StorageError:
     """The error for a file that could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in DISK_FULL:
         return StorageError(
             f"{path}: the disk is full; what was written before is whole. Make room and try again"
         )

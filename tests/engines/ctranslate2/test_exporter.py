@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 
+from regard import atomic_io
 from regard.engines.ctranslate2 import availability, ct2_engine, exporter, parity_check
 from regard.engines.ctranslate2.export_artifact import (
     CARD_FILE,
@@ -176,7 +177,7 @@ def test_a_folder_that_cannot_be_written(copied, monkeypatch):
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(exporter.tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(atomic_io.tempfile, "mkdtemp", refuse)
     native = load(copied, device="cpu")
     assert "no export for the faster engine can be kept" in native.remarks[0]
     assert f"regard export {copied} --to DIR" in native.remarks[0]
@@ -249,8 +250,8 @@ def test_a_killed_process_leaves_nothing_that_is_used(copied):
     assert killed.returncode == 9
     left = list((copied / EXPORTS_FOLDER).iterdir())
     assert left
-    assert all(folder.name.startswith(exporter.TEMPORARY_PREFIX) for folder in left)
-    long_ago = time.time() - 2 * exporter.STALE_SECONDS
+    assert all(folder.name.startswith(atomic_io.TEMPORARY_PREFIX) for folder in left)
+    long_ago = time.time() - 2 * atomic_io.STALE_SECONDS
     for folder in left:
         os.utime(folder, (long_ago, long_ago))
     assert load(copied, device="cpu").remarks
@@ -259,8 +260,8 @@ def test_a_killed_process_leaves_nothing_that_is_used(copied):
 
 
 def test_exports_being_made_by_another_process_are_kept(copied, monkeypatch):
-    monkeypatch.setattr(exporter, "STALE_SECONDS", -1)
-    with exporter._temporary_folder(copied / EXPORTS_FOLDER) as held:
+    monkeypatch.setattr(atomic_io, "STALE_SECONDS", -1)
+    with atomic_io.temporary_folder(copied / EXPORTS_FOLDER) as held:
         (held / "half").write_text("of it")
         export_into_run(load_run(copied, device=CPU), "model", "float32")
         assert (held / "half").exists()
@@ -271,9 +272,9 @@ def test_a_disk_without_locks_can_hold_exports(copied, monkeypatch):
     def refuse(*args):
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(exporter.fcntl, "flock", refuse)
-    monkeypatch.setattr(exporter, "STALE_SECONDS", -1)
-    left = copied / EXPORTS_FOLDER / f"{exporter.TEMPORARY_PREFIX}-by-whom"
+    monkeypatch.setattr(atomic_io.fcntl, "flock", refuse)
+    monkeypatch.setattr(atomic_io, "STALE_SECONDS", -1)
+    left = copied / EXPORTS_FOLDER / f"{atomic_io.TEMPORARY_PREFIX}-by-whom"
     left.mkdir(parents=True)
     export_into_run(load_run(copied, device=CPU), "model", "float32")
     assert left.exists()  # somebody may still be making it

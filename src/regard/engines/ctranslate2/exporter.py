@@ -1,20 +1,16 @@
 """A run -> an export that passed the parity check, in the run's folder or another."""
 
-import fcntl
 import filecmp
 import os
 import re
 import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 import ctranslate2
 
-from regard.atomic_io import check_no_linked_folders, storage_error
+from regard.atomic_io import check_no_linked_folders, storage_error, temporary_folder
 from regard.decoding.settings import native_only_reason
 from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import (
@@ -41,12 +37,10 @@ from regard.recipes.run_folder import Run
 from regard.text.build import save_tokenizers
 
 POSITIONS = 1024  # the least number of positions of an export of a model without a limit
-TEMPORARY_PREFIX = ".regard-export-"
 EXPORT_FILE = re.compile(
     r"(export|config|manifest|(shared|source|target)_vocabulary)\.json"
     r"|model\.bin|(tokenizer|source|target)\.(json|model)"
 )
-STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
 
 
 def require_exportable(run: Run) -> None:
@@ -108,7 +102,7 @@ def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> Expor
         )
     check_no_linked_folders(run.folder.path)
     parent = run.folder.path / EXPORTS_FOLDER
-    with _temporary_folder(parent) as folder:
+    with temporary_folder(parent) as folder:
         export = _build_export(run, run.folder.weights(weights), folder, precision)
         place = parent / f"{weights}-{precision}-{export.card.weights.sha256[:8]}"
         _move_into_place(folder, place)
@@ -126,7 +120,7 @@ def export_to(run: Run, weights: str, precision: ExportPrecision, place: Path) -
     names = [path.name for path in place.iterdir()] if place.exists() else []
     if names and not (CARD_FILE in names and all(map(EXPORT_FILE.fullmatch, names))):
         raise RunError(f"{place}: holds something else; name a folder that is new or empty")
-    with _temporary_folder(place.parent) as folder:
+    with temporary_folder(place.parent) as folder:
         export = _build_export(run, run.folder.weights(weights), folder, precision)
         if export.card.gate.refused is None:
             _move_into_place(folder, place)
@@ -136,7 +130,7 @@ def export_to(run: Run, weights: str, precision: ExportPrecision, place: Path) -
 def _build_export(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> ExportArtifact:
     """The export in `folder`, without its weights if it did not pass the parity check."""
     precisions = _precisions_to_try(precision)
-    with _temporary_folder(folder.parent) as exact_folder:
+    with temporary_folder(folder.parents[1]) as exact_folder:
         exact = _write(run, file, exact_folder, "float32")
         instead = None
         for candidate in precisions:
@@ -179,7 +173,7 @@ def _write(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> Ex
             run.model, run.recipe.model, folder, precision=precision, positions=num_positions
         )
     except OSError as error:
-        raise storage_error(folder.parent, error) from error  # `folder` is temporary
+        raise storage_error(folder.parents[1], error) from error  # `folder` is temporary
     save_tokenizers(run.tokenizers, folder)
     card = ExportCard(
         engine=f"ctranslate2 {ctranslate2.__version__}",
@@ -204,46 +198,13 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
     card = card.model_copy(update={"gate": report, "model_bytes": size})
     write_card(folder, card)
     try:
-        rebuild_manifest(folder, {}, lock=False)  # the folder itself is locked
-        folder.chmod(0o755)  # `mkdtemp` made it private
+        rebuild_manifest(folder, {}, lock=False)
         for file in folder.iterdir():
             with file.open("rb") as content:
                 os.fsync(content.fileno())
     except OSError as error:
         raise storage_error(folder, error) from error
     return card
-
-
-@contextmanager
-def _temporary_folder(parent: Path) -> Iterator[Path]:
-    """A locked folder, deleted afterwards unless moved; those of killed processes are removed."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=parent, prefix=TEMPORARY_PREFIX))
-    except OSError as error:
-        raise storage_error(parent, error) from error
-    with _locked(folder, required=False):
-        for other in parent.glob(f"{TEMPORARY_PREFIX}*"):
-            with suppress(OSError):  # another process has locked it
-                if time.time() - other.stat().st_mtime > STALE_SECONDS:
-                    with _locked(other):
-                        shutil.rmtree(other)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path, *, required: bool = True) -> Iterator[None]:
-    """Lock a folder; otherwise (locked elsewhere, unsupported) raise `OSError` if `required`."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with nullcontext() if required else suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _move_into_place(folder: Path, place: Path) -> None:

@@ -8,13 +8,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import temporary_folder, write_atomic
 from regard.errors import RunError, SettingsError
 from regard.manifest import check_file, list_files
 from regard.pipelines.exchange.exchange_report import (
     move_into_place,
     require_free,
-    temporary_folder,
 )
 from regard.recipes.run_folder import RunFolder, find_weights, load_checked_weights
 from regard.training.checkpoints import save_weights
@@ -58,7 +57,7 @@ def export_compact(
     file = find_weights(run, weights)
     rounded = _round(file, load_checked_weights(run, file), precision)
     require_free(out)
-    with temporary_folder(out) as place:
+    with temporary_folder(out.parent) as place:
         for name in list_files(path):
             if LEFT_OUT.fullmatch(name) is None:
                 check_file(path / name)

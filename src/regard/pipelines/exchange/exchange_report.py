@@ -1,9 +1,5 @@
 """The report of a conversion, and its output folder: written whole, or not at all."""
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +11,6 @@ from regard.recipes.paths import EXCHANGE_REPORT
 from regard.settings import Settings
 
 REPORT = EXCHANGE_REPORT
-TEMPORARY_PREFIX = ".regard-import-"
 
 
 class ExchangeReport(Settings):
@@ -33,6 +28,8 @@ class ExchangeReport(Settings):
     """What the source says."""
     regard: str = __version__
     """The version that converted it."""
+    notes: tuple[str, ...] = ()
+    """What the source does not say, and what is used instead."""
     gate: GateReport
 
 
@@ -58,24 +55,9 @@ def require_free(out: Path) -> None:
         raise RunError(f"{out}: not empty; name a folder that is new or empty with --out")
 
 
-@contextmanager
-def temporary_folder(beside: Path) -> Iterator[Path]:
-    """A new folder beside another, deleted at the end unless it was moved."""
-    try:
-        beside.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=beside.parent))
-    except OSError as error:
-        raise storage_error(beside, error) from None
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
 def move_into_place(place: Path, out: Path) -> None:
     """Rename a finished folder to `out`, which `require_free` has checked."""
     try:
-        place.chmod(0o755)
         (out / REPORT).unlink(missing_ok=True)
         if out.exists():
             out.rmdir()

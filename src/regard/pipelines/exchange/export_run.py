@@ -7,7 +7,7 @@ from typing import Any
 
 import safetensors.torch
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import temporary_folder, write_atomic
 from regard.errors import RunError
 from regard.exchange.huggingface.families import FAMILIES
 from regard.exchange.huggingface.family import HfFamily, HfModel, imported_vocabulary
@@ -20,7 +20,6 @@ from regard.pipelines.exchange.exchange_report import (
     ExportedFolder,
     move_into_place,
     require_free,
-    temporary_folder,
     write_report,
 )
 from regard.pipelines.exchange.gate import (
@@ -52,7 +51,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
     tokenizers = described.tokenizers
     tensors = described.table.to_theirs(load_weights(file))
     require_free(out)
-    with temporary_folder(out) as place:
+    with temporary_folder(out.parent) as place:
         write_atomic(place / CONFIG, f"{dump_json(described.config, indent=2)}\n".encode())
         write_atomic(place / WEIGHTS, safetensors.torch.save(tensors, {"format": "pt"}))
         for name, content in described.files.items():

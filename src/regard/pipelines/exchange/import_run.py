@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.atomic_io import read_limited, write_atomic
+from regard.atomic_io import read_limited, temporary_folder, write_atomic
 from regard.errors import RunError
 from regard.pipelines.exchange.exchange_report import (
     REPORT,
     ExchangeReport,
     move_into_place,
     require_free,
-    temporary_folder,
     write_report,
 )
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
@@ -57,7 +56,7 @@ def import_folder(
     model = read_folder(source, languages) if found is TRANSFORMERS else found.read(source)
     check_finite(source, model.weights)
     require_free(out)
-    with temporary_folder(out) as place:
+    with temporary_folder(out.parent) as place:
         _write_run(RunFolder(place), model, name or out.name, source)
         report = ExchangeReport(
             direction="import",

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import temporary_folder, write_atomic
 from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import RunError, SettingsError
@@ -28,7 +28,6 @@ from regard.pipelines.exchange.exchange_report import (
     ExportedFolder,
     move_into_place,
     require_free,
-    temporary_folder,
     write_report,
 )
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
@@ -76,7 +75,7 @@ def export_onnx(
         )
     require_free(out)
     browser = why_not_in_browsers(run)
-    with temporary_folder(out) as place, seeded():
+    with temporary_folder(out.parent) as place, seeded():
         try:
             files = write_graphs(run.model, run.make_inputs, place, browser=browser is None)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:  # of torch's exporter
