@@ -13,7 +13,7 @@ from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.recording.recorder import compose_hooks
 from regard.models.language.bert import Bert
 from regard.pipelines.language.filler import Filler
-from regard.pipelines.language.masked_text import read_masked_text, token_surface
+from regard.pipelines.language.masked_text import MaskToken, read_masked_text, token_surface
 from regard.tasks.masked_language import MaskedLanguageModelling
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings
@@ -62,14 +62,14 @@ def test_a_masked_token_stands_where_its_own_stood(kind):
     [ids] = known.encode([text])
     letters = kind == "characters"
     masked = "the cat s[MASK]t on a mat ." if letters else "the cat [MASK] on a mat ."
-    read = read_masked_text([masked], known, known.size, None)
+    read = read_masked_text([masked], known, MaskToken(known.size), None)
     [place] = read.places
     if kind == "bpe" and len(known.encode(["the cat sat"])[0]) > 3:
         assert read.ids[0] == BOS  # the word is several pieces
         return
     assert read.ids == [BOS, *ids[: place.position - 1], known.size, *ids[place.position :], EOS]
     assert place.filled(token_surface(known, ids[place.position - 1])) == text
-    first = read_masked_text(["[MASK] cat"], known, known.size, None)
+    first = read_masked_text(["[MASK] cat"], known, MaskToken(known.size), None)
     token = known.encode(["t" if letters else "the"])[0][0]
     assert first.places[0].filled(token_surface(known, token)).startswith(("the cat", "t cat"))
 
@@ -105,11 +105,11 @@ def test_several_places_are_filled_each_for_itself_and_texts_of_unlike_length_to
 
 
 def test_a_pair_has_two_segments_and_says_whether_the_second_follows(filler):
-    known, mask = filler.tokenizer, filler.model.mask_id
+    known, mask = filler.tokenizer, filler.mask
     both = read_masked_text(["a cat", "the [MASK] sat"], known, mask, None)
     assert both == read_masked_text(["a cat ||| the [MASK] sat"], known, mask, None)
     one, two = known.encode(["a cat", "the cat sat"])
-    assert both.ids == [BOS, *one, EOS, two[0], mask, two[2], EOS]
+    assert both.ids == [BOS, *one, EOS, two[0], mask.id, two[2], EOS]
     assert both.segments == [0] * 4 + [1] * 4
     assert both.axis.pieces == ("[CLS]", "▁a", "▁cat", "[SEP]", "▁the", "[MASK]", "▁sat", "[SEP]")
     assert both.axis.words == ("a", "cat", "the", "[MASK]", "sat")
@@ -121,7 +121,7 @@ def test_unknown_words_stand_as_they_were_written_and_are_counted(filler):
     found = filler.look("the zebra [MASK] on")
     assert found.attention.parts["encoder"].rows.words == ("the", "zebra", "[MASK]", "on")
     assert found.notes == ("unknown to the model: 1 token of the text",)
-    assert UNK in read_masked_text(["the zebra"], filler.tokenizer, 99, None).ids
+    assert UNK in read_masked_text(["the zebra"], filler.tokenizer, MaskToken(99), None).ids
 
 
 def test_every_layer_and_head_of_a_text_with_or_without_masked_places(filler):
@@ -138,7 +138,7 @@ def test_every_layer_and_head_of_a_text_with_or_without_masked_places(filler):
 def test_interventions_change_what_is_filled_in(filler):
     text, change = "the [MASK] sat on a mat .", Silenced("encoder", 0)
     look = filler.look(text, changes=[change, Flattened("encoder", 1, 1)])
-    read = read_masked_text([text], filler.tokenizer, filler.model.mask_id, None)
+    read = read_masked_text([text], filler.tokenizer, filler.mask, None)
     hooks = (change, Flattened("encoder", 1, 1))
     after = probabilities(filler, read.ids, read.segments, 2, *hooks)
     before = probabilities(filler, read.ids, read.segments, 2)
@@ -194,11 +194,29 @@ def test_roberta_with_rotary_positions_reads_texts_beyond_its_context(tmp_path):
     assert filler("the cat ||| [MASK]").follows is None
 
 
+def test_a_models_own_mask_token_is_read_as_well(tmp_path, filler):
+    roberta = make_filler(tmp_path, family="roberta")
+    plain, own = (roberta(f"the {mask} sat on [MASK] .") for mask in ("[MASK]", "<mask>"))
+    assert own.masks[0].tokens == plain.masks[0].tokens
+    assert own.text == plain.text
+    assert own.masked == "the <mask> sat on [MASK] ."  # as it was given
+    assert own.masks[1].texts[0].startswith("the <mask> sat on ")
+    assert "<mask>" not in filler.mask.spellings  # BERT's is [MASK]
+
+
+def test_each_text_has_an_answer_also_one_without_a_masked_place(filler):
+    first, empty, plain = filler.fill(["[MASK] cat", "", "the cat"])
+    assert len(first.masks) == 1
+    assert first.notes == ()
+    assert (empty.masks, empty.text) == ((), "")
+    assert empty.notes == ("the text is empty: there is nothing to fill",)
+    assert (plain.masks, plain.text) == ((), "the cat")
+    assert plain.notes[0].startswith("there is no [MASK] in it; write [MASK] in the place")
+
+
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (["the cat"], SettingsError, r"'the cat': there is no \[MASK\] in it"),
-        (["[MASK]", ""], SettingsError, "text 2 of 2, '': there is no"),
         (["the cat " * 12 + "[MASK]"], TextError, "27 tokens, with .* reads at most 24"),
         (["a ||| b ||| [MASK]"], SettingsError, "3 texts: give one, in quotes, or two"),
         ([3], TypeError, "texts must be a list of texts"),

@@ -8,6 +8,7 @@ from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.pipelines.language.filler import DEFAULT_TOP, load
 from regard.pipelines.language.filling import Filling
+from regard.settings import abbreviate
 
 
 def command(
@@ -15,8 +16,9 @@ def command(
     texts: list[str] | None = Argument(
         None,
         metavar="[TEXT…]",
-        help="Texts with [MASK] in the place of each token to fill; without any, the lines of the "
-        "standard input. A pair of texts has ||| between them.",
+        help="Texts with [MASK], or the model's own mask token such as <mask>, in the place of "
+        "each token to fill; without any, the lines of the standard input. A pair of texts has ||| "
+        "between them.",
     ),
     top: int = option(
         "The likeliest tokens of each masked place.", default=DEFAULT_TOP, min=1, metavar="N"
@@ -28,12 +30,14 @@ def command(
 ) -> None:
     """Each answer is a line: its probability, the token, and the text with it, separated by tabs;
     where a text has several masked places, the place's number comes first. A blank line ends each
-    text. Places are filled each for itself. With --json, each text is a line.
+    text. Places are filled each for itself. With --json, each text is a line. N texts in, N answers
+    out: that to a text without a masked place, or an empty one, is empty, with a note on stderr.
 
     Examples:
 
         regard fill runs/wikitext2-bert "Paris is the [MASK] of France."
         regard fill runs/wikitext2-bert "The [MASK] was released in [MASK]." --top 3
+        regard fill runs/roberta "Paris is the <mask> of France."
         regard fill runs/roberta < lines.txt --json
     """
     filler = load(model, device=device, weights=weights, adapter=adapter)
@@ -44,7 +48,7 @@ def command(
         else:
             _print(filling)
         for message in filling.notes:
-            note(message)
+            note(f"{abbreviate(filling.masked or repr(''))}: {message}")
 
 
 def _print(filling: Filling) -> None:

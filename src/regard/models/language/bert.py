@@ -3,7 +3,7 @@ same model without segments and next sentences (Liu et al. 2019).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Self, cast
+from typing import ClassVar, Literal, Self, cast
 
 import torch
 from pydantic import Field, PositiveFloat, model_validator
@@ -90,6 +90,9 @@ class BertStackSettings(Settings):
 class BertSettings(BertStackSettings):
     """BERT: pairs of texts, each with a segment embedding, and whether the second follows."""
 
+    mask_name: ClassVar[str] = "[MASK]"
+    """How texts for such models write the masked token."""
+
     family: Literal["bert"] = "bert"
     """Which model this is."""
     segments: int = Field(default=2, ge=0, le=16)
@@ -111,6 +114,9 @@ class BertSettings(BertStackSettings):
 
 class RobertaSettings(BertStackSettings):
     """RoBERTa: stretches of text alone."""
+
+    mask_name: ClassVar[str] = "<mask>"
+    """How texts for such models write the masked token."""
 
     family: Literal["roberta"] = "roberta"
     """Which model this is."""

@@ -23,7 +23,13 @@ from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import MaskedLanguageModel
 from regard.pipelines.language.filling import FilledMask, Filling
-from regard.pipelines.language.masked_text import MASK, MaskedText, read_masked_text, token_surface
+from regard.pipelines.language.masked_text import (
+    MASK,
+    MaskedText,
+    MaskToken,
+    read_masked_text,
+    token_surface,
+)
 from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation, ablated_answers
 from regard.recipes.run_folder import pick_device
@@ -66,13 +72,22 @@ class _Outputs(NamedTuple):
 
 
 class Filler:
-    """A masked language model as a function of texts in which `[MASK]` stands for a token."""
+    """A masked language model as a function of texts in which `[MASK]`, or the model's own mask
+    token, stands for a token.
+    """
 
     look_part: ClassVar[Part] = "encoder"
     look_options: ClassVar[str] = "layer head every pieces kind"
 
     def __init__(self, task: MaskedLanguageModelling, model: MaskedLanguageModel) -> None:
         self.task, self.model, self.tokenizer = task, model, task.tokenizer
+        self.mask = MaskToken(model.mask_id, self._mask_name())
+
+    def _mask_name(self) -> str:
+        """How the model's users write its mask token: by its vocabulary, if it is in there."""
+        if self.model.mask_id < self.tokenizer.size:
+            return self.tokenizer.pieces([self.model.mask_id])[0]
+        return self.task.recipe.model.mask_name
 
     def __repr__(self) -> str:
         return f"<Filler {self.task.folder}>"
@@ -82,19 +97,12 @@ class Filler:
         return self.fill([text], top=top)[0]
 
     def fill(self, texts: Sequence[str], *, top: int = DEFAULT_TOP) -> list[Filling]:
-        """The `top` likeliest tokens of each masked place of texts, in order. A text may be a pair:
-        `A ||| B`.
+        """The `top` likeliest tokens of each masked place of texts, in order; a text without one
+        is returned as it is, with a note. A text may be a pair: `A ||| B`.
         """
         require_texts("texts", texts)
         _check_top(top)
         read = [self._read([text]) for text in texts]
-        for number, one in enumerate(read, start=1):
-            if not one.places:
-                which = f"text {number} of {len(read)}, " if len(read) > 1 else ""
-                raise SettingsError(
-                    f"{which}{one.text!r}: there is no {MASK} in it; write {MASK} in the place of "
-                    f'a word, such as "Paris is the {MASK} of France."'
-                )
         found: dict[int, Filling] = {}
         for rows in plan_batches([len(one.ids) for one in read], BATCH_POSITIONS, 1):
             some = [read[row] for row in rows]
@@ -102,7 +110,11 @@ class Filler:
             follows = outputs.follows
             for number, (row, one) in enumerate(zip(rows, some, strict=True)):
                 next_one = None if follows is None else follows[number]
-                found[row] = self._filling(one, outputs.places[number], next_one, top)
+                filling = self._filling(one, outputs.places[number], next_one, top)
+                if not one.places:
+                    notes = (*filling.notes, self._unmasked_note(one.text))
+                    filling = replace(filling, notes=notes)
+                found[row] = filling
         return [found[row] for row in range(len(texts))]
 
     def look(
@@ -154,7 +166,7 @@ class Filler:
 
     def _read(self, texts: Sequence[str]) -> MaskedText:
         limit, window = self.model.max_length, self.task.recipe.window
-        read = read_masked_text(texts, self.tokenizer, self.model.mask_id, limit)
+        read = read_masked_text(texts, self.tokenizer, self.mask, limit)
         if len(read.ids) <= window:
             return read
         longer = (
@@ -209,6 +221,15 @@ class Filler:
         next_one = None if follows is None or not is_pair else round(float(follows), DECIMALS)
         text = self._filled(read, probabilities)
         return Filling(read.text, tuple(masks), text, next_one, read.notes)
+
+    def _unmasked_note(self, text: str) -> str:
+        """What is to be done about a text without masked places."""
+        if not text.strip():
+            return "the text is empty: there is nothing to fill"
+        return (
+            f"there is no {' or '.join(self.mask.spellings)} in it; write {MASK} in the place of "
+            f'a word, such as "Paris is the {MASK} of France."'
+        )
 
     def _filled(self, read: MaskedText, probabilities: Tensor) -> str:
         """A text with the likeliest token in each of its places."""

@@ -1,5 +1,6 @@
 """Texts with masked places, as a masked language model reads them: `A [MASK] B`, `A ||| B`."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from regard.settings import counted
 from regard.text.special_tokens import BOS, EOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
 
-MASK = "[MASK]"  # how a masked place is written
+MASK = "[MASK]"  # how a masked place is written, and shown; a model's own mask token is read too
 BETWEEN = "|||"  # what stands between the two texts of a pair
 CLS, SEP = "[CLS]", "[SEP]"  # how the first token and the ends of texts are shown
 MAX_READ_TOKENS = 2048  # of a text, if the model itself has no limit
@@ -46,8 +47,25 @@ class MaskedText(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class MaskToken(NamedTuple):
+    """The token of a masked place."""
+
+    id: int
+    name: str = MASK  # how the model's own users write it, such as <mask>
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """How it may be written."""
+        return tuple(dict.fromkeys((MASK, self.name)))
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds it in a text."""
+        return re.compile("|".join(map(re.escape, self.spellings)))
+
+
 def read_masked_text(
-    texts: Sequence[str], tokenizer: Tokenizer, mask_id: int, limit: int | None
+    texts: Sequence[str], tokenizer: Tokenizer, mask: MaskToken, limit: int | None
 ) -> MaskedText:
     """A text, or two of a pair; a text may have both in it, with `|||` between them."""
     parts = texts[0].split(BETWEEN) if len(texts) == 1 else list(texts)
@@ -57,7 +75,7 @@ def read_masked_text(
             f"{BETWEEN} between them"
         )
     parts = parts if len(parts) == 1 else [part.strip() for part in parts]
-    sides = [_read_side(part, tokenizer, mask_id) for part in parts]
+    sides = [_read_side(part, tokenizer, mask) for part in parts]
     ids, segments, starts = [BOS], [0], list[int]()
     for number, side in enumerate(sides):
         starts.append(len(ids))
@@ -71,11 +89,11 @@ def read_masked_text(
             f"and end; the model reads at most {most:,}: give a shorter one"
         )
     begun = zip(starts, sides, strict=True)
-    positions = [start + mask for start, side in begun for mask in side.masks]
+    positions = [start + place for start, side in begun for place in side.masks]
     unknown = ids.count(UNK)
     notes = (f"unknown to the model: {counted(unknown, 'token')} of the text",) if unknown else ()
-    places = _places(shown, positions, tokenizer)
-    axis = _axis(sides, tokenizer, mask_id)
+    places = _places(shown, positions, tokenizer, mask)
+    axis = _axis(sides, tokenizer, mask.id)
     if len(sides) == 2:
         middle = starts[1]
         pair = AxisSegment("first", 0, middle), AxisSegment("second", middle, len(ids))
@@ -88,13 +106,13 @@ def token_surface(tokenizer: Tokenizer, token: int) -> str:
     return tokenizer.decode([token, token])[len(tokenizer.decode([token])) :]
 
 
-def _read_side(text: str, tokenizer: Tokenizer, mask_id: int) -> _Side:
-    *stretches, last = text.split(MASK)
+def _read_side(text: str, tokenizer: Tokenizer, mask: MaskToken) -> _Side:
+    *stretches, last = mask.pattern.split(text)
     ids, masks, surfaces = list[int](), list[int](), list[str]()
     for number, stretch in enumerate([*stretches, last]):
         if number:
             masks.append(len(ids))
-            ids.append(mask_id)
+            ids.append(mask.id)
         is_last = number == len(stretches)
         spaced = tokenizer.pieces_hold_spaces and stretch.endswith(" ") and not is_last
         known = stretch[:-1] if spaced else stretch  # the masked token has the space
@@ -118,13 +136,13 @@ def _unknown_surfaces(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> li
     return [surface or UNK_SURFACE for i, surface in zip(ids, surfaces, strict=True) if i == UNK]
 
 
-def _places(text: str, positions: Sequence[int], tokenizer: Tokenizer) -> tuple[MaskedPlace, ...]:
+def _places(
+    text: str, positions: Sequence[int], tokenizer: Tokenizer, mask: MaskToken
+) -> tuple[MaskedPlace, ...]:
     """The masked places of a text, which are at `positions` of its tokens."""
-    stretches, places = text.split(MASK), []
-    for number, position in enumerate(positions):
-        before, after = (
-            MASK.join(some) for some in (stretches[: number + 1], stretches[number + 1 :])
-        )
+    places = []
+    for position, found in zip(positions, mask.pattern.finditer(text), strict=True):
+        before, after = text[: found.start()], text[found.end() :]
         before = before.removesuffix(" ") if tokenizer.pieces_hold_spaces else before
         places.append(MaskedPlace(position, before, after))
     return tuple(places)
