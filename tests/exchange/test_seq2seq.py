@@ -160,6 +160,65 @@ def test_tokenizers_with_languages_give_the_same_ids(tmp_path: Path, kind: str) 
     check_same_ids(read_language_tokenizers(HfFolder(tmp_path)), peer)
 
 
+@pytest.mark.parametrize("kind", ["m2m100", "nllb", "mbart50", "bart"])
+def test_decoded_text_has_no_special_tokens(tmp_path: Path, kind: str) -> None:
+    """It is what transformers decodes, and a language has a name, but no text."""
+    peer = LANGUAGE_TOKENIZERS[kind](tmp_path)
+    tokenizers = read_language_tokenizers(HfFolder(tmp_path))
+    target = tokenizers.target
+    assert target.vocabulary_map is not None
+    if kind != "bart":
+        [language] = target.opening
+        assert target.decode(target.opening) == ""
+        code = peer.convert_ids_to_tokens(target.vocabulary_map.to_theirs(target.opening))
+        assert target.pieces([language]) == [target.row_names()[language]] == code
+        assert target.words()[language] == code[0]
+    for text in ("the cat sat on the mat", "Jane visite l'Afrique"):
+        ids = tokenizers.source.encode([text])[0]
+        inside = [*ids[:3], *target.opening, *ids[3:]]  # as a model may write it again
+        theirs = target.vocabulary_map.to_theirs([*inside, EOS])
+        assert target.decode(inside) == peer.decode(theirs, skip_special_tokens=True)
+
+
+def test_languages_are_numbered_by_the_list_that_the_settings_refer_to(tmp_path: Path) -> None:
+    """Not by the special tokens that they name, as transformers 5 may name none."""
+    peer = LANGUAGE_TOKENIZERS["m2m100"](tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text()) | {"src_lang": "fr", "tgt_lang": "en"}
+    for named in ([], ["__zu__", "__fr__"]):
+        path.write_text(json.dumps(config | {"extra_special_tokens": named}))
+        openings = [one.vocabulary_map.to_theirs(one.opening) for one in read_sides(tmp_path)]
+        assert openings == [[peer.get_lang_id("fr")], [peer.get_lang_id("en")]]
+    path.write_text(json.dumps(config | {"language_codes": "xx"}))
+    with pytest.raises(RunError, match="language_codes is 'xx'; known are m2m100 and wmt21"):
+        read_sides(tmp_path)
+
+
+def read_sides(folder: Path) -> Any:
+    return read_language_tokenizers(HfFolder(folder))
+
+
+def test_mbart_without_a_tokenizer_json_is_told_how_to_get_one(tmp_path: Path) -> None:
+    LANGUAGE_TOKENIZERS["mbart50"](tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"")
+    with pytest.raises(RunError, match=r"read from tokenizer\.json, which this writes: python"):
+        read_sides(tmp_path)
+
+
+def test_marian_files_that_cannot_be_its_tokenizer_are_refused(tmp_path: Path) -> None:
+    make_marian(tmp_path)
+    (tmp_path / "source.spm").write_bytes(b"")
+    with pytest.raises(RunError, match=r"source\.spm: no model of SentencePiece: it is empty"):
+        read(tmp_path)
+    (tmp_path / "vocab.json").write_text('{"a": 0}')
+    with pytest.raises(RunError, match=r"vocab\.json: has no <unk>"):
+        read(tmp_path)
+    (tmp_path / "vocab.json").write_text('{"a": 0, "<unk>": 1}')
+    with pytest.raises(RunError, match=r"vocab\.json: has no </s>"):
+        read(tmp_path)
+
+
 def test_the_first_mbart_is_refused_by_name(tmp_path: Path) -> None:
     LANGUAGE_TOKENIZERS["first mbart"](tmp_path)
     with pytest.raises(RunError, match="sources end with their language behind </s>"):

@@ -42,7 +42,8 @@ BYTE_LETTERS = _byte_letters()
 class HfTokenizer(Tokenizer):
     """The tokenizer of a `tokenizer.json`: its normalisation, its pieces, our ids.
 
-    Special tokens that a text spells are read as such, as `transformers` does by default.
+    Special tokens that a text spells are read as such, as `transformers` does by default; decoded,
+    they are left out, as by its `skip_special_tokens`.
     """
 
     def __init__(
@@ -59,19 +60,24 @@ class HfTokenizer(Tokenizer):
         self.leading_space, self._byte_level = decoder.leading_space, decoder.byte_level
         self._spell = decoder.spell
         self.vocabulary_map = vocabulary
-        added = {i: one.content for i, one in self._tokenizer.get_added_tokens_decoder().items()}
+        added = self._tokenizer.get_added_tokens_decoder()
         top = max((*self._tokenizer.get_vocab(with_added_tokens=True).values(), 0))
         if top >= vocabulary.rows:
             raise TextError(
                 f"its tokenizer has an id {top}, and its model a vocabulary of {vocabulary.rows:,}"
             )
-        spelled = []
-        for i in vocabulary.theirs[len(SPECIAL_PIECES) :]:
+        spelled, markers = list[bytes](), dict[int, str]()
+        for ours, i in enumerate(vocabulary.theirs[len(SPECIAL_PIECES) :], len(SPECIAL_PIECES)):
             assert i is not None  # only special ones may be absent
-            piece = self._tokenizer.id_to_token(i)
-            plain = piece is not None and i not in added
-            spelled.append(decoder.spell(piece or "") if plain else added.get(i, "").encode())
-        super().__init__(settings, spelled, content)
+            if i not in added:
+                piece = self._tokenizer.id_to_token(i)  # None: a row that no token uses
+                spelled.append(b"" if piece is None else decoder.spell(piece))
+            elif added[i].special:
+                spelled.append(b"")
+                markers[ours] = added[i].content
+            else:
+                spelled.append(added[i].content.encode())
+        super().__init__(settings, spelled, content, markers)
         self.text_prefix = self._read_prefix()
         pair = self._tokenizer.encode("a", "a")
         texts = [i for i, special in enumerate(pair.special_tokens_mask) if not special]

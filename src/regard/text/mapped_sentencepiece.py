@@ -49,6 +49,8 @@ class MappedSentencePieceTokenizer(Tokenizer):
         opening: Sequence[int] = (),
     ) -> None:
         """`model` is the content of a SentencePiece `.model` file; `opening` are ids of ours."""
+        if not model:  # SentencePiece would fail at the first text instead
+            raise TextError("no model of SentencePiece: it is empty")
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
@@ -63,13 +65,15 @@ class MappedSentencePieceTokenizer(Tokenizer):
         self._ids = {piece: vocabulary.ours[i] for piece, i in table.ids.items()}
         by_id = {i: piece for piece, i in table.ids.items()}
         special = {*table.special}
-        spelled = []
-        for there in vocabulary.theirs[NUM_SPECIAL:]:
+        spelled, markers = list[bytes](), dict[int, str]()
+        for ours, there in enumerate(vocabulary.theirs[NUM_SPECIAL:], NUM_SPECIAL):
             piece = by_id.get(there, "") if there is not None else ""
             spelled.append(b"" if piece in special else spell_piece(piece))
+            if piece in special:
+                markers[ours] = piece
         names = "|".join(re.escape(one) for one in sorted(special, key=len, reverse=True))
         self._special = re.compile(f"({names})") if names else None
-        super().__init__(settings, spelled, _content(model, table))
+        super().__init__(settings, spelled, _content(model, table), markers)
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.model, self.table, self.settings, self.vocabulary_map, self.opening

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -73,10 +73,17 @@ class Tokenizer(ABC):
     """How ids map to those of the imported vocabulary; None: it was learned here."""
 
     def __init__(
-        self, settings: TokenizerSettings, piece_bytes: Sequence[bytes], content: bytes
+        self,
+        settings: TokenizerSettings,
+        piece_bytes: Sequence[bytes],
+        content: bytes,
+        markers: Mapping[int, str] | None = None,
     ) -> None:
-        """`piece_bytes`: the bytes of all ids but the special ones; `content` is fingerprinted."""
-        self.settings = settings
+        """`piece_bytes`: the bytes of all ids but the special ones; `content` is fingerprinted.
+
+        `markers`: the names of further special ids, such as those of languages; they have no text.
+        """
+        self.settings, self._markers = settings, dict(markers or {})
         special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
         self._id_bytes = (*special, *piece_bytes)
         self._content = content
@@ -160,18 +167,22 @@ class Tokenizer(ABC):
     def words(self) -> list[str]:
         """The text of each id, without the space before it; special ones as they are written."""
         ids = range(len(SPECIAL_PIECES), self.size)
-        return [*SPECIAL_PIECES, *(self.decode([i]) for i in ids)]
+        return [*SPECIAL_PIECES, *(self._markers.get(i) or self.decode([i]) for i in ids)]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id in readable form: `▁` for a space, `<0x0A>` for an invisible byte."""
         return [
-            SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._display(spelling)
+            self._special_name(i) or self._display(spelling)
             for i, spelling in zip(ids, self._bytes_of(ids), strict=True)
         ]
 
     def row_names(self) -> list[str | bytes]:
         """What each id stands for: a special token by name, a piece by its bytes."""
-        return [*SPECIAL_PIECES, *self._id_bytes[len(SPECIAL_PIECES) :]]
+        return [self._special_name(i) or spelled for i, spelled in enumerate(self._id_bytes)]
+
+    def _special_name(self, i: int) -> str | None:
+        """How a special id is written; None if it is none."""
+        return SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._markers.get(i)
 
     def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
         """At most `count` pieces that are frequent in `texts` and not in the vocabulary."""
@@ -200,7 +211,8 @@ class Tokenizer(ABC):
 
     def same_ids(self, other: "Tokenizer") -> bool:
         """Whether each id is the same piece in both."""
-        return self._id_bytes == other._id_bytes and self.vocabulary_map == other.vocabulary_map
+        same = self.row_names() == other.row_names()
+        return same and self.vocabulary_map == other.vocabulary_map
 
     def fingerprint(self) -> str:
         """A short hash of all that determines the tokenizer's results."""

@@ -17,6 +17,10 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_byte_bpe,
     with_tokenizer_files,
 )
+from regard.exchange.huggingface.translators.language_lists import (
+    DEFAULT_LANGUAGES,
+    LANGUAGE_LISTS,
+)
 from regard.exchange.huggingface.translators.own_vocabulary import LANGUAGE_PIECES, language_files
 from regard.exchange.huggingface.translators.piece_files import (
     ROLES,
@@ -35,6 +39,7 @@ from regard.exchange.huggingface.translators.seq2seq import (
     write_seq2seq,
 )
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.settings import abbreviate
 from regard.text.build import Tokenizers
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.mapped_sentencepiece import PieceTable
@@ -48,17 +53,21 @@ def read_language_tokenizers(folder: HfFolder) -> Tokenizers:
     """The tokenizers of both sides of a folder: one vocabulary, different first tokens."""
     if (folder.path / TOKENIZER).exists() or not (folder.path / LANGUAGE_PIECES).exists():
         return _from_tokenizer_json(folder)
+    if not (folder.path / VOCABULARY).exists():
+        raise RunError(
+            f"{folder.path}: holds {LANGUAGE_PIECES} without {VOCABULARY}, as mBART's folders may; "
+            f"it is read from {TOKENIZER}, which this writes: python -c 'from transformers import "
+            f'AutoTokenizer; AutoTokenizer.from_pretrained("{folder.path}")'
+            f'.save_pretrained("{folder.path}")\''
+        )
     return _from_pieces(folder)
 
 
 def _from_pieces(folder: HfFolder) -> Tokenizers:
     """M2M100's tokenizers: the ids of languages follow those of the vocabulary."""
     ids = read_pieces(folder, VOCABULARY)
-    raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
     added = added_tokens(folder)
-    named = raw.get("additional_special_tokens") or raw.get("extra_special_tokens") or []
-    names = [string_token(token) for token in named] if isinstance(named, list) else []
-    languages = [name for name in names if name is not None and name not in ids]
+    languages = [name for name in _language_names(folder) if name not in ids]
     numbered = {name: len(ids) + n for n, name in enumerate(languages)}
     all_ids = {**numbered, **added, **ids}
     special = tuple(dict.fromkeys([*special_tokens(folder).values(), *added, *languages]))
@@ -69,6 +78,24 @@ def _from_pieces(folder: HfFolder) -> Tokenizers:
     return Tokenizers(
         *(build_tokenizer(folder, LANGUAGE_PIECES, table, vocabulary, opening) for opening in ours)
     )
+
+
+def _language_names(folder: HfFolder) -> list[str]:
+    """The languages of M2M100's tokenizer, in the order of their ids: those of the list that its
+    settings refer to, or those that they name.
+    """
+    raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
+    named = raw.get("additional_special_tokens") or raw.get("extra_special_tokens")
+    code = raw.get("language_codes")
+    if code is None and isinstance(named, list) and named:
+        return [name for name in map(string_token, named) if name is not None]
+    code = DEFAULT_LANGUAGES if code is None else code
+    if not isinstance(code, str) or code not in LANGUAGE_LISTS:
+        raise RunError(
+            f"{folder.path / TOKENIZER_CONFIG}: language_codes is {abbreviate(repr(code))}; known "
+            f"are {' and '.join(LANGUAGE_LISTS)}"
+        )
+    return list(LANGUAGE_LISTS[code])
 
 
 def _from_tokenizer_json(folder: HfFolder) -> Tokenizers:

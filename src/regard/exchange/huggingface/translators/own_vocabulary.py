@@ -4,6 +4,7 @@ import sentencepiece
 
 from regard.errors import RunError
 from regard.exchange.huggingface.folder import JsonObject
+from regard.exchange.huggingface.translators.language_lists import LANGUAGE_LISTS
 from regard.json_files import dump_json
 from regard.text.build import Tokenizers
 from regard.text.mapped_sentencepiece import (
@@ -90,10 +91,13 @@ def language_files(tokenizers: Tokenizers) -> dict[str, bytes]:
     ids = {piece: i for piece, i in table.ids.items() if not _is_language(piece)}
     names = {i: piece for piece, i in table.ids.items()}
     languages = sorted((i, piece) for piece, i in table.ids.items() if _is_language(piece))
+    listed = [piece for _, piece in languages]
     config: JsonObject = {
         "tokenizer_class": "M2M100Tokenizer",
-        "additional_special_tokens": [piece for _, piece in languages],
+        "additional_special_tokens": listed,
     }
+    if name := next((name for name, some in LANGUAGE_LISTS.items() if listed == [*some]), None):
+        config["language_codes"] = name
     for name, side in zip(("src_lang", "tgt_lang"), tokenizers, strict=True):
         mapped = side.vocabulary_map
         assert mapped is not None

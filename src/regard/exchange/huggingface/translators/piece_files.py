@@ -26,6 +26,14 @@ def read_pieces(folder: HfFolder, name: str) -> dict[str, int]:
     ids = [i for i in raw.values() if isinstance(i, int) and not isinstance(i, bool) and i >= 0]
     if len({*ids}) < len(raw):
         raise RunError(f"{folder.path / name}: every piece must have an id of its own, from 0 on")
+    roles = special_tokens(folder)
+    for token in (roles["unk_token"], roles["eos_token"]):
+        if token not in raw:
+            raise RunError(
+                f"{folder.path / name}: has no {abbreviate(token)}, which every text needs; it is "
+                "not the vocabulary of this model: save the tokenizer beside the model again "
+                "(tokenizer.save_pretrained)"
+            )
     return raw
 
 
