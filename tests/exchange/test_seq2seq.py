@@ -11,10 +11,12 @@ import torch
 import transformers
 
 from hostile_lines import hostile_lines
+from regard.decoding.settings import MAX_BEAM, BeamSettings, DecodingSettings
 from regard.errors import RunError
 from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.translators.generation import search_groups
 from regard.exchange.huggingface.translators.language_tokens import read_language_tokenizers
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
@@ -242,6 +244,48 @@ def test_a_first_token_beyond_the_vocabulary_is_refused(
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(RunError, match="its texts begin with the id"):
         read_language_tokenizers(HfFolder(tmp_path))
+
+
+def write_generation(folder: Path, **values: Any) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_beams", 0),
+        ("num_beams", "x"),
+        ("num_beams", MAX_BEAM + 1),
+        ("length_penalty", -1.0),
+        ("length_penalty", 1e9),
+        ("length_penalty", True),
+        ("max_length", 0),
+        ("max_length", -5),
+        ("no_repeat_ngram_size", -1),
+    ],
+)
+def test_a_search_that_cannot_be_honoured_is_refused_by_name(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    write_generation(tmp_path, **{name: value})
+    with pytest.raises(RunError, match=rf"generation_config\.json: {name} is {value!r}: "):
+        search_groups(HfFolder(tmp_path))
+    (tmp_path / "generation_config.json").unlink()  # as older folders have it
+    (tmp_path / "config.json").write_text(json.dumps({name: value}))
+    with pytest.raises(RunError, match=rf"/config\.json: {name} is {value!r}: "):
+        search_groups(HfFolder(tmp_path))
+
+
+def test_a_search_is_that_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"num_beams": 9, "length_penalty": 2}')
+    write_generation(tmp_path, num_beams=MAX_BEAM, max_length=8, no_repeat_ngram_size=None)
+    found = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
+    assert found.beam == BeamSettings(size=MAX_BEAM, length_penalty=2.0)
+    assert (found.rules.max_length, found.rules.no_repeat_ngram) == (7, 0)
+    write_generation(tmp_path, length_penalty=5.0)
+    unlimited = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
+    assert (unlimited.beam.length_penalty, unlimited.rules.max_length) == (5.0, 512)
 
 
 def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:

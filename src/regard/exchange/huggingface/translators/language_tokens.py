@@ -17,6 +17,7 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_byte_bpe,
     with_tokenizer_files,
 )
+from regard.exchange.huggingface.translators.generation import generation_settings
 from regard.exchange.huggingface.translators.language_lists import (
     DEFAULT_LANGUAGES,
     LANGUAGE_LISTS,
@@ -34,7 +35,6 @@ from regard.exchange.huggingface.translators.piece_files import (
 )
 from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
-    generation_settings,
     seq2seq_map,
     write_seq2seq,
 )

@@ -11,6 +11,7 @@ from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder, JsonObject
+from regard.exchange.huggingface.translators.generation import MAX_ANSWER, search_groups
 from regard.exchange.tensor_table import (
     TensorChange,
     TensorEntry,
@@ -28,8 +29,6 @@ SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
 EPSILON = 1e-5  # of all their layer norms, which have no setting for it
-DEFAULT_MAX_LENGTH = 20  # of `transformers`: not what a folder asks for
-MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
 
 Values = dict[str, Any]
 
@@ -257,9 +256,6 @@ def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
 
 def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
     """The groups of a recipe: no corpus, and the search that the folder asks for."""
-    generation = generation_settings(folder)
-    beam = _number(generation, "num_beams", 1)
-    longest = _number(generation, "max_length", 0)
     joint = tokenizers.source is tokenizers.target
     sides = {"source": tokenizers.source, "target": None if joint else tokenizers.target}
     text = {name: one and one.settings.model_dump(mode="json") for name, one in sides.items()}
@@ -267,35 +263,8 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
         "task": "translation",
         "corpus": {"imported": True},
         "text": {**text, "joint": joint},
-        "decoding": {
-            "beam": {
-                "size": min(max(beam, 1), 64),
-                "length_penalty": _penalty(generation.get("length_penalty")),
-            },
-            "rules": {
-                # theirs counts the token that decoding starts from
-                "max_length": longest - 1 if longest > DEFAULT_MAX_LENGTH else MAX_ANSWER,
-                "max_length_ratio": 4.0,
-                "max_length_offset": 50,
-                "no_repeat_ngram": max(_number(generation, "no_repeat_ngram_size", 0), 0),
-            },
-        },
+        "decoding": search_groups(folder),
     }
-
-
-def generation_settings(folder: HfFolder) -> JsonObject:
-    """How the folder's model generates text: older folders say so in `config.json`."""
-    return {**folder.config, **(folder.read_object("generation_config.json") or {})}
-
-
-def _number(settings: Mapping[str, Any], name: str, default: int) -> int:
-    value = settings.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _penalty(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(max(float(value), 0.0), 5.0) if is_number else 1.0  # type: ignore[arg-type]
 
 
 def translator_sizes(settings: TransformerSettings) -> JsonObject:
