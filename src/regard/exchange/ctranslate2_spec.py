@@ -55,7 +55,8 @@ def write_model(
     _set_positions(spec, settings, weights, positions)
     _set_weights(spec, settings, weights)
     spec.config.unk_token = SPECIAL_PIECES[UNK]
-    spec.config.bos_token = spec.config.decoder_start_token = SPECIAL_PIECES[BOS]
+    spec.config.bos_token = SPECIAL_PIECES[BOS]
+    spec.config.decoder_start_token = SPECIAL_PIECES[settings.decoder_start]
     spec.config.eos_token = SPECIAL_PIECES[EOS]
     spec.config.add_source_eos = settings.source_eos
     spec.config.layer_norm_epsilon = settings.norm_epsilon

@@ -13,6 +13,7 @@ from regard.kernels.dispatch import use_kernel
 from regard.kernels.dropout import Dropout
 from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
 from regard.kernels.fused_linear import fused_linear
+from regard.text.special_tokens import BOS
 
 Tying = Literal["shared", "inputs", "target", "separate"]
 ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
@@ -37,7 +38,8 @@ class TiedEmbeddings(nn.Module):
     both languages). `inputs`: one for source and target, one for the output. `target`: one for the
     source, one for target and output. `separate`: three. Vectors of tokens are multiplied by √D if
     `scaled`; the output layer may have a bias. Ids that are `absent` stand for no token, and have
-    the logit ABSENT_LOGIT.
+    the logit ABSENT_LOGIT. A target begins with the vector of the token `start`, which may have
+    another use too, so that BOS has none of its own.
     """
 
     absent_bias: Tensor | None  # (V,) added to the logits; None: every id stands for a token
@@ -52,6 +54,7 @@ class TiedEmbeddings(nn.Module):
         scaled: bool = True,
         bias: bool = False,
         absent: Sequence[int] = (),
+        start: int = BOS,
     ) -> None:
         super().__init__()
         shared = tying in ("shared", "inputs")
@@ -59,7 +62,7 @@ class TiedEmbeddings(nn.Module):
             raise ValueError(
                 f"shared embeddings need one vocabulary, got {source_size=} and {target_size=}"
             )
-        self.width, self.scale = width, math.sqrt(width) if scaled else 1.0
+        self.width, self.scale, self.start = width, math.sqrt(width) if scaled else 1.0, start
         self.source = nn.Parameter(torch.empty(source_size, width))
         self.target = None if shared else nn.Parameter(torch.empty(target_size, width))
         own = tying in ("inputs", "separate")
@@ -82,6 +85,8 @@ class TiedEmbeddings(nn.Module):
 
     def of_target(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, D), scaled."""
+        if self.start != BOS:
+            ids = ids.masked_fill(ids == BOS, self.start)
         return F.embedding(ids, self._target) * self.scale
 
     def logits(self, features: Tensor) -> Tensor:

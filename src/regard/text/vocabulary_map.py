@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from regard.settings import Settings
-from regard.text.special_tokens import SPECIAL_PIECES
+from regard.text.special_tokens import BOS, SPECIAL_PIECES
 
 MAX_ROWS = 1 << 24  # of a vocabulary
 
@@ -25,8 +25,8 @@ class VocabularyMap(Settings):
     rows: int = Field(ge=1, le=MAX_ROWS)
     """Their ids run from 0 to `rows` - 1."""
     start: int | None = None
-    """The token there whose vector our BOS has: what a decoder begins with where that has another
-    role, such as Marian's padding. None: BOS is a token of its own, or has no vector."""
+    """Their id of the token that a decoder begins with: BOS, or one that has another role too, such
+    as Marian's padding. None: it is that of BOS."""
 
     @model_validator(mode="after")
     def _check_special(self) -> Self:
@@ -46,6 +46,11 @@ class VocabularyMap(Settings):
     def absent(self) -> tuple[int, ...]:
         """Ids of ours that stand for no token of theirs."""
         return tuple(i for i, there in enumerate(self.special) if there is None)
+
+    @property
+    def our_start(self) -> int:
+        """Our id of the token whose vector a decoder begins with."""
+        return BOS if self.start is None else self.ours[self.start]
 
     @cached_property
     def theirs(self) -> tuple[int | None, ...]:

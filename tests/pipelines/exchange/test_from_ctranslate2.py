@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from regard.pipelines.exchange import from_ctranslate2
 from regard.pipelines.exchange.exchange_report import REPORT
 from regard.pipelines.exchange.import_run import import_folder
 from regard.recipes.run_folder import load_run
+from seq2seq_folders import make_bart, make_marian
 from tests.exchange.test_ctranslate2_spec import transformer
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -76,6 +78,33 @@ def test_our_own_exports_come_back_with_their_tokenizers(tiny_run, tmp_path):
     assert back.tokenizers.source.fingerprint() == run.tokenizers.source.fingerprint()
     for name, weight in run.model.state_dict().items():
         assert back.model.state_dict()[name].equal(weight), name
+
+
+@pytest.mark.parametrize("make", [make_marian, partial(make_bart, pre_norm=True)])
+def test_an_export_of_an_imported_model_comes_back_with_its_settings(make, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    make(tmp_path / "theirs")
+    search = {"num_beams": 3, "length_penalty": 1.5, "max_length": 30}
+    (tmp_path / "theirs" / "generation_config.json").write_text(json.dumps(search))
+    import_folder(tmp_path / "theirs", tmp_path / "run")
+    run = load_run(tmp_path / "run", device=torch.device("cpu"))
+    export_to(run, "model", "float32", tmp_path / "export")
+    found = import_folder(tmp_path / "export", tmp_path / "back")
+    back = load_run(found.folder, device=torch.device("cpu"))
+    assert found.report.notes == ()
+    assert back.recipe.decoding == run.recipe.decoding
+    assert back.recipe.text == run.recipe.text
+    unused = {"first_position": 0, "max_positions": run.recipe.model.max_positions}  # of a table
+    expected = run.recipe.model.model_copy(update=unused)
+    assert back.recipe.model == expected
+    for name, weight in run.model.state_dict().items():
+        first = run.recipe.model.first_position if name.endswith("positions.table.weight") else 0
+        assert back.model.state_dict()[name].equal(weight[first:]), name
+
+
+def test_what_a_folder_does_not_say_is_noted(folder, tmp_path):
+    (note,) = import_folder(folder, tmp_path / "run").report.notes
+    assert "do not say how to search" in note
 
 
 @pytest.mark.parametrize("start", ["</s>", "<pad>", "5"])

@@ -45,4 +45,5 @@ def command(
         print_json({"run": str(run.folder), **run.report.model_dump(mode="json")})
         return
     console.print(f"{run.folder}  [dim]{run.report.format}[/]")
-    console.print(f"  {run.report.gate.summary()}")
+    for line in (run.report.gate.summary(), *run.report.notes):
+        console.print(f"  {line}")

@@ -152,6 +152,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
             scaled=settings.scale_embeddings,
             bias=settings.output_bias,
             absent=settings.absent,
+            start=settings.decoder_start,
         )
         self.source_positions, self.target_positions = (
             build_positions(

@@ -8,6 +8,7 @@ from regard.attention.positions import PositionsName, SinusoidLayout, check_max_
 from regard.layers.experts import ExpertsSettings
 from regard.layers.transformer_parts import ActivationName, NormPosition, Tying
 from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.text.special_tokens import BOS, SPECIAL_PIECES
 
 
 def _layers(count: int) -> dict[str, int]:
@@ -123,6 +124,9 @@ class TransformerSettings(StackSettings):
     absent: tuple[int, ...] = ()
     """Ids that stand for no token and are never written: special ones that the vocabulary of an
     imported model lacks."""
+    decoder_start: int = Field(default=BOS, ge=0, lt=len(SPECIAL_PIECES))
+    """The special token whose vector a target begins with, by its id: BOS, or one that has another
+    use too, as padding in Marian (0) and EOS in M2M100 and BART (3)."""
     source_eos: bool = True
     """Whether the encoder reads the EOS behind each source; models of OpenNMT were trained without.
     """

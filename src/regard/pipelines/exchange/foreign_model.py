@@ -26,6 +26,7 @@ class ForeignModel:
     tokenizers: Tokenizers | None = None  # None: it reads no text
     recipe: Mapping[str, Any] = field(default_factory=dict)  # groups of the recipe, beside `model`
     run_files: Mapping[str, bytes] = field(default_factory=dict)  # further files of the run
+    notes: tuple[str, ...] = ()  # what the folder did not say
 
 
 class ImportFormat(NamedTuple):

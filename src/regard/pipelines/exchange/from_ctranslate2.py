@@ -13,14 +13,16 @@ from regard.batching.collate import collate_targets, pad_source
 from regard.decoding.batch_search import SearchMember, one_thread, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
+from regard.engines.ctranslate2.export_artifact import ExportCard, read_export
 from regard.errors import RegardError, RunError, TextError
 from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
-from regard.exchange.huggingface.translators.seq2seq import started_rows
 from regard.exchange.tensor_table import vocabulary_rows
 from regard.json_files import JSON_MAX_BYTES
+from regard.layers.transformer_parts import ABSENT_LOGIT
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
+from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.gate import (
     FLOAT32_TOLERANCE,
@@ -34,7 +36,7 @@ from regard.settings import abbreviate
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
 from regard.text.settings import TokenizerSettings
-from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK, token_labels
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
@@ -47,6 +49,11 @@ NUM_DECODED = 8
 BEAM = 4
 MAX_TOKENS = 24  # of the answers that are compared
 SEARCH_BUDGET = 2048  # positions that are searched at a time
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "source_dropout")
+NO_SEARCH = (
+    "CTranslate2's folders do not say how to search, nor what dropout a model learned with: the "
+    "run has the defaults of `decoding`, and no dropout",
+)
 
 
 class _Side(NamedTuple):
@@ -64,8 +71,16 @@ def _read(folder: Path) -> ForeignModel:
     model = read_ct2_folder(folder)
     if reason := why_ctranslate2_unavailable():
         raise RunError(f"{folder}: is imported only if it computes what CTranslate2 does: {reason}")
-    source, target = _sides(folder, model)
-    tokenizers = _tokenizers(folder, source, target)
+    ours = (folder / EXPORT_INFO).is_file() and _has_labels(model)
+    source, target = _own_sides(model) if ours else _sides(folder, model)
+    tokenizers = _own_tokenizers(folder, model) if ours else _tokenizers(folder, source, target)
+    settings = model.settings.model_copy(
+        update={"absent": target.ids.absent, "decoder_start": target.ids.our_start}
+    )
+    weights = _our_rows(model.weights, source.ids, target.ids)
+    card = export.card if ours and (export := read_export(folder)) is not None else None
+    if card is not None:
+        settings, weights = _restore(card, settings, weights)
 
     def check(place: Path) -> GateReport:
         run = load_run(place, device=torch.device("cpu"))
@@ -78,13 +93,64 @@ def _read(folder: Path) -> ForeignModel:
     return ForeignModel(
         format="CTranslate2",
         about="a model of CTranslate2",
-        settings=model.settings.model_copy(update={"absent": target.ids.absent}),
-        weights=_our_rows(model.weights, source.ids, target.ids),
+        settings=settings,
+        weights=weights,
         digests={MODEL_FILE: sha256_of_file(folder / MODEL_FILE)},
         check=check,
         tokenizers=tokenizers,
-        recipe={"corpus": {"imported": True}, "text": _text_settings(tokenizers)},
+        recipe={
+            "corpus": {"imported": True},
+            "text": _text_settings(tokenizers),
+            **_search_groups(card),
+        },
+        notes=NO_SEARCH if card is None else (),
     )
+
+
+def _has_labels(model: Ct2Model) -> bool:
+    """Whether the vocabularies are ids, as in exports of ours."""
+    sides, start = (model.source_tokens, model.target_tokens), model.config.decoder_start_token
+    return start in SPECIAL_PIECES and all(tokens == token_labels(len(tokens)) for tokens in sides)
+
+
+def _own_sides(model: Ct2Model) -> tuple[_Side, _Side]:
+    """The vocabularies of an export of ours: rows are in the order of our ids."""
+    start = SPECIAL_PIECES.index(model.config.decoder_start_token or SPECIAL_PIECES[BOS])
+    source, target = (
+        _Side(tokens, VocabularyMap(special=(PAD, UNK, BOS, EOS), rows=len(tokens), start=start))
+        for tokens in (model.source_tokens, model.target_tokens)
+    )
+    return source, target
+
+
+def _restore(
+    card: ExportCard, settings: TransformerSettings, weights: dict[str, Tensor]
+) -> tuple[TransformerSettings, dict[str, Tensor]]:
+    """Settings and weights of the run that an export was made of, as far as `model.bin` holds them
+    in another form: a bias excludes absent tokens there.
+    """
+    if (made_of := card.model) is None:
+        return settings, weights
+    carried = {name: getattr(made_of, name) for name in DROPOUTS}
+    bias = weights.get("embeddings.output_bias")
+    low = [] if bias is None else (bias <= ABSENT_LOGIT / 2).nonzero().flatten().tolist()
+    absent = [i for i in made_of.absent if i in low]
+    if bias is not None and absent:
+        carried["absent"] = tuple(absent)
+        bias = bias.index_fill(0, torch.tensor(absent), 0.0)
+        weights = {**weights, "embeddings.output_bias": bias}
+        if not made_of.output_bias and not bias.any():
+            del weights["embeddings.output_bias"]
+            carried["output_bias"] = False
+    return settings.model_copy(update=carried), weights
+
+
+def _search_groups(card: ExportCard | None) -> dict[str, Any]:
+    """The groups of a recipe that say how the run of an export translates."""
+    if card is None:
+        return {}
+    groups = {"decoding": card.decoding, "input": card.input}
+    return {name: one.model_dump(mode="json") for name, one in groups.items() if one is not None}
 
 
 def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
@@ -119,8 +185,8 @@ def _our_rows(
 ) -> dict[str, Tensor]:
     """The weights, with rows of tokens in our order."""
     changes = {
-        "embeddings.source": started_rows(source),
-        "embeddings.target": started_rows(target),
+        "embeddings.source": vocabulary_rows(source),
+        "embeddings.target": vocabulary_rows(target),
         "embeddings.output": vocabulary_rows(target),
         "embeddings.output_bias": vocabulary_rows(target),
     }
@@ -130,22 +196,23 @@ def _our_rows(
     }
 
 
+def _own_tokenizers(folder: Path, model: Ct2Model) -> Tokenizers:
+    """The tokenizers of an export of ours."""
+    try:
+        found = load_tokenizers(folder)
+    except RegardError as error:
+        raise RunError(f"{folder}: an export whose tokenizers cannot be read: {error}") from None
+    sizes = len(model.source_tokens), len(model.target_tokens)
+    if (found.source.size, found.target.size) != sizes:
+        raise RunError(f"{folder}: its tokenizers have other sizes than its vocabularies")
+    return found
+
+
 def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
-    """The tokenizers of an export of ours, or those of SentencePiece models in the folder.
+    """The tokenizers of SentencePiece models in a folder.
 
     Else CTranslate2's tokens: characters if all are single ones, or what spaces separate.
     """
-    labels = token_labels(max(len(source.tokens), len(target.tokens)))
-    if (folder / EXPORT_INFO).is_file() and labels[: len(source.tokens)] == source.tokens:
-        try:
-            found = load_tokenizers(folder)
-        except RegardError as error:
-            raise RunError(
-                f"{folder}: an export whose tokenizers cannot be read: {error}"
-            ) from None
-        if (found.source.size, found.target.size) != (len(source.tokens), len(target.tokens)):
-            raise RunError(f"{folder}: its tokenizers have other sizes than its vocabularies")
-        return found
     models = [_find_pieces(folder, side) for side in ("source", "target")]
     if source is target and models[0] == models[1]:
         both = _tokenizer(source, models[0])
@@ -176,7 +243,7 @@ def _tokenizer(side: _Side, pieces: Path | None) -> Tokenizer:
 
 
 def _text_settings(tokenizers: Tokenizers) -> dict[str, Any]:
-    joint = tokenizers.joint
+    joint = tokenizers.source is tokenizers.target
     sides = {"source": tokenizers.source} if joint else tokenizers._asdict()
     return {
         "joint": joint,

@@ -64,6 +64,7 @@ def import_folder(
             source=str(source),
             files=dict(model.digests),
             licence=read_licence(source),
+            notes=model.notes,
             gate=model.check(place),
         )
         if report.gate.refused is not None:
@@ -125,6 +126,7 @@ def _card(name: str, model: ForeignModel, report: ExchangeReport) -> Iterator[st
     yield f"- source: `{report.source}`, {model.about}"
     yield f"- licence: {report.licence or 'the source states none'}"
     yield from (f"- SHA-256 of {file}: `{digest}`" for file, digest in report.files.items())
+    yield from (f"- {note}" for note in report.notes)
     yield f"\n## Parity\n\n{report.gate.summary()}.\n"
     yield "## Model\n"
     yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."

@@ -138,7 +138,7 @@ def _write_as(kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tok
     """A model for our settings, imported or trained here; interleaved sinusoids are reordered."""
     reordered = settings.positions == "sinusoid" and settings.sinusoids == "interleaved"
     exported = settings.model_copy(update={"sinusoids": "halves"}) if reordered else settings
-    mapped = as_mapped(tokenizers)
+    mapped = as_mapped(tokenizers, settings.decoder_start)
     described = write_seq2seq(kind, exported, mapped)
     separate = settings.embeddings in ("target", "separate")
     if separate and tokenizers.joint:

@@ -22,15 +22,17 @@ VOCABULARIES = ("vocab.json", "target_vocab.json")
 LANGUAGE_PIECES = "sentencepiece.bpe.model"  # of M2M100
 
 
-def as_mapped(tokenizers: Tokenizers) -> Tokenizers:
-    """The tokenizers as Marian's class reads them; a `RunError` names what it cannot read."""
+def as_mapped(tokenizers: Tokenizers, start: int) -> Tokenizers:
+    """The tokenizers as Marian's class reads them, for a decoder that begins with the id `start`; a
+    `RunError` names what it cannot read.
+    """
     if tokenizers.source is tokenizers.target:
-        one = _mapped(tokenizers.source)
+        one = _mapped(tokenizers.source, start)
         return Tokenizers(one, one)
-    return Tokenizers(*map(_mapped, tokenizers))
+    return Tokenizers(*(_mapped(one, start) for one in tokenizers))
 
 
-def _mapped(tokenizer: Tokenizer) -> Tokenizer:
+def _mapped(tokenizer: Tokenizer, start: int) -> Tokenizer:
     settings = tokenizer.settings
     if tokenizer.vocabulary_map is not None:
         return tokenizer
@@ -43,7 +45,7 @@ def _mapped(tokenizer: Tokenizer) -> Tokenizer:
         name = "lowercase: true" if settings.lowercase else "form: nfkc"
         raise RunError(f"text: {name}: Marian's tokenizer does not change texts so")
     vocabulary = VocabularyMap(
-        special=(PAD, UNK, BOS, EOS), rows=tokenizer.size, start=BOS
+        special=(PAD, UNK, BOS, EOS), rows=tokenizer.size, start=start
     )  # ids are the same there
     pieces = [*SPECIAL_PIECES, *sentencepiece_names(tokenizer)]
     table = PieceTable({piece: i for i, piece in enumerate(pieces)}, SPECIAL_PIECES)

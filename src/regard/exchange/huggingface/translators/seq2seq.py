@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
@@ -22,7 +21,7 @@ from regard.exchange.tensor_table import (
 )
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
-from regard.text.special_tokens import BOS, PAD, UNK
+from regard.text.special_tokens import PAD, UNK
 from regard.text.vocabulary_map import VocabularyMap
 
 SHARED = "model.shared.weight"
@@ -88,6 +87,7 @@ def read_seq2seq(
             "output_bias": kind.has_output_bias and OUTPUT_BIAS in names,
             "norm_epsilon": EPSILON,
             "absent": vocabulary.absent,
+            "decoder_start": vocabulary.our_start,
             **fixed,
         },
         config.where,
@@ -142,35 +142,6 @@ def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
     return VocabularyMap(special=(pad, unk, bos, eos), rows=rows, start=start)
 
 
-def started_rows(vocabulary: VocabularyMap) -> TensorChange:
-    """`vocabulary_rows` of embeddings: our BOS has the row of their decoder's first token.
-
-    Where that token is padding, whose row has no other use, a row that BOS learned here is written
-    back to it.
-    """
-    rows, start = vocabulary_rows(vocabulary), vocabulary.start
-    if start is None:
-        return rows
-
-    def to_ours(tensor: Tensor) -> Tensor:
-        found = rows.to_ours(tensor)
-        found[BOS] = tensor[start]
-        return found
-
-    def to_theirs(tensor: Tensor) -> Tensor:
-        found = rows.to_theirs(tensor)
-        if start == vocabulary.special[PAD]:
-            found[start] = tensor[BOS]
-        elif not torch.equal(found[start], tensor[BOS]):
-            raise RunError(
-                f"the decoder begins with a token whose vector is no longer that of the id {start} "
-                "there, as the model was trained here, and their format has one for both"
-            )
-        return found
-
-    return TensorChange(to_ours, to_theirs)
-
-
 def bias_rows(vocabulary: VocabularyMap) -> TensorChange:
     """The output layer's bias: theirs is (1, V), ours (V,)."""
     rows = vocabulary_rows(vocabulary)
@@ -219,7 +190,7 @@ def _embeddings(
     """Entries of the embeddings and the output layer, their copies, and unused patterns."""
     one, tying = TensorEntry.single, settings.embeddings
     entries, copies, unused = list[TensorEntry](), dict[str, str](), list[str]()
-    inputs, output = started_rows(source), vocabulary_rows(target)
+    inputs, output = vocabulary_rows(source), vocabulary_rows(target)
     if tying in ("shared", "inputs"):
         equal = [SHARED, ENCODER, DECODER] + ([OUTPUT] if tying == "shared" else [])
         first = next((name for name in equal if name in names), SHARED)
@@ -227,7 +198,7 @@ def _embeddings(
         entries.append(one("embeddings.source", first, inputs))
     else:
         entries.append(one("embeddings.source", ENCODER, inputs))
-        entries.append(one("embeddings.target", DECODER, started_rows(target)))
+        entries.append(one("embeddings.target", DECODER, output))
         unused.append(r"model\.shared\.weight")
     if tying in ("inputs", "separate"):
         entries.append(one("embeddings.output", OUTPUT, output))
@@ -322,23 +293,20 @@ def describe(
 
 def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> None:
     """Raise a `RunError` that names a setting whose value the class does not support."""
-    supported = TransformerSettings.model_validate(
-        {
-            **settings.model_dump(exclude={"preset", "family"}),
-            **kind.fixed(pad),
-            "norm_epsilon": EPSILON,
-            "bias": True,
-            "window": None,
-            "experts": None,
-            "reach": None,
-            "source_eos": True,
-        }
-    )
-    for name, value in settings:
-        if name != "preset" and getattr(supported, name) != value:
+    supported = {
+        **kind.fixed(pad),
+        "norm_epsilon": EPSILON,
+        "bias": True,
+        "window": None,
+        "experts": None,
+        "reach": None,
+        "source_eos": True,
+    }
+    for name, value in supported.items():
+        if (found := getattr(settings, name)) != value:
             raise RunError(
-                f"model.{name}: {value}: transformers' class {kind.architecture} can only be "
-                f"{getattr(supported, name)}"
+                f"model.{name}: {found}: transformers' class {kind.architecture} can only be "
+                f"{value}"
             )
     if settings.output_bias and not kind.has_output_bias:
         raise RunError(f"model.output_bias: {kind.architecture} has no bias of the output layer")
