@@ -4,6 +4,7 @@ hostile folders are refused.
 
 import json
 import os
+import shutil
 import struct
 from dataclasses import replace
 
@@ -73,6 +74,24 @@ def test_import_export_import_gives_the_same_bytes(family, folders, tmp_path):
     import_folder(tmp_path / "out", tmp_path / "2" / "run")
     for file in SAME_BYTES:
         assert (tmp_path / "1/run" / file).read_bytes() == (tmp_path / "2/run" / file).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("family", "setting", "message"),
+    [
+        ("gpt2", {"n_positions": 99}, r"wpe\.weight has the shape \(\d+, \d+\), .* \(99, \d+\)"),
+        ("gpt2", {"n_inner": 13}, r"h\.0\.mlp\.c_fc\.bias has the shape .* asks for \(13,\)"),
+        ("gpt2", {"vocab_size": 9999}, r"wte\.weight has the shape .* asks for \(9999, \d+\)"),
+    ],
+)
+def test_a_shape_that_config_json_does_not_ask_for_is_named(
+    family, setting, message, folders, tmp_path
+):
+    path = shutil.copytree(folders(family), tmp_path / "folder")
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | setting))
+    with pytest.raises(RunError, match=rf"{path}: its tensor transformer\.{message}"):
+        import_folder(path, tmp_path / "run")
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])

@@ -7,7 +7,7 @@ from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.folder import HfFolder
 from regard.json_files import dump_json
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
-from regard.pipelines.exchange.gate import GateReport, check_import
+from regard.pipelines.exchange.gate import GateReport, check_import, check_shapes
 from regard.pipelines.load import load_for_look
 from regard.tasks.classification import LABELS_FILE
 
@@ -17,7 +17,9 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
     folder = HfFolder(source, languages)
     family = find_family(folder)
     described = family.read(folder)
-    tensors = {described.present_name(key): one for key, one in folder.tensors().items()}
+    stored = folder.tensors()
+    check_shapes(folder, described, stored)
+    tensors = {described.present_name(key): one for key, one in stored.items()}
 
     def check(place: Path) -> GateReport:
         run = load_for_look(place, device="cpu")

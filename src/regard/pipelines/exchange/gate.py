@@ -225,33 +225,67 @@ def refusal(
     return None
 
 
-def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> Any:
-    """The model of `transformers` with exactly the tensors of the files.
+def check_shapes(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> None:
+    """Raise a `RunError` that names a tensor of the files whose shape is not what `config.json`
+    asks for; without `transformers`, which knows that, nothing is checked.
+    """
+    if find_spec("transformers") is None:
+        return
+    with torch.device("meta"):  # shapes alone
+        wanted = build_peer(folder, described).state_dict()
+    for name, tensor in tensors.items():
+        present = described.present_name(name)
+        there = present if present in wanted else described.peer_name(present)
+        if there in wanted and wanted[there].shape != tensor.shape:
+            raise RunError(
+                f"{folder.path}: its tensor {name} has the shape {tuple(tensor.shape)}, and its "
+                f"config.json asks for {tuple(wanted[there].shape)}; one of the two files is not "
+                "this model's, or was changed"
+            )
 
-    Its own loader is not used: it ties some weights that files hold separately.
+
+def build_peer(folder: HfFolder, described: HfModel) -> Any:
+    """The model of `transformers` that a folder's `config.json` describes, with weights of its
+    own.
     """
     transformers = import_module("transformers")  # optional, and slow to import
+    with _loading(folder, transformers):
+        config = transformers.AutoConfig.from_pretrained(
+            str(folder.path), local_files_only=True, trust_remote_code=False
+        )
+        return getattr(transformers, described.architecture)(config).eval()
+
+
+@contextmanager
+def _loading(folder: HfFolder, transformers: Any) -> Iterator[None]:
+    """Within it, errors of `transformers` become a `RunError` about a folder."""
     with quiet(transformers):
         try:
-            config = transformers.AutoConfig.from_pretrained(
-                str(folder.path), local_files_only=True, trust_remote_code=False
-            )
-            peer = getattr(transformers, described.architecture)(config).eval()
-            copies = {
-                name: tensors[of]
-                for name, of in described.table.copies.items()
-                if name not in tensors and of in tensors
-            }
-            known, given = {*peer.state_dict()}, {**copies, **tensors}
-            named = {name if name in known else described.peer_name(name): name for name in given}
-            missing, unexpected = peer.load_state_dict(
-                {there: given[name].float() for there, name in named.items()}, strict=False
-            )
+            yield
         except Exception as error:  # its errors have no common type
             raise RunError(
                 f"{folder.path}: transformers {transformers.__version__} cannot load it: "
                 f"{abbreviate(str(error))}"
             ) from None
+
+
+def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> Any:
+    """The model of `transformers` with exactly the tensors of the files.
+
+    Its own loader is not used: it ties some weights that files hold separately.
+    """
+    peer = build_peer(folder, described)
+    copies = {
+        name: tensors[of]
+        for name, of in described.table.copies.items()
+        if name not in tensors and of in tensors
+    }
+    known, given = {*peer.state_dict()}, {**copies, **tensors}
+    named = {name if name in known else described.peer_name(name): name for name in given}
+    with _loading(folder, import_module("transformers")):
+        missing, unexpected = peer.load_state_dict(
+            {there: given[name].float() for there, name in named.items()}, strict=False
+        )
     if lacking := [name for name in missing if not described.table.is_optional(name)]:
         raise RunError(f"{folder.path}: its weights lack {lacking[0]}, which transformers has")
     if extra := [name for name in unexpected if not described.table.is_optional(name)]:
