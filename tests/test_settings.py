@@ -1,7 +1,7 @@
 import pytest
 from pydantic import Field, ValidationError
 
-from regard.settings import Settings, describe, expectation
+from regard.settings import Settings, abbreviate, describe, escape_control, expectation
 
 
 class Few(Settings):
@@ -40,3 +40,9 @@ def test_what_was_found_is_said_in_few_words():
     assert describe([1, 2]) == "a list of 2"
     assert describe({"a": 1}) == "a group of named values"
     assert describe("x" * 5000) == "a text of 5,000 characters"
+
+
+def test_control_characters_are_escaped():
+    assert escape_control("a\tb\x1b[31m\n é\u200d") == r"a\tb\x1b[31m\n é" + "\u200d"
+    assert escape_control("a\n\t", kept="\n") == "a\n" + r"\t"
+    assert abbreviate("\x1bc") == r"\x1bc"

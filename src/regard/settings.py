@@ -1,5 +1,6 @@
 """The one base of all settings: frozen, strict, and described by its own docstrings."""
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,7 @@ _EXPECTED: Mapping[str, str] = {
 }
 """Pydantic's names of mistakes -> what was expected, in our words."""
 _MAX_REPR = 40  # characters of a value that messages show whole
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MAX_TEXT = 200  # characters of a longer text that messages show
 
 
@@ -95,4 +97,11 @@ def counted(number: int, noun: str) -> str:
 def abbreviate(text: str) -> str:
     """`text` in one line, cut off if it is long, for a message."""
     cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"
-    return " ".join(cut.splitlines())
+    return escape_control(" ".join(cut.splitlines()))
+
+
+def escape_control(text: str, kept: str = "") -> str:
+    r"""`text` with its control characters, which would act on a terminal or break columns, as
+    Python writes them, such as `\t` and `\x1b`; those in `kept` are left.
+    """
+    return _CONTROL.sub(lambda one: one[0] if one[0] in kept else repr(one[0])[1:-1], text)

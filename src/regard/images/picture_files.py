@@ -52,6 +52,8 @@ class Picture(NamedTuple):
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
     """The picture in a file; raises a `PictureError` if it holds none."""
+    if not os.fspath(path).strip():
+        raise PictureError("a blank name: give the name of a picture's file")
     file = Path(path)
     try:
         content = read_limited(file, max_bytes=MAX_FILE_BYTES)
@@ -186,15 +188,16 @@ FRAMINGS: Mapping[Framing, Callable[[Bytes, int, Resampling], Bytes]] = {
 }
 
 
-def find_pictures(paths: Iterable[str | os.PathLike[str]]) -> Iterator[Path]:
-    """The files named; of a folder all pictures in it and below, sorted by name."""
-    for path in map(Path, paths):
-        if path.is_dir():
+def find_pictures(names: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
+    """The files named, also by blank names; of a folder all pictures in it and below, sorted."""
+    for name in map(os.fspath, names):
+        path = Path(name)
+        if name.strip() and path.is_dir():
             found = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS]
             if not found:
                 raise PictureError(
                     f"{path}: a folder without pictures: no name in it ends in {', '.join(ENDINGS)}"
                 )
-            yield from found
+            yield from map(str, found)
         else:
-            yield path
+            yield name

@@ -34,7 +34,7 @@ from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.auto_settings import infer_input_settings, run_input_settings
-from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, weights_file
+from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, weights_file, wrong_task_error
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
@@ -430,10 +430,7 @@ def check_tasks(runs: "Sequence[Run]", task: str) -> None:
     """Raise an error if a run has another task."""
     for run in runs:
         if run.recipe.task != task:
-            raise RunError(
-                f"{run.folder.path}: its task is {run.recipe.task}, not {task}; `regard --help` "
-                "lists the commands"
-            )
+            raise wrong_task_error(run.folder.path, run.recipe.task, f"not {task}")
 
 
 def _native_engine_class() -> "type[NativeEngine]":

@@ -9,6 +9,18 @@ from regard.yaml_files import YamlError, read_yaml
 TRANSLATION = "translation"  # the task of a recipe that names none
 CHAT = "chat"
 TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
+TASK_COMMANDS = {
+    TRANSLATION: "translate",
+    CHAT: "chat",
+    "bidirectional-language-model": "embed",
+    "caption": "caption",
+    "forecast": "forecast",
+    "language-model": "complete",
+    "masked-language-model": "fill",
+    "picture-classification": "classify",
+    "text-classification": "classify",
+}
+"""Task -> the command that uses a run of it."""
 RECIPE_FILE = "recipe.yaml"
 RUNS = Path("runs")  # where a run is made unless a folder is named
 PACKAGED_RUN = Path(__file__).parent / "packaged" / "travel"
@@ -42,6 +54,16 @@ def find_adapter(run: Path, name: str) -> Path:
     raise RunError(
         f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
         f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
+    )
+
+
+def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:
+    """The error about a run of the task `found`, with the command for it; `needed` says what was
+    expected.
+    """
+    return RunError(
+        f"{run}: its task is {found}, {needed}; the command for it is: "
+        f"regard {TASK_COMMANDS[found]} {run}"
     )
 
 

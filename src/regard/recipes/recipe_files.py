@@ -25,7 +25,7 @@ from regard.recipes.auto_settings import (
     AUTO_SETTINGS,
     RESIZABLE_FAMILIES,
 )
-from regard.recipes.paths import TEXT_TASKS, TRANSLATION
+from regard.recipes.paths import TASK_COMMANDS, TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe import Recipe
 from regard.recipes.task_table import TASKS, recipe_class
 from regard.settings import abbreviate, expectation
@@ -68,16 +68,23 @@ def require_translation(recipe: TaskRecipe, where: str) -> Recipe:
     """The recipe, if it is one of translation."""
     found = require_text_task(recipe, where)
     if found.task != TRANSLATION:
-        raise SettingsError(f"{where}: its task is {found.task}, and this needs translation")
+        raise _needs_error(found, where, TRANSLATION)
     return found
 
 
 def require_text_task(recipe: TaskRecipe, where: str) -> Recipe:
     """The recipe, if it is one of translation or chat."""
     if not isinstance(recipe, Recipe):
-        needed = " or ".join(TEXT_TASKS)
-        raise SettingsError(f"{where}: its task is {recipe.task}, and this needs {needed}")
+        raise _needs_error(recipe, where, " or ".join(TEXT_TASKS))
     return recipe
+
+
+def _needs_error(recipe: TaskRecipe, where: str, needed: str) -> SettingsError:
+    """The error about a recipe of another task, with the command for its runs."""
+    return SettingsError(
+        f"{where}: its task is {recipe.task}, and this needs {needed}; what uses its runs is: "
+        f"regard {TASK_COMMANDS[recipe.task]}"
+    )
 
 
 def read_raw(file: Traversable, *, where: str) -> Raw:

@@ -17,6 +17,7 @@ from regard.models.build import parameter_limit
 from regard.models.contracts import AnyModel
 from regard.recipes.memory import physical_memory
 from regard.recipes.model_card import describe_weights
+from regard.recipes.paths import wrong_task_error
 from regard.recipes.run_folder import (
     BYTES_PER_PARAMETER,
     MAX_SHARED_MODULES,
@@ -158,10 +159,7 @@ def load_task_run(
     folder = RunFolder(Path(path))
     recipe = folder.load_any_recipe()
     if recipe.task != task:
-        raise RunError(
-            f"{folder.path}: its task is {recipe.task}, not {task}; `regard --help` lists the "
-            "commands"
-        )
+        raise wrong_task_error(folder.path, recipe.task, f"not {task}")
     file = find_weights(folder, weights)
     loaded = load_checked_weights(folder, file, adapter)
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())

@@ -113,3 +113,9 @@ def test_two_vocabularies_are_told_apart(console, tmp_path):
     )
     source, target = prepared.tokenizers
     assert f"vocabulary  {source.size:,} and {target.size:,}" in console.export_text()
+
+
+def test_control_characters_of_labels_do_not_reach_the_terminal(console):
+    reporter = TerminalReporter(10, console=console)
+    reporter.described({"labels": "2: \x1b[31mred, blue"}, torch.nn.Linear(1, 1))
+    assert r"2: \x1b[31mred, blue" in console.export_text()

@@ -44,6 +44,19 @@ def test_folders_and_lists_are_named_and_bad_ones_told(vit_run, photos):
     assert next(iter(labels)) == "green"
 
 
+def test_a_blank_line_is_a_name_without_a_picture_and_a_tab_breaks_no_columns(vit_run, photos):
+    tabbed = photos / "a\tb.png"
+    (photos / "a.png").rename(tabbed)
+    found = run(classify, vit_run, input=f"{photos / 'more' / 'b.png'}\n\n{tabbed}\n")
+    assert found.exit_code == 1
+    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    assert [row[1] for row in rows] == ["green", "", "red"]  # three lines in, three out
+    assert rows[2][0].endswith(r"a\tb.png")
+    assert "a blank name" in found.stderr
+    found = run(classify, vit_run, "")
+    assert (found.exit_code, found.stdout) == (1, "\n")
+
+
 def test_a_look_writes_figures_and_a_page(vit_run, photos):
     figure, page = photos / "look.png", photos / "look.html"
     shown = run(look, vit_run, photos / "a.png", "--layer", "1", "--png", figure, "--html", page)

@@ -79,7 +79,7 @@ def test_a_run_that_lost_its_calibration_says_so_and_has_it_fitted_again(run, tm
 
 def test_odd_texts_have_notes(pipeline):
     notes = [one.notes for one in pipeline.classify([*TEXTS, "cat " * 20])]
-    assert notes[0] == ("unknown to the model: 1 of 4 tokens",)  # a space before it is a token
+    assert notes[0] == ("unknown to the model: 1 of 3 tokens",)  # the space before it is none
     assert notes[1] == ()
     assert notes[2] == ("the text is empty: the answer says nothing about it",)
     assert notes[5] == ("the model reads 6 tokens and leaves out 14",)
@@ -156,4 +156,14 @@ def test_the_command_looks_and_draws(run, tmp_path):
 
 def test_a_run_of_another_task_is_refused(tmp_path):
     RunFolder(tmp_path).save_recipe(load_any_recipe("travel"))
-    assert "its task is translation, which has no labels" in str(classify(tmp_path, "x").exception)
+    error = str(classify(tmp_path, "x").exception)
+    assert "its task is translation, which has no labels" in error
+    assert error.endswith(f"the command for it is: regard translate {tmp_path}")
+
+
+def test_a_picture_is_no_text(run, tmp_path):
+    picture = tmp_path / "photo.PNG"
+    picture.touch()
+    error = str(classify(run, picture).exception)
+    assert error.startswith(f"{picture}: a picture, and {run} has learned to classify texts")
+    assert f"regard classify RUN {picture}" in error

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from regard.settings import escape_control
+
 
 class PipedConsole(Console):
     """A console that raises BrokenPipeError; rich would exit."""
@@ -20,13 +22,18 @@ out = PipedConsole(highlight=False, soft_wrap=True)  # answers: stdout
 err = PipedConsole(stderr=True, highlight=False)  # all else, so that answers can be piped
 
 
+def escape_message(message: str) -> str:
+    """A message as text of rich's markup, without control characters but line ends."""
+    return escape(escape_control(message, kept="\n"))
+
+
 def note(message: str) -> None:
-    err.print(f"[dim]{escape(message)}[/dim]", soft_wrap=True)
+    err.print(f"[dim]{escape_message(message)}[/dim]", soft_wrap=True)
 
 
 def print_error(message: str) -> None:
     with suppress(OSError):  # stderr may be a file on a full disk; the exit code remains
-        err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
+        err.print(f"[bold red]error:[/bold red] {escape_message(message)}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

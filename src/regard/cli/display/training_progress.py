@@ -7,7 +7,7 @@ from rich import progress
 from rich.console import Console
 from rich.markup import escape
 
-from regard.cli.display.console import err
+from regard.cli.display.console import err, escape_message
 from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import cleaning_table, plain_table
 from regard.corpora.diagnostics.findings import advise_dropped
@@ -56,10 +56,10 @@ class TerminalReporter(LiveProgress):
         self.console.print(line, soft_wrap=True)
 
     def _warn(self, message: str) -> None:
-        self._say(f"[bold yellow]warning[/]     {escape(message)}")
+        self._say(f"[bold yellow]warning[/]     {escape_message(message)}")
 
     def noted(self, message: str) -> None:
-        self._say(f"[dim]{escape(message)}[/dim]")
+        self._say(f"[dim]{escape_message(message)}[/dim]")
 
     def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None:
         data, (source, target) = inputs.data, inputs.tokenizers
@@ -82,7 +82,7 @@ class TerminalReporter(LiveProgress):
 
     def described(self, summary: dict[str, str], model: AnyModel) -> None:
         for name, text in summary.items():
-            self._say(f"{name:<11} {escape(text)}")
+            self._say(f"{name:<11} {escape_message(text)}")
         self._say(f"parameters  {count_parameters(model):,}")
 
     def transferred(self, run: str, transfer: WeightTransfer) -> None:

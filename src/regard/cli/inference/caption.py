@@ -17,6 +17,7 @@ from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import search_settings
 from regard.images.picture_files import find_pictures
 from regard.pipelines.captioner import CaptionAnswer, load
+from regard.settings import escape_control
 
 OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, needs="sample"),)
 
@@ -42,8 +43,8 @@ def command(
 ) -> None:
     """Every picture gives one line, in order: its caption alone where one picture was named, and
     else its name, a tab and its caption. Of a folder all pictures are taken, also those in folders
-    below. One that cannot be read gives an empty caption and an error on stderr, the others are
-    captioned all the same, and the command ends with 1.
+    below. One that cannot be read gives an empty caption and an error on stderr, and so does a
+    blank line of a list; the others are captioned all the same, and the command ends with 1.
 
     Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF; the square in the middle is looked
     at.
@@ -67,7 +68,7 @@ def command(
     listed = [
         name
         for one in pictures or [STDIN]
-        for name in ([line for line in read_lines(STDIN) if line] if one == STDIN else [one])
+        for name in (read_lines(STDIN) if one == STDIN else [one])
     ]
     found = list(find_pictures(listed))
     failed = 0
@@ -88,7 +89,7 @@ def _print(
     if as_json:
         print(to_json(answer.to_json()))
         return
-    name = [answer.picture] if named else []
+    name = [escape_control(answer.picture)] if named else []
     if answer.error is not None:
         print(*name, "", sep="\t")
     for rank, one in enumerate(answer.candidates, 1):

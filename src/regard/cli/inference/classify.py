@@ -1,5 +1,6 @@
 """`regard classify`: the labels of texts or pictures, with their probabilities."""
 
+from collections.abc import Sequence
 from os.path import isfile
 from pathlib import Path
 
@@ -9,11 +10,13 @@ from regard.cli.display.console import note, print_error, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.errors import RunError
+from regard.errors import SettingsError
+from regard.images.picture_files import ENDINGS
 from regard.pipelines.classification.label_pipeline import AnyLabelPipeline, Classification
 from regard.pipelines.load import load
+from regard.recipes.paths import wrong_task_error
 from regard.recipes.run_folder import RunFolder
-from regard.settings import abbreviate
+from regard.settings import abbreviate, escape_control
 from regard.tasks.classification import CLASSIFICATION_TASKS
 
 
@@ -34,12 +37,14 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Every text gives one line, in order: its likeliest label, a tab and its probability, and so
-    on for the N likeliest ones. Every picture gives the same behind its name, where there are
-    several. Probabilities are calibrated on the run's validation data. Of a folder all pictures are
-    taken, also those in folders below; one that cannot be read gives an empty label and an error on
-    stderr, the others are classified all the same, and the command ends with 1. A pair of texts is
-    written `A ||| B`.
+    """Every text gives one line, in order, N in, N out: its likeliest label, a tab and its
+    probability, and so on for the N likeliest ones; an empty text has a note on stderr too. Every
+    picture gives the same behind its name, where there are several. Probabilities are calibrated on
+    the run's validation data. Of a folder all pictures are taken, also those in folders below; one
+    that cannot be read gives an empty label and an error on stderr, and so does a blank line in the
+    place of a name; the others are classified all the same, and the command ends with 1. Control
+    characters of names and labels are printed as escapes, such as \\t; --json has them as they are.
+    A pair of texts is written `A ||| B`.
 
     Examples:
 
@@ -57,8 +62,8 @@ def command(
         for line in (read_lines(STDIN) if one == STDIN else [one])
     ]
     asked += [line for path in file or () for line in read_lines(path)]
-    for name in [] if pipeline.names_examples else [one for one in given or () if isfile(one)]:
-        note(f"{name}: classified as a text, though a file has this name; for its lines: --file")
+    if not pipeline.names_examples:
+        _check_file_names(model, [one for one in given or () if isfile(one)])
     found = pipeline.find(asked)
     named = pipeline.names_examples and len(found) > 1
     failed = 0
@@ -72,11 +77,20 @@ def command(
 def _load(model: str, device: str, weights: str, adapter: str | None) -> AnyLabelPipeline:
     task = RunFolder(Path(model)).load_any_recipe().task
     if task not in CLASSIFICATION_TASKS:
-        raise RunError(
-            f"{model}: its task is {task}, which has no labels; `regard --help` lists the commands"
-        )
+        raise wrong_task_error(model, task, "which has no labels")
     pipeline: AnyLabelPipeline = load(model, device=device, weights=weights, adapter=adapter)
     return pipeline
+
+
+def _check_file_names(model: str, names: Sequence[str]) -> None:
+    """Say that files named as texts are not read, and raise an error if one is a picture."""
+    for name in names:
+        if name.lower().endswith(ENDINGS):
+            raise SettingsError(
+                f"{name}: a picture, and {model} has learned to classify texts; for pictures: "
+                f"regard classify RUN {name}, with a RUN of `regard train pictures --data FOLDER`"
+            )
+        note(f"{name}: classified as a text, though a file has this name; for its lines: --file")
 
 
 def _print(answer: Classification, best: int, *, as_json: bool, named: bool) -> None:
@@ -87,8 +101,10 @@ def _print(answer: Classification, best: int, *, as_json: bool, named: bool) -> 
     if as_json:
         print(to_json(answer.to_json(best)))
         return
-    name = [answer.given] if named else []
+    name = [escape_control(answer.given)] if named else []
     labels = [
-        part for one in answer.labels[:best] for part in (one.label, f"{one.probability:.4f}")
+        part
+        for one in answer.labels[:best]
+        for part in (escape_control(one.label), f"{one.probability:.4f}")
     ]
     print(*name, *(labels or [""]), sep="\t")

@@ -8,7 +8,7 @@ from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.pipelines.language.filler import DEFAULT_TOP, load
 from regard.pipelines.language.filling import Filling
-from regard.settings import abbreviate
+from regard.settings import abbreviate, escape_control
 
 
 def command(
@@ -55,6 +55,6 @@ def _print(filling: Filling) -> None:
     for number, mask in enumerate(filling.masks, start=1):
         place = f"{number}\t" if len(filling.masks) > 1 else ""
         for token, text in zip(mask.tokens, mask.texts, strict=True):
-            line = text.replace("\n", "↵")
+            line = escape_control(text.replace("\n", "↵"))
             print(f"{place}{token.probability:.4f}\t{token.name}\t{line}")
     print()

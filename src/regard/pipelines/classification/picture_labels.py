@@ -105,8 +105,8 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         return answer
 
     def find(self, arguments: Sequence[str]) -> list[str]:
-        """The files named, and all pictures of folders."""
-        return [os.fspath(path) for path in find_pictures([one for one in arguments if one])]
+        """The files named, blank names too, and all pictures of folders."""
+        return list(find_pictures(arguments))
 
     def stream(self, given: Sequence[str]) -> Iterator[Classification]:
         """An answer for each picture, in order; one that cannot be read has an `error`."""

@@ -46,7 +46,7 @@ from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
+from regard.text.special_tokens import EOS, SPACE, UNK, UNK_SURFACE
 from regard.types import AttentionHook
 
 TEXTS_AT_ONCE = 1024
@@ -113,13 +113,15 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _notes(self, text: str, encoded: EncodedText) -> tuple[str, ...]:
         notes, count = [], len(encoded.ids) - encoded.ids.count(EOS)
+        spaces = self.task.tokenizer.pieces(encoded.ids).count(SPACE)  # those before unknown words
         if not text.strip():
             notes.append("the text is empty: the answer says nothing about it")
         if encoded.unknown:
-            notes.append(f"unknown to the model: {encoded.unknown} of {counted(count, 'token')}")
+            known = counted(count - spaces, "token")
+            notes.append(f"unknown to the model: {encoded.unknown:,} of {known}")
         if encoded.left_out:
             notes.append(
-                f"the model reads {counted(count, 'token')} and leaves out {encoded.left_out}"
+                f"the model reads {counted(count, 'token')} and leaves out {encoded.left_out:,}"
             )
         return tuple(notes)
 
