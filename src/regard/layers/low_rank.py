@@ -17,7 +17,7 @@ POWER_ITERATIONS = 2  # of `factorize`; one suffices for a matrix whose rank is 
 
 
 class LoraSettings(Settings):
-    """A low-rank update of each matrix, which learns while the matrix is frozen."""
+    """A low-rank update of each matrix, which learns while all else is frozen."""
 
     rank: PositiveInt = 8
     """Rank r of the updates: a matrix (N, D) has r (N + D) weights that learn."""
@@ -27,9 +27,6 @@ class LoraSettings(Settings):
     embeddings: bool = True
     """Update the vectors of tokens too, and so an output layer that shares them; otherwise the
     linear layers alone."""
-    vectors: bool = True
-    """Train biases and the scales of norms too. They are trained whole: all of them together are
-    smaller than the updates."""
 
 
 class LowRankUpdate(nn.Module):
@@ -51,8 +48,8 @@ class LowRankUpdate(nn.Module):
 
 
 def add_low_rank_updates(model: nn.Module, settings: LoraSettings) -> None:
-    """Freeze the matrices of `model`, and give those of linear layers and embeddings an update
-    that learns.
+    """Freeze `model`, and give the matrices of its linear layers and embeddings an update that
+    learns.
 
     A matrix of no higher rank gets none, such as that of a layer with one output, nor does one that
     is parametrized already, as by weight norm.
@@ -70,9 +67,7 @@ def add_low_rank_updates(model: nn.Module, settings: LoraSettings) -> None:
             "training.fine_tuning.lora: the model has no linear layers or embeddings of a rank "
             f"above {settings.rank} that could be updated; lower the rank, or train all weights"
         )
-    for parameter in model.parameters():
-        is_vector = parameter.ndim == 1
-        parameter.requires_grad_(parameter.requires_grad and settings.vectors and is_vector)
+    model.requires_grad_(False)
     for module, name, parameter in updated:
         update = LowRankUpdate(parameter, settings)
         parametrize.register_parametrization(module, name, update)

@@ -68,20 +68,16 @@ def test_the_base_and_its_adapter_are_the_merged_run(runs):
     ):
         torch.testing.assert_close(weight, tuned.model.state_dict()[name], rtol=0, atol=1e-6)
         changed += not torch.equal(weight, old)
-    assert changed == len(base.model.state_dict())
+    assert changed == 3 * 4 + 2 * 6 + 1  # all linear layers of both stacks, and the embeddings
 
 
 def test_linear_layers_alone_are_updated_where_the_settings_say_so(runs, tmp_path):
-    alone = {
-        "training.fine_tuning.lora.embeddings": False,
-        "training.fine_tuning.lora.vectors": False,
-    }
-    recipe = adapter_recipe(runs / "base").with_values({**alone, "start.adapter": None})
-    train_in(tmp_path / "linear", recipe)
+    alone = {"training.fine_tuning.lora.embeddings": False, "start.adapter": None}
+    train_in(tmp_path / "linear", adapter_recipe(runs / "base").with_values(alone))
     old = load_weights(runs / "base" / "model.safetensors")
     new = load_weights(tmp_path / "linear" / "model.safetensors")
     changed = [name for name in old if not torch.equal(old[name], new[name])]
-    assert len(changed) == 3 * 4 + 2 * 6  # all linear layers of both stacks
+    assert len(changed) == 3 * 4 + 2 * 6
     assert all(name.endswith("weight") for name in changed)
 
 
@@ -178,8 +174,6 @@ def test_what_does_not_fit_is_refused():
     adapter = Adapter(INFO, {"a.weight.up": torch.ones(3, 2), "a.weight.down": torch.ones(2, 5)})
     with pytest.raises(RunError, match=r"a\.weight does not fit the model"):
         adapter.merge(base)
-    with pytest.raises(RunError, match=r"a\.bias does not fit the model"):
-        Adapter(INFO, {"a.bias.whole": torch.ones(3)}).merge({"a.bias": torch.zeros(4)})
     torch.manual_seed(1)
     with pytest.raises(RunError, match="its change has a higher rank than 2"):
         Adapter.between(base, {"a.weight": torch.randn(4, 5)}, INFO)

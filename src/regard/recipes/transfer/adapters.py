@@ -1,4 +1,4 @@
-"""Adapters: low-rank updates of a run's matrices and new vectors, in a small file beside them."""
+"""Adapters: low-rank updates of a run's weights, in a small file beside them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +20,7 @@ from regard.settings import Settings
 
 INFO = "adapter"  # the entry of a file's metadata with what it is
 UP, DOWN = ".up", ".down"  # how the names of factors end
-WHOLE = ".whole"  # how the names of vectors end, which are stored as they became
-TOLERANCE = 1e-5  # largest error of the factors, relative to the largest weight of a matrix
+TOLERANCE = 1e-5  # of the largest weight of a matrix, by which its factors may miss it
 
 
 class AdapterInfo(Settings):
@@ -38,31 +37,26 @@ class AdapterInfo(Settings):
 
 
 class Adapter(NamedTuple):
-    """Factors (N, r) and (r, D) of what is added to some of a model's matrices (N, D), and what
-    takes the place of some of its vectors.
-    """
+    """Factors (N, r) and (r, D) of what is added to some of a model's matrices (N, D)."""
 
     info: AdapterInfo
-    tensors: Mapping[str, Tensor]  # NAME.up and NAME.down of a matrix NAME, NAME.whole of a vector
+    factors: Mapping[str, Tensor]  # NAME.up and NAME.down of a parameter NAME
 
     @property
     def numbers(self) -> int:
         """How many weights it has."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        return sum(tensor.numel() for tensor in self.factors.values())
 
     @classmethod
     def between(
         cls, base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], info: AdapterInfo
     ) -> "Adapter":
-        """The adapter that turns the base weights into the `tuned` ones; a RunError if a matrix
-        differs by one of a higher rank than the adapter's.
+        """What makes `tuned` weights of those of the base; they must differ in matrices alone, by
+        others of at most the rank of the adapter.
         """
-        tensors: dict[str, Tensor] = {}
+        factors: dict[str, Tensor] = {}
         for name, weight in base.items():
             if torch.equal(weight, tuned[name]):
-                continue
-            if weight.ndim == 1:
-                tensors[name + WHOLE] = tuned[name]
                 continue
             difference = tuned[name].double() - weight.double()
             up, down = factorize(difference, info.rank)
@@ -72,37 +66,25 @@ class Adapter(NamedTuple):
                     f"{name}: its change has a higher rank than {info.rank}, as of weights that "
                     "were not trained by low-rank updates"
                 )
-            tensors[name + UP], tensors[name + DOWN] = up.float(), down.float()
-        return cls(info, tensors)
+            factors[name + UP], factors[name + DOWN] = up.float(), down.float()
+        return cls(info, factors)
 
     def merge(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the base with the adapter added; a RunError where it does not fit."""
         merged = dict(weights)
-        for stored in self.tensors:
-            name, dot, ending = stored.rpartition(".")
-            if dot + ending == UP:
-                merged[name] = self._updated(name, weights.get(name))
-            elif dot + ending == WHOLE:
-                merged[name] = self._replaced(name, weights.get(name))
+        for name in (one.removesuffix(UP) for one in self.factors if one.endswith(UP)):
+            up, down = self.factors[name + UP], self.factors.get(name + DOWN)
+            weight = weights.get(name)
+            if weight is None or down is None or weight.shape != (len(up), *down.shape[1:]):
+                raise RunError(f"the adapter's {name} does not fit the model")
+            merged[name] = (weight.double() + up.double() @ down.double()).to(weight.dtype)
         return merged
-
-    def _updated(self, name: str, weight: Tensor | None) -> Tensor:
-        up, down = self.tensors[name + UP], self.tensors.get(name + DOWN)
-        if weight is None or down is None or weight.shape != (len(up), *down.shape[1:]):
-            raise RunError(f"the adapter's {name} does not fit the model")
-        return (weight.double() + up.double() @ down.double()).to(weight.dtype)
-
-    def _replaced(self, name: str, weight: Tensor | None) -> Tensor:
-        whole = self.tensors[name + WHOLE]
-        if weight is None or weight.shape != whole.shape:
-            raise RunError(f"the adapter's {name} does not fit the model")
-        return whole.to(weight.dtype)
 
     def save(self, path: Path) -> None:
         """Write its file."""
         metadata = {INFO: dump_json(self.info.model_dump(mode="json"))}
-        tensors = {name: tensor.contiguous() for name, tensor in self.tensors.items()}
-        write_atomic(path, safetensors.torch.save(tensors, metadata))
+        factors = {name: tensor.contiguous() for name, tensor in self.factors.items()}
+        write_atomic(path, safetensors.torch.save(factors, metadata))
 
     @classmethod
     def load(cls, path: Path) -> "Adapter":
@@ -111,10 +93,10 @@ class Adapter(NamedTuple):
         try:
             with safe_open(path, "pt") as file:
                 info = (file.metadata() or {}).get(INFO)
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                factors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if info is None:
                 raise ValueError("it says nothing of an adapter")
-            return cls(AdapterInfo.model_validate(parse_json(info.encode())), tensors)
+            return cls(AdapterInfo.model_validate(parse_json(info.encode())), factors)
         except (SafetensorError, OSError, ValueError) as error:
             raise RunError(f"{path}: damaged, or no adapter: {error}") from None
 
