@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -146,6 +147,14 @@ def check_bulk(run, folder, node, log):
         assert again.wait(PATIENCE) == 0, again.said()
     outputs = b"".join((out / one.name).read_bytes() for one in inputs)
     assert outputs == plain.stdout_bytes
+
+
+def test_rays_line_about_its_log_level_is_not_shown(capfd):
+    ray_bulk = import_module("regard.cluster.ray_bulk")
+    with ray_bulk._without_log_level_line():
+        os.write(2, b"[I 1] logging.cc:303: Set ray log level from environment variable X to 3\n")
+        os.write(2, b"no memory\n")
+    assert capfd.readouterr().err == "no memory\n"
 
 
 def test_an_address_where_no_cluster_is_ends_at_once():

@@ -20,7 +20,7 @@ from regard.errors import (
 )
 from regard.recipes import run_folder
 from regard.recipes.process_memory import peak_rss
-from regard.recipes.run_folder import RunFolder, load_run, new_model, pick_device
+from regard.recipes.run_folder import RunFolder, describe_misfit, load_run, new_model, pick_device
 from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
@@ -344,8 +344,20 @@ def test_a_pickle_is_not_loaded(copied):
 def test_weights_of_another_model(copied, other_run):
     shutil.copy(other_run / "model.safetensors", copied)
     RunFolder(copied).rebuild_manifest()
-    with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml"):
+    with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml") as error:
         load_run(copied, device=CPU)
+    assert "state_dict" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_tensors_that_do_not_fit_are_named():
+    expected = {name: torch.zeros(2, 3) for name in ("a", "b", "c")}
+    given = {"a": torch.zeros(2, 4), "d": torch.zeros(1), "e": torch.zeros(1)}
+    assert describe_misfit(expected, given) == (
+        "missing: b and 1 other; unknown: d and 1 other; of another shape: a (2 × 4, the model "
+        "has 2 × 3)"
+    )
+    assert describe_misfit(expected, expected) == ""
 
 
 @pytest.mark.parametrize(

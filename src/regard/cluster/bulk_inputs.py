@@ -22,7 +22,7 @@ from regard.corpora.readers.pair_files import (
 from regard.errors import CorpusError, SettingsError
 from regard.iterate import chunked
 from regard.pipelines.translator import CHUNK
-from regard.settings import Settings
+from regard.settings import Settings, counted
 
 PARQUET = ".parquet"
 COMPRESSED = (".gz", ".xz")
@@ -143,13 +143,20 @@ def _read_column(path: str, raw_lines: Iterator[bytes], column: int | str) -> It
     if isinstance(column, str):  # the first line is a header
         names = _decode(next(raw_lines, b"")).text.split("\t")
         [column] = find_columns([column], names, path)
+    most, found = 0, False
     for raw in raw_lines:
         cells = raw.split(b"\t")
+        most, found = max(most, len(cells)), found or column < len(cells)
         if column < len(cells):
             yield _decode(cells[column])
         else:
             wanted = f"column {column} was asked for, counted from 0, and {len(cells)} found"
             yield SourceLine("", wanted)
+    if most and not found:
+        raise CorpusError(
+            f"{path}: --column {column} was asked for, counted from 0, and no line has more than "
+            f"{counted(most, 'column')}; give one from 0 to {most - 1}"
+        )
 
 
 def _read_parquet(file: InputFile) -> Iterator[SourceLine]:

@@ -1,10 +1,13 @@
 """A bulk translation on Ray Data: tasks read blocks, and actors translate them."""
 
 import logging
+import os
 import socket
+import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from tempfile import TemporaryFile
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +28,8 @@ TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
 OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is in flight
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0  # within which a cluster must answer
+STDERR = 2  # its file descriptor
+LOG_LEVEL_LINE = b"Set ray log level from environment variable"
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 
 
@@ -60,15 +65,36 @@ def _connect(options: RayOptions) -> None:
             "object_store_memory": OBJECT_STORE_BYTES,
         }
     try:
-        ray.init(
-            address=options.address or "local",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            **local,
-        )
+        with _without_log_level_line():
+            ray.init(
+                address=options.address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **local,
+            )
     except Exception as error:  # on a busy machine Ray gives up after half a minute, with this type
         ray.shutdown()
         raise SettingsError(f"Ray cannot be started or reached: {_last_line(error)}") from None
+
+
+@contextmanager
+def _without_log_level_line() -> Iterator[None]:
+    """Hold back what is written to stderr until the end, and drop the line in which Ray's C++ code
+    says that it reads RAY_BACKEND_LOG_LEVEL.
+    """
+    sys.stderr.flush()
+    kept = os.dup(STDERR)
+    with TemporaryFile() as held:
+        os.dup2(held.fileno(), STDERR)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, STDERR)
+            os.close(kept)
+            held.seek(0)
+            with suppress(OSError):  # stderr may be closed
+                os.write(STDERR, b"".join(line for line in held if LOG_LEVEL_LINE not in line))
 
 
 def _check_address(address: str) -> None:
@@ -99,6 +125,7 @@ def translate_on_ray(
     """
     with ray_cluster(options) as actors:
         _configure()
+        actors = min(actors, sum(len(one.waiting) for one in inputs))  # others would never work
         blocks = ray.data.read_datasource(
             BlockSource(inputs), override_num_blocks=len(inputs), num_cpus=0
         )

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,7 @@ from regard.recipes.recipe_files import (
     require_text_task,
 )
 from regard.recipes.transfer.adapters import merge_adapter
-from regard.settings import abbreviate
+from regard.settings import abbreviate, counted
 from regard.tasks.contracts import TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
@@ -276,17 +276,55 @@ def load_run(
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
     loaded = load_checked_weights(folder, file, adapter)
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
-    try:
+    with fitting(file, folder):
         model = new_model(recipe, tokenizers, max_parameters=room)
-        model.load_state_dict(loaded)
-    except (SettingsError, RuntimeError) as error:
-        reason = abbreviate(str(error))
-        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
+        load_into(model, loaded)
     if precision == "bfloat16" and device.type == "cpu":
         limit_onednn_caches()
     quantize(model.to(device).eval(), precision)
     loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp, adapter)
     return Run(recipe, tokenizers, model, folder, loaded_from)
+
+
+@contextmanager
+def fitting(file: Path, folder: RunFolder) -> Iterator[None]:
+    """Raise an error about the weights in a file if the run's model cannot be built or filled."""
+    try:
+        yield
+    except (SettingsError, RuntimeError) as error:
+        reason = abbreviate(str(error))
+        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
+
+
+def load_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Fill a model with weights; a `SettingsError` says in one line which tensors do not fit."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise SettingsError(describe_misfit(model.state_dict(), weights) or str(error)) from None
+
+
+def describe_misfit(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+    """The first tensor of each way in which weights are not those `expected`, and how many others
+    there are; nothing if all fit.
+    """
+    resized = [name for name in expected if name in given and _shape(expected, given, name)]
+    found = {
+        "missing": [name for name in expected if name not in given],
+        "unknown": [name for name in given if name not in expected],
+        "of another shape": [f"{name} ({_shape(expected, given, name)})" for name in resized],
+    }
+    return "; ".join(
+        f"{way}: {names[0]}" + (f" and {counted(len(names) - 1, 'other')}" if names[1:] else "")
+        for way, names in found.items()
+        if names
+    )
+
+
+def _shape(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], name: str) -> str:
+    """How the shape of a tensor differs, or nothing."""
+    wanted, found = (" × ".join(map(str, one[name].shape)) for one in (expected, given))
+    return f"{found}, the model has {wanted}" if wanted != found else ""
 
 
 def load_checked_weights(

@@ -11,7 +11,7 @@ import torch
 
 from regard import __version__
 from regard.atomic_io import write_atomic
-from regard.errors import RunError, SettingsError
+from regard.errors import SettingsError
 from regard.json_files import dump_json
 from regard.models.build import parameter_limit
 from regard.models.contracts import AnyModel
@@ -25,12 +25,13 @@ from regard.recipes.run_folder import (
     RunFolder,
     count_parameters,
     find_weights,
+    fitting,
     load_checked_weights,
+    load_into,
 )
 from regard.recipes.task_table import TASKS
 from regard.recipes.train_run import check_changed_stage, warmup_warning
 from regard.recipes.transfer.start_run import RunStart, resolve_start
-from regard.settings import abbreviate
 from regard.tasks.contracts import AnyTask, Evaluation, Notify, TaskRecipe
 from regard.training.checkpoints import Progress
 from regard.training.distributed.ranks import ALONE, Ranks
@@ -116,7 +117,7 @@ def _prepare(recipe: TaskRecipe, folder: RunFolder, note: Notify) -> AnyTask:
     folder.save_recipe(recipe)
     task: AnyTask = TASKS[recipe.task](recipe, folder.path)
     if start is not None and not resumed:
-        start.give_vocabulary(task)
+        start.give_names(task)
     task.prepare(note, resumed=resumed)
     described = dump_json({"task": recipe.task, **task.summary()})
     write_atomic(folder.data / PREPARED_FILE, described.encode())
@@ -165,13 +166,10 @@ def load_task_run(
     room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     run_task = TASKS[task](recipe, folder.path)
     run_task.load()
-    try:
+    with fitting(file, folder):
         with parameter_limit(min(room, physical_memory() // BYTES_PER_PARAMETER)):
             model = run_task.new_model()
-        model.load_state_dict(loaded)
-    except (SettingsError, RuntimeError) as error:
-        reason = abbreviate(str(error))
-        raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
+        load_into(model, loaded)
     return TaskRun(recipe, run_task, model.to(device).eval(), folder)
 
 

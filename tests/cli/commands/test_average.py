@@ -52,6 +52,10 @@ def test_mistakes(copied, other_run, tmp_path):
         run(copied, tmp_path / "none.safetensors")
     with pytest.raises(RunError, match="its weights have other names or shapes"):
         run(copied, kept(copied)[0], kept(other_run)[0])
+    with pytest.raises(RunError, match=r"does not fit the model of .*: missing: "):
+        run(copied, kept(other_run)[0])
+    with pytest.raises(SettingsError, match="named twice; name each run once"):
+        run(copied, f"{copied}/../run")
     with pytest.raises(RunError, match="not a run"):
         run(tmp_path)
     shutil.rmtree(copied / "checkpoints")

@@ -14,9 +14,10 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
-from regard.recipes.run_folder import RunFolder, find_weights, pick_device
+from regard.recipes.run_folder import RunFolder, describe_misfit, find_weights, pick_device
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.recipes.transfer.soup import Soup, greedy_soup
+from regard.settings import counted
 from regard.training.checkpoints import (
     average_weights,
     best_weights,
@@ -69,6 +70,7 @@ def command(
     if runs and len(runs) < len(others or ()):
         raise SettingsError("either files of weights are averaged or runs, not both at once")
     if runs:
+        _check_different([model, *runs])
         soup = greedy_soup([model, *runs], device=pick_device(device))
         save_weights(destination, soup.weights)
         _print_soup(soup)
@@ -76,8 +78,20 @@ def command(
         note(f"averaged {kept} of {len(soup.ingredients)} runs into {destination}")
         return
     kept_files = others or _best_files(folder)
-    save_weights(destination, average_weights(kept_files))
-    note(f"averaged {len(kept_files)} sets of weights into {destination}")
+    mean = average_weights(kept_files)
+    own = folder.weights("model")
+    if others and own.is_file() and (wrong := describe_misfit(load_weights(own), mean)):
+        raise RunError(f"{others[0]}: does not fit the model of {model}: {wrong}")
+    save_weights(destination, mean)
+    note(f"averaged {counted(len(kept_files), 'set')} of weights into {destination}")
+
+
+def _check_different(runs: Sequence[Path]) -> None:
+    """Raise an error if a run is named twice: it would count twice in the mean."""
+    resolved = [run.resolve() for run in runs]
+    for number, one in enumerate(resolved):
+        if one in resolved[:number]:
+            raise SettingsError(f"{runs[number]}: named twice; name each run once")
 
 
 def _merge(folder: RunFolder, adapter: str, output: Path | None, others: Sequence[Path]) -> None:
