@@ -17,11 +17,13 @@ from picture_runs import (
 )
 from regard.errors import CorpusError, PictureError, RunError, SettingsError
 from regard.images.augmentation import AugmentationSettings
+from regard.models.contracts import PICTURE_LABELS
 from regard.models.vision.vit import Vit, VitSettings
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run, train_task
 from regard.tasks.picture_classification import PictureClassification, augmented_loss
 from regard.training.loss import batch_loss
+from regard.training.weight_transfer import transfer_weights
 from regard.types import Batch, Pixels
 
 CPU = torch.device("cpu")
@@ -69,6 +71,30 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, folder, overrides)
     )
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+@pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])
+def test_the_rows_of_labels_are_taken_for_the_same_labels_alone(tmp_path, folder, overrides):
+    tasks = []
+    for name, colours in {"one": ("red", "blue"), "two": ("green", "red")}.items():
+        pictures = picture_folders(tmp_path / f"{name} pictures", 10, colours)
+        task = PictureClassification(picture_recipe(pictures, *overrides), tmp_path / name)
+        task.prepare(print, resumed=False)
+        tasks.append(task)
+    own, given = (task.new_model() for task in tasks)
+    before, rows = own.output.weight.clone(), [task.row_names() for task in tasks]
+    done = transfer_weights(own, given.state_dict(), own_rows=rows[0], given_rows=rows[1])
+    assert tasks[0].labels == ("blue", "red")
+    assert torch.equal(own.output.weight[0], before[0])
+    assert torch.equal(own.output.weight[1], given.output.weight[1])
+    assert {"output.weight (1 of 2 rows)", "output.bias (1 of 2 rows)"} <= {*map(str, done.taken)}
+
+
+def test_labels_of_texts_are_not_those_of_pictures(tmp_path):
+    model = Vit(VitSettings(picture_size=8, width=8, heads=2, layers=1), 2)
+    bias, labels = {"output.bias": torch.ones(2)}, ("blue", "red")
+    rows = {"own_rows": {PICTURE_LABELS: labels}, "given_rows": {"labels": labels}}
+    assert not transfer_weights(model, bias, **rows).taken
 
 
 def test_without_changes_the_loss_is_that_of_all_classifiers():

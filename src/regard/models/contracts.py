@@ -25,6 +25,8 @@ from regard.types import (
     TensorFields,
 )
 
+PICTURE_LABELS = "picture labels"  # a kind of rows: see `Model.named_rows`
+
 
 class State(Protocol):
     """The state of a decoder for a grid (B, K) of hypotheses; a value, never changed in place."""
@@ -205,6 +207,12 @@ class PicturePredictor(Predictor[Pixels]):
 
     grid: tuple[int, int]  # rows and columns of patches in its first layer
     class_token: bool  # whether the first position of each attention is no patch
+
+    def named_rows(self) -> Mapping[str, str]:
+        """Those of the output layer; labels of texts, by which other features are sorted, are of
+        another kind.
+        """
+        return dict.fromkeys(("output.weight", "output.bias"), PICTURE_LABELS)
 
 
 class WordEmbedder(Model[InputsT]):

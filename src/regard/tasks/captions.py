@@ -29,6 +29,7 @@ from regard.evaluation.scores import Comparison, ScoreSettings, build_metrics, c
 from regard.json_files import dump_json
 from regard.manifest import sha256
 from regard.models.contracts import AnyCaptionModel
+from regard.models.translation.token_rows import TARGET_TOKENS
 from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
 from regard.tasks.caption_search import caption_pictures
@@ -49,6 +50,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import batch_loss
 from regard.training.settings import TrainingSettings, ValidationSettings
+from regard.training.weight_transfer import RowNames
 
 CAPTION_METRICS = ("bleu-1", "bleu-2", "bleu-3", "bleu-4", "cider")
 VALIDATION_METRICS = ("bleu-1", "bleu-4", "cider")
@@ -246,6 +248,9 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             yield from map(caption_words, row.captions)
 
     # -- learning and measuring -----------------------------------------------------------------
+
+    def row_names(self) -> RowNames:
+        return {TARGET_TOKENS: self.tokenizer.row_names()}
 
     def new_model(self) -> AnyCaptionModel:
         return build_captioner(self.recipe.model, self.tokenizer.size)

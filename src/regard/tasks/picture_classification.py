@@ -24,7 +24,7 @@ from regard.corpora.download import cache_folder
 from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import LabelIds
 from regard.images.augmentation import AugmentationSettings, augment, mix
-from regard.models.contracts import AnyModel, PicturePredictor
+from regard.models.contracts import PICTURE_LABELS, AnyModel, PicturePredictor
 from regard.models.vision.classifiers import PictureClassifierSettings, build_picture_classifier
 from regard.models.vision.vit import VitSettings
 from regard.tasks.classification import (
@@ -38,6 +38,7 @@ from regard.tasks.corpus_files import file_names, skips_bad
 from regard.tasks.picture_features import PixelFeatures, prepare_features
 from regard.tasks.split_files import SplitFiles
 from regard.training.loss import Loss, LossFn, soft_label_loss
+from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Pixels
 
 NOTE_EVERY = 10_000  # pictures, while they are read
@@ -169,6 +170,9 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
 
     def new_model(self) -> PicturePredictor:
         return build_picture_classifier(self.recipe.model, len(self.labels))
+
+    def row_names(self) -> RowNames:
+        return {PICTURE_LABELS: self.labels}
 
     def loss(self) -> LossFn:
         settings = self.recipe.training

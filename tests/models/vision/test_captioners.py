@@ -7,9 +7,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from captioners import CNN, STACK, VARIANTS, B, T, V, tiny, training_batch
+from regard.models.translation.token_rows import TARGET_TOKENS
 from regard.models.vision.build import CAPTIONERS, build_captioner
 from regard.models.vision.caption_transformer import CaptionTransformerSettings
 from regard.models.vision.encoder_settings import SmallCnnSettings
+from regard.training.weight_transfer import transfer_weights
 from regard.types import Padded, Pixels
 
 every_variant = pytest.mark.parametrize("name", VARIANTS)
@@ -46,6 +48,23 @@ def test_step_by_step_equals_all_at_once(name, dtype):
     assert wanted.dtype == dtype
     found = run(model, inputs, given.ids)
     torch.testing.assert_close(found[given.mask], wanted[given.mask])
+
+
+@every_variant
+def test_rows_of_words_are_taken_for_the_same_words_alone(name):
+    model, other = (tiny(name)[0] for _ in range(2))
+    for tensor in other.state_dict().values():
+        tensor.fill_(7.0)
+    words, others = [[f"{kind}{n}" for n in range(V)] for kind in "ab"]
+    others[3] = words[2]
+    rows = {"own_rows": {TARGET_TOKENS: words}, "given_rows": {TARGET_TOKENS: others}}
+    transfer_weights(model, other.state_dict(), **rows)
+    state, named = model.state_dict(), model.named_rows()
+    by_words = [state[one] for one, kind in named.items() if kind == TARGET_TOKENS and one in state]
+    assert by_words
+    for tensor in by_words:
+        taken = (tensor.reshape(V, -1) == 7.0).all(1)
+        assert taken.nonzero().tolist() == [[2]]
 
 
 @every_variant

@@ -1,5 +1,6 @@
 """A Transformer that reads the regions of a picture and writes its caption."""
 
+from collections.abc import Mapping
 from typing import Literal, Self
 
 import torch
@@ -58,6 +59,9 @@ class CaptionTransformer(CaptionModel[TransformerState]):
     @property
     def grid(self) -> tuple[int, int]:
         return self.encoder.grid
+
+    def named_rows(self) -> Mapping[str, str]:
+        return {f"transformer.{name}": kind for name, kind in self.transformer.named_rows().items()}
 
     def encode(self, inputs: Pixels | Regions, *, hook: AttentionHook | None = None) -> Memory:
         x = self.project(self.encoder(inputs.values))  # (B, S, D)

@@ -1,5 +1,6 @@
 """Show, Attend and Tell: an LSTM that attends to a picture at each word (Xu et al. 2015)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from regard.layers.initialization import xavier_linears
 from regard.layers.recurrent import RecurrentLayer
 from regard.models.contracts import CaptionModel
 from regard.models.translation.recurrent_state import AttentionDecoderState
+from regard.models.translation.token_rows import TARGET_TOKENS
 from regard.models.vision.encoder_settings import EncoderSettings, FrozenCnnSettings
 from regard.settings import Settings, Width
 from regard.types import AttentionHook, Batch, Features, Memory, Padded, Pixels, Regions, Site
@@ -102,6 +104,9 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
     @property
     def grid(self) -> tuple[int, int]:
         return (1, 1) if self.settings.attention == "none" else self.encoder.grid
+
+    def named_rows(self) -> Mapping[str, str]:
+        return dict.fromkeys(("embedding.weight", "output.weight", "output.bias"), TARGET_TOKENS)
 
     def encode(self, inputs: Pixels | Regions, *, hook: AttentionHook | None = None) -> Memory:
         regions = self.encoder(inputs.values)  # (B, S, D)

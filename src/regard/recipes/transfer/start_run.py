@@ -187,7 +187,8 @@ class RunStart:
             raise SettingsError(
                 f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "
                 f"tensors of its {found.recipe.model.family} has the name and shape of one of "
-                f"{self.recipe.model.family}; begin with a run of the same or an inner model"
+                f"{self.recipe.model.family}, or rows for the same labels or tokens; begin with a "
+                "run of the same or an inner model"
             )
         if (adapter := self.recipe.start.adapter) is not None:
             other = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
