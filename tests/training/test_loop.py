@@ -22,7 +22,7 @@ from regard.training.checkpoints import (
     load_weights,
     read_progress,
 )
-from regard.training.loop import TrainingTask, fit
+from regard.training.loop import Selection, TrainingTask, fit
 from regard.training.loss import batch_loss
 from regard.training.optimizer import build_optimizer
 
@@ -90,7 +90,7 @@ def run(
     store, folder, *, stop_after=None, reporter=None, validate=None, validate_first=False, **changed
 ):
     sizes = {name: changed.pop(name) for name in ("dropout", "experts") if name in changed}
-    loss = changed.pop("loss", None)
+    loss, selection = changed.pop("loss", None), changed.pop("selection", None)
     wanted, model = settings(**changed), new_model(**sizes)
     steps = iter(range(1, 1000))
 
@@ -103,7 +103,7 @@ def run(
             partial(stream, store, wanted.batch_tokens),
             loss or partial(batch_loss, smoothing=wanted.label_smoothing),
             validate or weight_norm,
-            wanted.validation.selection,
+            selection or wanted.validation.selection,
             validate_first=validate_first,
         ),
         wanted,
@@ -277,6 +277,25 @@ def test_the_loss_falls(store, tmp_path):
     reporter = Silent()
     run(store, tmp_path, steps=60, reporter=reporter, optimizer={"learning_rate": 0.01})
     assert reporter.losses[-1] < 0.8 * reporter.losses[0]
+
+
+def accuracies(*pairs):
+    """Validations with these accuracies and losses."""
+    scores = iter(pairs)
+    return lambda model: dict(zip(("accuracy", "loss"), next(scores), strict=True))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize(("tie_breaker", "best"), [("loss", 8), (None, 4)])
+def test_equal_scores_are_told_apart_by_the_tie_breaker(store, tmp_path, tie_breaker, best, broken):
+    selection = Selection("accuracy", lower_is_better=False, tie_breaker=tie_breaker)
+    changed = {"selection": selection, "average": 1, "save_every": 1}
+    found = accuracies((100.0, 0.4), (100.0, 0.1), (100.0, 0.2))
+    if broken:
+        run(store, tmp_path, validate=found, stop_after=9, **changed)
+    _, progress = run(store, tmp_path, validate=found, **changed)
+    assert progress.best == ((100.0, best),)
+    assert progress.tie_breakers == ((-0.1,) if tie_breaker else ())
 
 
 @pytest.mark.parametrize(("averaged", "used"), [(0.9, "average"), (1.1, "best")])

@@ -62,12 +62,16 @@ class ClassificationValidationSettings(ValidationSettings):
     """When and how the model is tried on held-out examples."""
 
     by: Literal["accuracy", "loss"] = "accuracy"
-    """What decides which weights are best."""
+    """What decides which weights are best; of the same accuracy, those with the lower loss."""
 
     @property
     def selection(self) -> Selection:
-        """What decides which weights are best, with its direction."""
-        return Selection(self.by, lower_is_better=self.by == "loss")
+        """What decides which weights are best, with its direction. Accuracy is a share of few
+        examples, so that many weights have the same.
+        """
+        if self.by == "loss":
+            return Selection("loss", lower_is_better=True)
+        return Selection(self.by, lower_is_better=False, tie_breaker="loss")
 
 
 class ClassificationTrainingSettings(TrainingSettings):

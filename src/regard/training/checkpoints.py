@@ -38,6 +38,9 @@ class Progress:
     position: StreamPosition = START
     best: tuple[tuple[float, int], ...] = ()
     """Score and step of the best, best first. Higher is better: loss and TER are negated."""
+    tie_breakers: tuple[float, ...] = ()
+    """What decides between equal scores of the best, in their order; higher is better. Empty where
+    nothing does."""
     validated: NonNegativeInt = 0  # the step of the last validation
     stale: NonNegativeInt = 0  # validations since the last new best
     seconds: float = 0.0
@@ -60,7 +63,10 @@ class Progress:
 
     def write(self) -> dict[str, Any]:
         lists = {name: list(getattr(self, name)) for name in ("position", "best", "history")}
-        return {**self.__dict__, **lists}
+        written = {**self.__dict__, **lists, "tie_breakers": list(self.tie_breakers)}
+        if not self.tie_breakers:
+            del written["tie_breakers"]
+        return written
 
     def resume_notes(self, now: "Progress") -> list[str]:
         """Why a run that is resumed under the circumstances of `now` will have other weights than

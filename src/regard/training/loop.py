@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -76,6 +77,15 @@ class Selection(NamedTuple):
 
     name: str
     lower_is_better: bool
+    tie_breaker: str | None = None
+    """The number that decides between equal scores: lower is better. None: the earlier is best."""
+
+
+class SelectionScore(NamedTuple):
+    """A score of a validation in the form that is compared: the higher the better."""
+
+    value: float
+    tie_breaker: float = 0.0
 
 
 class TrainingTask(NamedTuple):
@@ -352,16 +362,22 @@ class _Training:
         step = self.progress.step
         with self.state.averaged() as model:
             numbers = self.ranks.from_first(lambda: self._scores(model))
-            value = self._selection_score(numbers)
-            new_best = not self.progress.best or value > self.progress.best[0][0]
-            ranked = sorted([*self.progress.best, (value, step)], key=lambda one: (-one[0], one[1]))
-            kept = tuple(ranked[: self.settings.average])
-            names = [validated_weights_name(step)] if (value, step) in kept else []
+            score, best = self._selection_score(numbers), self._best_scores()
+            new_best = not best or score > best[0][0]
+            ranked = sorted([*best, (score, step)], key=lambda one: (*(-x for x in one[0]), one[1]))
+            kept = ranked[: self.settings.average]
+            names = [validated_weights_name(step)] if (score, step) in kept else []
             for name in [*names, "model.safetensors"] if new_best else names:
                 self.records.save_weights(name, model)
         stale = 0 if new_best else self.progress.stale + 1
-        self.progress = replace(self.progress, best=kept, validated=step, stale=stale)
-        self._trigger_average(value)
+        self.progress = replace(
+            self.progress,
+            best=tuple((score.value, step) for score, step in kept),
+            tie_breakers=tuple(score.tie_breaker for score, _ in kept) if self._breaks_ties else (),
+            validated=step,
+            stale=stale,
+        )
+        self._trigger_average(score.value)
         self.records.add_metrics("valid", step, numbers)
         self.reporter.validated(step, numbers, best=new_best)
         self.last_time = time.perf_counter()
@@ -390,10 +406,21 @@ class _Training:
             )
         return numbers
 
-    def _selection_score(self, numbers: Mapping[str, float]) -> float:
-        """The score that decides which weights are best: the higher the better."""
-        name, lower_is_better = self.task.selection
-        return -numbers[name] if lower_is_better else numbers[name]
+    def _selection_score(self, numbers: Mapping[str, float]) -> SelectionScore:
+        """The score that decides which weights are best."""
+        name, lower_is_better, second = self.task.selection
+        value = -numbers[name] if lower_is_better else numbers[name]
+        return SelectionScore(value) if second is None else SelectionScore(value, -numbers[second])
+
+    @property
+    def _breaks_ties(self) -> bool:
+        return self.task.selection.tie_breaker is not None
+
+    def _best_scores(self) -> list[tuple[SelectionScore, int]]:
+        """Score and step of the best, best first."""
+        seconds = chain(self.progress.tie_breakers, repeat(0.0))  # old checkpoints have none
+        pairs = zip(self.progress.best, seconds, strict=False)
+        return [(SelectionScore(value, second), step) for (value, step), second in pairs]
 
     def finish(self) -> None:
         """Write the best, the last and the averaged weights, and those that are to be used."""
@@ -430,11 +457,13 @@ class _Training:
         with self.state.weights.with_weights(values) as model:
             numbers = self._scores(model)
         self.records.add_metrics("average", self.progress.step, numbers)
-        value, best = self._selection_score(numbers), self.progress.best[0][0]
-        by, helps = self.task.selection.name, value >= best
+        score, (best, _) = self._selection_score(numbers), self._best_scores()[0]
+        by, helps = self.task.selection.name, score >= best
         chosen = "the average" if helps else "the best"
+        tied = score.value == best.value and score != best
+        why = f", by {self.task.selection.tie_breaker}" if tied else ""
         self.reporter.noted(
-            f"the best {len(self.progress.best)} weights averaged: {by} {abs(value):.2f}, "
-            f"the best alone {abs(best):.2f}; {chosen} is kept"
+            f"the best {len(self.progress.best)} weights averaged: {by} {abs(score.value):.2f}, "
+            f"the best alone {abs(best.value):.2f}; {chosen} is kept{why}"
         )
         return helps
