@@ -263,7 +263,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def _describe_fit(self, split: SplitName) -> str:
         """Where the temperature is from, for scores on a split."""
         if not self.is_calibrated:
-            return f"has not been fitted: {UNCALIBRATED}"
+            why = "the model was imported" if self.recipe.is_imported else UNCALIBRATED
+            return f"has not been fitted: {why}"
         if self.temperature == 1.0:
             return "is not fitted, as every validation example is right"
         same = ", the same examples" if split == "valid" else ""

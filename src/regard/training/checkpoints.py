@@ -161,12 +161,15 @@ def _rename_parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def check_finite(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Raise an error if a weight is not a finite number."""
+DIVERGED = "its training has diverged; train with a lower learning rate"
+
+
+def check_finite(path: Path, weights: Mapping[str, Tensor], advice: str = DIVERGED) -> None:
+    """Raise an error with `advice` if a weight is not a finite number."""
     if not all(tensor.sum(dtype=torch.float64).isfinite() for tensor in weights.values()):
         raise RunError(
             f"{path}: holds weights that are not finite numbers, so that nothing it says would "
-            "mean anything: its training has diverged; train with a lower learning rate"
+            f"mean anything: {advice}"
         )
 
 

@@ -286,6 +286,7 @@ def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tm
             found = load(run, device="cpu")(" ||| ".join(texts))
             assert found.label == theirs.config.id2label[int(wanted.argmax())]
             assert found.probability == pytest.approx(float(wanted.max()), abs=1e-5)
+        assert load(run, device="cpu").remarks == ()  # nothing was to be fitted
         assert load(run, device="cpu").look("The cat sat").required_attention().parts["encoder"]
 
 
@@ -402,7 +403,20 @@ def _another_output(folder):
     safetensors.torch.save_file({**tensors, "lm_head.weight": other}, path)
 
 
+def _empty(folder):
+    (folder / "model.safetensors").write_bytes(b"")
+
+
+def _not_finite(folder):
+    path = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors["transformer.ln_f.bias"].fill_(torch.nan)
+    safetensors.torch.save_file(tensors, path)
+
+
 HOSTILE = [
+    (_empty, "not a safetensors file, or cut off: it has 0 bytes"),
+    (_not_finite, "not finite numbers.*: its files are damaged, or were saved so; take another"),
     (_truncated, "damaged, cut off"),
     (_long_header, "header would be 10,737,418,240 bytes"),
     (_shards("../outside.safetensors"), "not the name of a safetensors file of this folder"),
@@ -448,6 +462,24 @@ def test_a_run_that_has_files_is_not_replaced(folders, tmp_path):
     with pytest.raises(RunError, match="not empty; name a folder that is new or empty"):
         import_folder(folders("gpt2"), tmp_path / "run")
     assert (tmp_path / "run" / "mine.txt").read_text() == "kept"
+
+
+def test_files_and_links_in_the_place_of_folders_are_called_so(folders, tmp_path):
+    with pytest.raises(RunError, match=r"config\.json: a file; give the folder that it is in"):
+        import_folder(folders("gpt2") / "config.json", tmp_path / "run")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="link: a link; name a folder that is new or empty"):
+        import_folder(folders("gpt2"), tmp_path / "link")
+
+
+@pytest.mark.parametrize("label", ["", " ", "a\tb", "a\nb", "\u2028"])
+def test_a_label_that_cannot_be_printed_is_refused(label, folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "good", "1": label}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RunError, match=r"id2label names the class 1 '.*'; a label is not empty"):
+        import_folder(folder, tmp_path / "run")
 
 
 def test_the_table_of_a_matrix_is_read_in_both_directions():

@@ -181,7 +181,9 @@ def check_header(path: Path) -> None:
             head, size = file.read(8), path.stat().st_size
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from None
-    length = struct.unpack("<Q", head)[0] if len(head) == 8 else -1
+    if len(head) < 8:
+        raise RunError(f"{path}: not a safetensors file, or cut off: it has {size:,} bytes")
+    length = struct.unpack("<Q", head)[0]
     if not 0 < length <= min(HEADER_MAX_BYTES, size - 8):
         raise RunError(
             f"{path}: not a safetensors file, or cut off: its header would be {length:,} bytes of "

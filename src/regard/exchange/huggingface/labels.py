@@ -1,13 +1,16 @@
 """The classes of a classifier that `transformers` saved."""
 
+import re
 from collections import Counter
 from typing import Any
 
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import HfFolder
+from regard.settings import abbreviate
 
 MAX_LABELS = 100_000
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # characters, line ends too
 SINGLE_LABEL = "single_label_classification"
 
 
@@ -25,6 +28,13 @@ def read_labels(folder: HfFolder) -> tuple[str, ...]:
     if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
         raise RunError(f"{folder.path / 'config.json'}: id2label does not number labels from 0 on")
     found = [str(names[number]) for number in expected]
+    for number, name in enumerate(found):
+        if not name.strip() or CONTROL.search(name):
+            raise RunError(
+                f"{folder.path / 'config.json'}: id2label names the class {number} "
+                f"{abbreviate(repr(name))}; a label is not empty, and has no tabs or line ends: "
+                "rename it there"
+            )
     counts = Counter(found)
     return tuple(
         name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(found)

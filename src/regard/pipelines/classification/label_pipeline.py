@@ -77,7 +77,7 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a person should know about all answers."""
-        if self.task.is_calibrated:
+        if self.task.is_calibrated or self.task.recipe.is_imported:
             return ()
         return (f"{self.task.folder}: {UNCALIBRATED}: probabilities are not calibrated",)
 

@@ -48,6 +48,8 @@ def write_report(folder: Path, report: ExchangeReport) -> None:
 
 def require_free(out: Path) -> None:
     """Raise an error unless a folder is new, empty, or holds only the report of a refusal."""
+    if out.is_symlink():  # it could not be replaced by a folder
+        raise RunError(f"{out}: a link; name a folder that is new or empty with --out")
     if out.exists() and not out.is_dir():
         raise RunError(f"{out}: a file; name a folder that is new or empty with --out")
     names = [path.name for path in out.iterdir()] if out.exists() else []

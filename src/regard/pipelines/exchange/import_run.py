@@ -25,6 +25,7 @@ from regard.training.checkpoints import check_finite, save_weights
 
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 MAX_CARD_BYTES = 1 << 20
+NOT_FINITE = "its files are damaged, or were saved so; take another copy of the model"
 FORMATS = (CTRANSLATE2, G2P_EN)
 """Formats that are recognized by a file that no other format has."""
 
@@ -49,12 +50,13 @@ def import_folder(
     `languages`: codes of "source" and "target", where a model translates between many.
     """
     if not source.is_dir():
-        raise RunError(f"{source}: no such folder")
+        kind = "a file; give the folder that it is in" if source.exists() else "no such folder"
+        raise RunError(f"{source}: {kind}")
     found = _find_format(source)
     if languages and found is not TRANSFORMERS:
         raise RunError(f"{source}: is no model of many languages; leave out the options of them")
     model = read_folder(source, languages) if found is TRANSFORMERS else found.read(source)
-    check_finite(source, model.weights)
+    check_finite(source, model.weights, NOT_FINITE)
     require_free(out)
     with temporary_folder(out.parent) as place:
         _write_run(RunFolder(place), model, name or out.name, source)
