@@ -245,15 +245,28 @@ def test_no_pair_short_enough_is_an_error(tmp_path):
         prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), print)
 
 
-@pytest.mark.parametrize("limit", [20, 49])
-def test_learned_positions_must_reach(tmp_path, limit):
-    learned = ("model.positions=learned", f"model.max_positions={limit}")
+def test_learned_positions_must_reach(tmp_path):
+    learned = ("model.positions=learned", "model.max_positions=20")
     with pytest.raises(
         SettingsError,
-        match=rf"a sentence has \d+ tokens, and the model has positions for {limit}: raise "
+        match=r"a sentence has \d+ tokens, and the model has positions for 20: raise "
         r"model\.max_positions, or lower training\.max_tokens",
     ):
         trained(tmp_path, *learned)
+
+
+def test_validation_leaves_out_pairs_that_have_no_positions(tmp_path):
+    learned = ("model.positions=learned", "model.max_positions=21", "training.max_tokens=20")
+    reporter = Quiet()
+    progress = trained(tmp_path / "1", *learned, "training.steps=1", reporter=reporter)
+    assert progress.step == 1
+    (note,) = [one for one in reporter.notes if one.startswith("validation")]
+    lengths = reporter.prepared_with.valid.lengths()
+    longer = (lengths.source > 20) | (lengths.target > 20)
+    assert f"left out: {longer.sum()} of {len(longer)} pairs" in note
+    none = ("model.positions=learned", "model.max_positions=6", "training.max_tokens=5")
+    with pytest.raises(SettingsError, match=r"none of the \d+ validation pairs has at most 5"):
+        trained(tmp_path / "2", *none)
 
 
 def test_subwords_are_sampled_anew(tmp_path):

@@ -8,7 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.batching.sampler import SampledPairs, StreamPosition, length_sorted_batches
+from regard.batching.sampler import (
+    SampledPairs,
+    StreamPosition,
+    length_sorted_batches,
+    within_max_tokens,
+)
 from regard.corpora.token_store import TokenStore
 from regard.text.ragged import Ids, Ragged, flatten
 from regard.text.special_tokens import BOS, EOS, PAD
@@ -83,8 +88,15 @@ def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
         yield PositionedBatch(collate(*pairs), next_position)
 
 
-def held_out_batches(store: TokenStore, *, budget: int) -> Iterator[Batch[Padded]]:
-    """Every pair of a store once, shortest first."""
-    lengths = store.lengths()
-    for rows in length_sorted_batches(lengths.source + 1, lengths.target + 1, budget=budget):
-        yield collate(*store.take(rows))
+def held_out_batches(
+    store: TokenStore, *, budget: int, max_tokens: int | None = None
+) -> Iterator[Batch[Padded]]:
+    """Every pair of a store once, shortest first; those with a side of more than `max_tokens` are
+    left out.
+    """
+    lengths, chosen = store.lengths(), np.arange(len(store))
+    if max_tokens is not None:
+        chosen = np.flatnonzero(within_max_tokens(lengths, max_tokens))
+    source, target = lengths.source[chosen] + 1, lengths.target[chosen] + 1
+    for rows in length_sorted_batches(source, target, budget=budget):
+        yield collate(*store.take(chosen[rows]))

@@ -64,7 +64,8 @@ class Recipe(TaskRecipe):
 
     def begun_with(self, other: TaskRecipe) -> "Recipe":
         """The vocabulary is that of the run, unless the recipe wants its own, and so is the model,
-        where its size is `auto`.
+        where its size is `auto`. Pairs for which that has no positions are left out of training,
+        unless the recipe says how long pairs may be.
         """
         if self.start is None:
             return self
@@ -78,7 +79,11 @@ class Recipe(TaskRecipe):
         given = other.model_dump(mode="json")
         if self.start.vocabulary == "own":
             given["model"] = without_vocabulary(given["model"])
-        return self.with_values({name: given[name] for name in taken})
+        values = {name: given[name] for name in taken}
+        positions = given["model"].get("max_positions") if "model" in taken else None
+        if positions is not None and "max_tokens" not in self.training.model_fields_set:
+            values["training.max_tokens"] = min(self.training.max_tokens, max(1, positions - 1))
+        return self.with_values(values)
 
     @property
     def auto(self) -> tuple[str, ...]:

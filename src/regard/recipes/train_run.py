@@ -1,9 +1,9 @@
 """A recipe -> a trained model: checks, data, model, the training loop, and then refinement."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import islice
+from itertools import compress, islice
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -20,8 +20,10 @@ from regard.batching.sampler import (
     StreamPosition,
     sample_batches,
     sample_segmentations,
+    within_max_tokens,
 )
 from regard.batching.shape_buckets import ShapeBuckets
+from regard.corpora.corpus import Pair
 from regard.decoding.batch_search import SearchMember, search, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings, SamplingSettings
 from regard.errors import RunError, SettingsError, TrainingError
@@ -31,7 +33,7 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.manifest import check_file
 from regard.models.contracts import AnyGenerator, AnyModel
-from regard.recipes.prepared_data import PreparedData, TrainingInputs, prepare
+from regard.recipes.prepared_data import Notify, PreparedData, TrainingInputs, prepare
 from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import (
     COMPARISON_PLAN_FILE,
@@ -112,7 +114,7 @@ def train(
         settings = recipe.training
         torch.manual_seed(settings.seed)
         model = new_model(recipe, inputs.tokenizers).to(device)
-        _check_max_positions(model, inputs)
+        _check_max_positions(model, inputs, reporter.noted)
         reporter.prepared(inputs, model)
         if start is not None and recipe.start is not None:
             load = partial(start.load, model, token_row_names(inputs.tokenizers))
@@ -167,7 +169,7 @@ class _Stage(NamedTuple):
         task = TrainingTask(
             build_batches(recipe, self.inputs, next(model.parameters()).device),
             loss,
-            build_validation(recipe, self.inputs),
+            build_validation(recipe, self.inputs, max_tokens=position_limit(self.model)),
             settings.validation.selection,
             build_buckets(settings, model),
             validate_first=validate_first,
@@ -367,16 +369,38 @@ def _with_bleu_tokenizer(
     return recipe.model_copy(update={"evaluation": EvaluationSettings(tokenize=tokenize)})
 
 
-def _check_max_positions(model: AnyGenerator, inputs: TrainingInputs) -> None:
-    """An error if a sentence is longer than a model with learned positions allows."""
-    if model.max_length is None:
+def position_limit(model: AnyGenerator) -> int | None:
+    """The most tokens of a sentence that a model has positions for, without EOS or BOS; None: any
+    number.
+    """
+    return None if model.max_length is None else model.max_length - 1
+
+
+def _check_max_positions(model: AnyGenerator, inputs: TrainingInputs, note: Notify) -> None:
+    """An error if a training sentence is longer than a model with learned positions allows;
+    validation pairs that are too long are left out, and counted in a note.
+    """
+    limit = position_limit(model)
+    if limit is None:
         return
-    sides = (inputs.fitting.source, inputs.fitting.target, *inputs.valid.lengths())
-    longest = max(int(side.max(initial=0)) for side in sides) + 1  # with EOS or BOS
-    if longest > model.max_length:
+    longest = max(int(side.max()) for side in (inputs.fitting.source, inputs.fitting.target))
+    longest += 1  # with EOS or BOS
+    if longest > limit + 1:
         raise SettingsError(
-            f"a sentence has {longest} tokens, and the model has positions for {model.max_length}: "
+            f"a sentence has {longest} tokens, and the model has positions for {limit + 1}: "
             "raise model.max_positions, or lower training.max_tokens"
+        )
+    fit = within_max_tokens(inputs.valid.lengths(), limit)
+    if not fit.any():
+        raise SettingsError(
+            f"none of the {len(fit)} validation pairs has at most {limit} tokens on "
+            "both sides, for which the model has positions: raise model.max_positions, or give "
+            "shorter ones with --valid"
+        )
+    if not fit.all():
+        note(
+            f"validation: left out: {len(fit) - fit.sum():,} of {len(fit):,} pairs, with more than "
+            f"the {limit} tokens for which the model has positions"
         )
 
 
@@ -386,10 +410,17 @@ def greedy_search(rules: RuleSettings) -> DecodingSettings:
     return DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(**limits))
 
 
-def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
-    """A function that scores a model: the loss on all validation pairs, metrics on some."""
+def build_validation(
+    recipe: Recipe, inputs: TrainingInputs, *, max_tokens: int | None = None
+) -> Validate:
+    """A function that scores a model: the loss on all validation pairs that have at most
+    `max_tokens` on each side, metrics on some.
+    """
     source, target = inputs.tokenizers
-    pairs = list(islice(inputs.data.read("valid"), recipe.training.validation.sentences))
+    read: Iterable[Pair] = inputs.data.read("valid")
+    if max_tokens is not None:
+        read = compress(read, within_max_tokens(inputs.valid.lengths(), max_tokens))
+    pairs = list(islice(read, recipe.training.validation.sentences))
     limit = recipe.corpus.max_source_tokens
     ids = encode_sources(source, [pair.source for pair in pairs], limit)
     references = [pair.target for pair in pairs]
@@ -403,7 +434,10 @@ def build_validation(recipe: Recipe, inputs: TrainingInputs) -> Validate:
     )
 
     def validate(model: AnyGenerator) -> Mapping[str, float]:
-        measured = perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
+        batches = held_out_batches(
+            inputs.valid, budget=VALIDATION_BATCH_TOKENS, max_tokens=max_tokens
+        )
+        measured = perplexity(model, batches)
         answers = search_many([SearchMember(model, ids)], decoding, budget=VALIDATION_BATCH_TOKENS)
         texts = [target.decode(best[0].tokens) for best in answers]
         scores = zip(VALIDATION_METRICS, score(texts, references, score_settings), strict=True)

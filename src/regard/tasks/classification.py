@@ -109,7 +109,8 @@ ClassificationRecipeT = TypeVar("ClassificationRecipeT", bound=ClassificationRec
 
 
 class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
-    """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order.
+    """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order or
+    in that of the run that this one begins with.
 
     A subclass reads its corpus (`prepare`), calls `save_labels` there, and gives the examples of a
     split by `label_ids` and `inputs_of`. One that changes batches on the device, such as by mixing
@@ -139,15 +140,18 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         return np.zeros(len(self.label_ids(split)), np.intp)
 
     def save_labels(self, labels: tuple[str, ...]) -> None:
-        """Write the labels into the run's data folder."""
-        write_atomic(self._labels_file, dump_json(labels, indent=1).encode())
+        """Write the labels into the run's data folder: all of those of the run that this one begins
+        with, in their order, where the examples have no other ones.
+        """
+        kept = self.given_labels if {*labels} <= {*self.given_labels} else labels
+        write_atomic(self._labels_file, dump_json(kept, indent=1).encode())
 
-    def check_labels(self, found: Collection[str]) -> None:
+    def check_labels(self, found: Collection[str], hint: str = "") -> None:
         """An error if some of the labels `found` in other examples are not the run's."""
         if unknown := sorted({*found} - {*self.labels}):
             known = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
             raise SettingsError(
-                f"--data: the label {unknown[0]} is none of those of {self.folder}: {known}"
+                f"--data: the label {unknown[0]} is none of those of {self.folder}: {known}{hint}"
             )
 
     def load(self) -> None:

@@ -204,6 +204,8 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     recipe_class: ClassVar[type[TaskRecipe]]
     given_tokenizer: Tokenizer | None = None
     """The tokenizer of the run that this one begins with: `prepare` uses it and trains none."""
+    given_labels: tuple[str, ...] = ()
+    """The labels of the run that this one begins with, if both sort examples into classes."""
 
     def __init__(self, recipe: RecipeT, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder

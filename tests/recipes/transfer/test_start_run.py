@@ -9,12 +9,16 @@ from typer.testing import CliRunner
 
 from classifiers import classifier_recipe
 from languages import language_recipe
+from regard.atomic_io import write_atomic
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
+from regard.json_files import dump_json
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import finish_task_run, train_task
 from regard.recipes.transfer.start_run import RunStart
+from regard.tasks.classification import load_labels
+from regard.tasks.text_classification import TextClassification
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 
@@ -155,6 +159,28 @@ def test_a_classifier_begins_with_another_one_and_its_labels(name, first, tmp_pa
     report = RunStart(again, RunFolder(tmp_path / "again")).read_report()
     assert not report.new
     assert not report.left
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+def test_a_classifier_keeps_the_labels_of_the_one_it_begins_with_in_their_order(
+    name, first, tmp_path
+):
+    train(classifier(tmp_path, pooling="max"), tmp_path / "tuned")
+    (file := tmp_path / "tuned" / "data" / "labels.json").unlink()
+    recipe = classifier(tmp_path, pooling="max")
+    labels = ("zebra", "spam", "ham")
+    write_atomic(file, dump_json(labels).encode())
+    start = recipe.start.model_copy(update={"run": str(tmp_path / "tuned")})
+    recipe = recipe.model_copy(update={"start": start})
+    task = TextClassification(recipe, tmp_path / "again")
+    RunStart(recipe, RunFolder(tmp_path / "again")).give_names(task)
+    for found, kept in {
+        ("ham", "spam", "zebra"): labels,
+        ("ham", "spam"): labels,
+        ("ham", "other"): ("ham", "other"),
+    }.items():
+        task.save_labels(found)
+        assert load_labels(tmp_path / "again") == kept
 
 
 def test_a_classifier_without_an_encoder_is_refused(tmp_path):

@@ -8,10 +8,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from regard.cli.commands.train import _load_new
 from regard.cli.main import command_app
-from regard.cli.options.corpus_options import mix_from_options
+from regard.cli.options.corpus_options import corpus_from_options, mix_from_options
 from regard.errors import SettingsError
-from regard.recipes.recipe_files import make_recipe
+from regard.recipes.recipe_files import load_recipe, make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.recipes.transfer.start_run import RunStart
@@ -134,6 +135,29 @@ def test_files_alone_are_trained_on_with_the_model_of_the_run(tiny_run, domain, 
     recipe = RunFolder(out).load_recipe()
     assert (recipe.model, recipe.text) == (given.model, given.text)
     assert f"`{recipe.start.weights}`" in (out / "card.md").read_text()
+
+
+def test_files_alone_are_trained_on_with_the_search_of_the_run(tiny_run):
+    corpus = corpus_from_options(data=["law.tsv"], languages="en-fr")
+    given = RunFolder(tiny_run).load_recipe().decoding
+    own = load_recipe("own").decoding
+    found = _load_new(None, corpus, tiny_run, ["decoding.n_best=2"]).decoding
+    assert own.beam != given.beam
+    assert found == given.model_copy(update={"n_best": 2})
+    assert _load_new("own", corpus, tiny_run, []).decoding == own
+
+
+@pytest.mark.parametrize(("overrides", "expected"), [([], 63), (["training.max_tokens=100"], 100)])
+def test_pairs_are_as_long_as_the_positions_of_the_run_unless_said(tiny_run, overrides, expected):
+    corpus = corpus_from_options(data=["law.tsv"], languages="en-fr")
+    given = (
+        RunFolder(tiny_run)
+        .load_recipe()
+        .with_values({"model.positions": "learned", "model.max_positions": 64})
+    )
+    start = [f"start.run={tiny_run}"]
+    recipe = _load_new(None, corpus, tiny_run, [*start, *overrides]).begun_with(given)
+    assert recipe.training.max_tokens == expected
 
 
 def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):

@@ -224,19 +224,23 @@ def _start_settings(
 def _load_new(
     name: str | None, corpus: dict[str, Any] | None, start: Path | None, overrides: list[str]
 ) -> TaskRecipe:
-    """The recipe of a new run; without a name, the recipe for one's own translations, or that of
-    the run of another task that it begins with.
+    """The recipe of a new run; without a name, the recipe for one's own translations, with the
+    search of the run that it begins with, or that of a run of another task.
     """
     if name is None and corpus is None:
         raise SettingsError(
             "nothing to train on: give a recipe (`regard recipes` lists them), --data FILE, or "
             "--source FILE and --target FILE"
         )
+    kept: dict[str, Any] = {}
     if name is None and start is not None and corpus is not None:
         given = RunFolder(start).load_any_recipe()
         if given.task not in TEXT_TASKS:
             return corpus_options.recipe_of_run(given, corpus, overrides)
-    return corpus_options.recipe_with_corpus(name or corpus_options.OWN_RECIPE, corpus, overrides)
+        if given.task == TRANSLATION:
+            kept["decoding"] = given.model_dump(mode="json")["decoding"]
+    recipe = name or corpus_options.OWN_RECIPE
+    return corpus_options.recipe_with_corpus(recipe, corpus, overrides, kept)
 
 
 def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:

@@ -166,10 +166,13 @@ def _parse_weight(option: str, given: str) -> dict[str, Any]:
 
 
 def recipe_with_corpus(
-    name: str, corpus: Mapping[str, Any] | None, overrides: list[str]
+    name: str,
+    corpus: Mapping[str, Any] | None,
+    overrides: list[str],
+    groups: Mapping[str, Any] | None = None,
 ) -> TaskRecipe:
     """The recipe called `name`, with another `corpus` if given: one by name, or files that are read
-    as the recipe says.
+    as the recipe says. With files, `groups` of settings take the place of the recipe's.
     """
     if corpus is None:
         _require_data(name, overrides)
@@ -182,7 +185,8 @@ def recipe_with_corpus(
             corpus = kind.corpus_of_files(own if isinstance(own, dict) else {}, corpus)
         except SettingsError as error:
             raise SettingsError(f"{file.name}: {error}") from None
-    return make_any_recipe({**raw, "corpus": dict(corpus)}, overrides, where=file.name)
+    raw = {**raw, **(groups or {}), "corpus": dict(corpus)}
+    return make_any_recipe(raw, overrides, where=file.name)
 
 
 def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[str]) -> TaskRecipe:

@@ -18,6 +18,7 @@ from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.settings import abbreviate
+from regard.tasks.classification import CLASSIFICATION_TASKS, load_labels
 from regard.tasks.contracts import AnyTask, Notify, TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
@@ -155,8 +156,13 @@ class RunStart:
             return None
         return load_tokenizers(StartRun.find(self.recipe).folder.path)
 
-    def give_vocabulary(self, task: AnyTask) -> None:
-        """Have the task use the run's vocabulary, unless the recipe has its own or none."""
+    def give_names(self, task: AnyTask) -> None:
+        """Have the task use the run's labels, and its vocabulary unless the recipe has its own or
+        none.
+        """
+        found = StartRun.find(self.recipe)
+        if self.recipe.task in CLASSIFICATION_TASKS and found.recipe.task == self.recipe.task:
+            task.given_labels = load_labels(found.folder.path)
         if self.recipe.vocabulary_settings() is not None:
             given = self.tokenizers()
             task.given_tokenizer = None if given is None else given.source
