@@ -89,6 +89,17 @@ def test_the_temperature_is_kept_in_the_run(run, tmp_path):
     assert again.temperature == found.task.temperature != 1
 
 
+def test_what_was_skipped_is_told_also_where_it_leaves_too_little(tmp_path):
+    file, notes = tmp_path / "few.tsv", []
+    file.write_text("a\tone\nb\n")
+    recipe = classifier_recipe(tmp_path, "gpt")
+    corpus = {"corpus": {"train": str(file), "skip_bad": True}}
+    task = TextClassification(recipe.with_values(corpus), tmp_path / "run")
+    with pytest.raises(CorpusError, match="too few to hold out"):
+        task.prepare(notes.append, resumed=False)
+    assert any("skipped 1 rows without a label and a text" in note for note in notes)
+
+
 def test_every_epoch_has_every_example_and_goes_on_from_anywhere(tmp_path):
     task, _ = prepared(tmp_path, "training.batch_size=6")
     whole = list(islice(task.batches(StreamPosition(0, 0)), 14))  # two epochs of 42 examples
@@ -186,5 +197,5 @@ def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     found.task.read_test([str(file)], tmp_path)
     assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 5
     file.write_text("none\tof these\n")
-    with pytest.raises(SettingsError, match="the label none is none of those of"):
+    with pytest.raises(SettingsError, match=r"label none is none .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)

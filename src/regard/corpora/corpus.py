@@ -1,6 +1,7 @@
 """What a corpus is to the rest of the package."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
@@ -70,6 +71,15 @@ class ReadReport:
 
     def add_note(self, file: str, text: str) -> None:
         self._notes.setdefault(file, []).append(f"{file}: {text}")
+
+    @contextmanager
+    def told_to(self, note: Callable[[str], None]) -> Iterator[None]:
+        """After a reading inside it, also one that ended in an error, all remarks are noted."""
+        try:
+            yield
+        finally:
+            for message in self.messages():
+                note(message)
 
     def messages(self) -> list[str]:
         """All remarks, without full stops."""

@@ -118,9 +118,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         if not resumed:
             report, corpus = ReadReport(), self.recipe.corpus
-            splits = read_labelled_texts(corpus, report)
-            for message in report.messages():
-                note(message)
+            with report.told_to(note):
+                splits = read_labelled_texts(corpus, report)
             labels = {split: [one.label for one in rows] for split, rows in splits.items()}
             self.save_labels(label_set(labels, corpus.files_label, note))
             for message in leak_notes(splits, corpus.corpus_label):
@@ -139,9 +138,20 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def read_test(self, files: Sequence[str], folder: Path) -> None:
         corpus = self.recipe.of_test_files(files).corpus
         rows = read_labelled_texts(corpus, ReadReport())["test"]
-        self.check_labels([one.label for one in rows])
+        self.check_labels([one.label for one in rows], hint=self._header_hint(rows[0]))
         self.splits, self._examples, self._encoded = SplitFiles(folder), {}, {}
         self.splits.write("test", ({"label": one.label, "texts": one.texts} for one in rows))
+
+    def _header_hint(self, first: LabelledText) -> str:
+        """What to do if an unknown label is in a header; empty if the first label is known."""
+        if first.label in self.labels:
+            return ""
+        corpus = self.recipe.corpus
+        columns = [corpus.label or 0, *((1,) if corpus.text is None else corpus.text)]
+        return (
+            f"; if line 1 is a header, remove it, or write label,text in it: as in training, label "
+            f"and text are read from the columns {', '.join(map(repr, columns))}"
+        )
 
     def load(self) -> None:
         super().load()

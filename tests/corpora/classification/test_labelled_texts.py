@@ -54,6 +54,25 @@ def test_a_pair_has_two_texts(tmp_path):
     assert found[0] == LabelledText("yes", ("a", "b"))
 
 
+@pytest.mark.parametrize(
+    ("content", "line", "settings"),
+    [
+        ("label,text\nNUM,How far ?\nHUM,0 this,Who was it ?\n", 3, {}),
+        ("kind,q\nNUM,How far ?\nHUM,0 this,Who ?\n", 3, {"label": "kind", "text": "q"}),
+        ("NUM,How far ?,,\nHUM,Who was it ?\nHUM,a,b,c,d\n", 3, {}),
+    ],
+)
+def test_a_row_with_more_columns_than_the_first_is_an_error_or_skipped(
+    tmp_path, content, line, settings
+):
+    with pytest.raises(BadLineError, match=rf"line {line}: \d columns, and the first row has \d"):
+        read(tmp_path, content, "train.csv", **settings)
+    found, notes = read(tmp_path, content, "train.csv", skip_bad=True, **settings)
+    assert found[0] == BOTH[0]
+    said = f"skipped 1 rows with too many columns, the first at line {line}"
+    assert any(said in note for note in notes)
+
+
 def test_a_header_is_known_as_one(tmp_path):
     found, [note, _] = read(tmp_path, f"label\tsentence\n{TABLE}")
     assert found == BOTH
@@ -81,6 +100,8 @@ def test_a_row_without_label_or_text_is_an_error_or_skipped(tmp_path, content, s
     [
         ('["NUM"]', "expected a JSON object"),
         ('{"label": "NUM", "q": "How"}', "no text called 'text'; its keys: 'label', 'q'"),
+        ('{"label": 1.0, "text": "How"}', "'label' is 1.0: expected a text, or a whole number"),
+        ('{"label": "a", "text": ["b"]}', r"'text' is \[\"b\"\]: expected a text"),
         ("NUM", "line 1: "),
     ],
 )
@@ -124,6 +145,13 @@ def test_too_few_to_hold_out_any_are_refused(tmp_path):
     with pytest.raises(
         CorpusError, match=r"2 labels: too few to hold out 10% for valid: .* label, such as"
     ):
+        read_labelled_texts(LabelledTextSettings(train=str(path)), ReadReport())
+
+
+def test_texts_that_are_not_distinct_are_counted(tmp_path):
+    path = tmp_path / "train.tsv"
+    path.write_text(TABLE * 20)
+    with pytest.raises(CorpusError, match="40 examples, only 2 of them distinct, with 2 labels"):
         read_labelled_texts(LabelledTextSettings(train=str(path)), ReadReport())
 
 

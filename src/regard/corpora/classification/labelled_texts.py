@@ -19,7 +19,7 @@ from regard.corpora.readers.pair_files import (
 )
 from regard.corpora.splits import comparison_key
 from regard.errors import BadLineError, CorpusError
-from regard.json_files import parse_json
+from regard.json_files import dump_json, parse_json
 from regard.settings import Settings, abbreviate
 
 LabelledTextName = Literal["trec6", "sst2"]
@@ -77,7 +77,7 @@ class LabelledTextSettings(Settings):
     """Share that is for testing; left out, 0: no test."""
     skip_bad: bool = False
     """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
-    rows with too few columns, without a label or without text."""
+    rows with too few or too many columns, without a label or without text."""
     imported: bool = False
     """There are no texts: the model is that of another toolkit, as `regard import` wrote it."""
 
@@ -237,12 +237,18 @@ def read_file(
         except ValueError as error:
             if not settings.skip_bad:
                 raise BadLineError(f"{name}: line {number}: {error}") from None
-            report.skip(name, "rows without a label and a text", f"line {number:,}")
+            wide = isinstance(error, TooManyCellsError)
+            kind = "rows with too many columns" if wide else "rows without a label and a text"
+            report.skip(name, kind, f"line {number:,}")
             continue
         empty = False
         yield example
     if empty:
         raise CorpusError(f"{name}: holds no examples: a label and a text on each line")
+
+
+class TooManyCellsError(ValueError):
+    """A row has more cells than the header, or than the first row: a text may be cut in two."""
 
 
 MakeExample = Callable[[], LabelledText]  # raises a `ValueError` that says what is wrong
@@ -279,11 +285,20 @@ def _read_table(
         0 if settings.label is None else settings.label,
         *((1,) if settings.text is None else settings.text),
     ]
+    width = 0  # of the header, or else of the first row
     if settings.header or any(isinstance(column, str) for column in columns):
-        columns = [*find_columns(columns, next(rows, (1, []))[1], file_label(path))]
+        header = next(rows, (1, []))[1]
+        columns = [*find_columns(columns, header, file_label(path))]
+        width = len(header)
     places = [int(column) for column in columns]
 
-    def make(row: list[str]) -> LabelledText:
+    def make(row: list[str], most: int) -> LabelledText:
+        if any(cell.strip() for cell in row[most:]):
+            advice = "quote a text with commas" if kind == "csv" else "a text can have no tabs"
+            raise TooManyCellsError(
+                f"{len(row)} columns, and the first row has {most}: {advice}; the line begins "
+                f"{row[0][:40]!r}"
+            )
         if len(row) <= max(places):
             raise ValueError(
                 f"column {max(places)} was asked for, counted from 0, and {len(row)} found; the "
@@ -295,8 +310,10 @@ def _read_table(
     for number, row in rows:
         if number == 1 and not settings.header and _is_header(row):
             report.add_note(file_label(path), f"line 1 is a header ({', '.join(row)})")
+            width = len(row)
         elif any(cell.strip() for cell in row):
-            yield number, partial(make, row)
+            width = width or max(len(row), max(places) + 1)
+            yield number, partial(make, row, width)
 
 
 def _is_header(row: list[str]) -> bool:
@@ -317,9 +334,12 @@ def _read_objects(
         raw: Any = parse_json(line)
         if not isinstance(raw, dict):
             raise ValueError('expected a JSON object, such as {"label": "NUM", "text": "How far?"}')
-        if missing := [key for key in keys if not isinstance(raw.get(key), str | int)]:
+        if missing := [key for key in keys if key not in raw]:
             found = ", ".join(map(repr, raw)) or "none"
             raise ValueError(f"no text called {missing[0]!r}; its keys: {found}")
+        if wrong := [key for key in keys if not isinstance(raw[key], str | int)]:
+            given = abbreviate(dump_json(raw[wrong[0]]))
+            raise ValueError(f"{wrong[0]!r} is {given}: expected a text, or a whole number")
         label, *texts = (str(raw[key]) for key in keys)
         return LabelledText(label, tuple(texts))
 

@@ -75,12 +75,15 @@ def with_held_out(
         if not share:
             continue
         train = found["train"]
-        labels = [one.label for one in train]
-        chosen = hold_out(labels, [key(one) for one in train], round(share * total), seed)
+        labels, keys = [one.label for one in train], [key(one) for one in train]
+        chosen = hold_out(labels, keys, round(share * total), seed)
         if not chosen.any():
+            distinct = len({*keys})
+            alike = f", only {distinct:,} of them distinct," if distinct < len(keys) else ""
             raise CorpusError(
-                f"{corpus}: {counted(total, 'example')} with {counted(len({*labels}), 'label')}: "
-                f"too few to hold out {share:.0%} for {split}: {advice}"
+                f"{corpus}: {counted(total, 'example')}{alike} with "
+                f"{counted(len({*labels}), 'label')}: too few to hold out {share:.0%} for {split}: "
+                f"{advice}"
             )
         found[split] = [one for one, taken in zip(train, chosen, strict=True) if taken]
         found["train"] = [one for one, taken in zip(train, chosen, strict=True) if not taken]
