@@ -171,7 +171,7 @@ def test_columns_of_tables_and_uris(tmp_path):
         assert cells(path, "text") == cells(path, None) == (["un", "", "trois lignes"], [1])
     with pytest.raises(CorpusError, match="--column n was asked for; its columns of text are text"):
         cells(table, "n")
-    with pytest.raises(CorpusError, match="--column 7 .* no line has more than 2 columns"):
+    with pytest.raises(CorpusError, match=r"--column 7 .* no line has more than 2 columns"):
         cells(tsv, 7)
     with pytest.raises(CorpusError, match="cannot be opened"):
         cells(tsv.as_uri() + "x", 0)

@@ -14,6 +14,7 @@ from regard.comparison.plan import (
     entries_of,
     entry_of_run,
     make_plan,
+    name_runs_apart,
 )
 from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
@@ -150,6 +151,18 @@ def test_two_rows_of_one_name_and_seed_are_refused():
     entries = plan().entries
     with pytest.raises(SettingsError, match="two rows are called plain with seed 1: give one of"):
         make_plan([*entries, entries[0]], Budget(), 5)
+
+
+def test_runs_of_one_recipe_are_called_by_their_folders_unless_seeds_alone_differ(tmp_path):
+    one, two = plan(label="x", seeds=(1, 2)).entries
+    named = [
+        entry.model_copy(update={"label": entry.recipe.name, "run": tmp_path / folder})
+        for entry, folder in ((one, "a"), (two, "b"), (one, "c"))
+    ]
+    assert [entry.label for entry in name_runs_apart(named)] == ["a", "b", "c"]
+    assert name_runs_apart(named[:2]) == named[:2]
+    given = [entry.model_copy(update={"label": "mine"}) for entry in named]
+    assert name_runs_apart(given) == given
 
 
 def test_rows_of_one_name_may_differ_in_their_seed_only():

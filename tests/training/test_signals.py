@@ -8,7 +8,7 @@ from regard.training.signals import StopRequests
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_first_signal_asks_politely(number):
+def test_first_signal_asks_politely(number, capfd):
     before = signal.getsignal(number)
     with StopRequests() as stop:
         assert not stop()
@@ -16,6 +16,8 @@ def test_first_signal_asks_politely(number):
         assert stop()
         assert stop.received == number
     assert signal.getsignal(number) == before
+    said = capfd.readouterr().err
+    assert said.startswith(f"{stop.received.name}: the step, or a validation that is running, is")
 
 
 def test_second_signal_interrupts():

@@ -236,6 +236,29 @@ def _label_in_comparison(path: Path, recipe: TaskRecipe) -> str | None:
     return label if made and label and seed == str(recipe.training.seed) else None
 
 
+def name_runs_apart(entries: Sequence[PlanEntry]) -> list[PlanEntry]:
+    """The entries; finished runs that have the name of one recipe, but are not one system with
+    several seeds, are called by their folders.
+    """
+    by_label: dict[str, list[PlanEntry]] = {}
+    for entry in entries:
+        by_label.setdefault(entry.label, []).append(entry)
+    clashing = {label for label, some in by_label.items() if not _are_one_system(some)}
+    return [
+        entry.model_copy(update={"label": entry.run.name})
+        if entry.run is not None and entry.label in clashing and entry.label == entry.recipe.name
+        else entry
+        for entry in entries
+    ]
+
+
+def _are_one_system(entries: Sequence[PlanEntry]) -> bool:
+    """Whether entries differ in their seeds, and in nothing else."""
+    different_seeds = len({entry.seed for entry in entries}) == len(entries)
+    first, *others = map(_without_seed, entries)
+    return different_seeds and not any(differences(first, other) for other in others)
+
+
 def make_plan(
     entries: Sequence[PlanEntry],
     budget: Budget,

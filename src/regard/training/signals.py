@@ -7,7 +7,10 @@ from typing import Any, Self
 
 from regard.interruption import SIGNALS, InterruptedBySignal
 
-STOP_MESSAGE = b"asked to stop: the step is finished and saved first; once more stops at once\n"
+STOP_MESSAGE = (
+    "{signal}: the step, or a validation that is running, is finished and all is saved first; once "
+    "more stops at once\n"
+)
 
 
 class StopRequests:
@@ -40,4 +43,5 @@ class StopRequests:
             raise InterruptedBySignal(number)
         self.received = signal.Signals(number)
         if not self._quiet:
-            os.write(2, STOP_MESSAGE)  # not by a stream, which may be in the middle of a line
+            message = STOP_MESSAGE.format(signal=self.received.name)
+            os.write(2, message.encode())  # not by a stream, which may be in the middle of a line

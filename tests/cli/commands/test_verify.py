@@ -37,7 +37,7 @@ def test_a_damaged_manifest_counts_as_a_file(tiny_run, tmp_path):
     copied = shutil.copytree(tiny_run, tmp_path / "run")
     shutil.rmtree(copied / "ctranslate2", ignore_errors=True)
     (copied / "manifest.json").write_bytes(b"")
-    assert str(run(copied).exception).endswith("run: 1 of 1 files damaged or missing")
+    assert str(run(copied).exception).endswith("run: 1 of 1 file damaged or missing")
 
 
 def test_a_folder_that_is_no_run(tmp_path):

@@ -64,8 +64,18 @@ def test_a_look_shows_the_answers_and_every_head(run, tmp_path):
     assert "masked" in page.read_text()
 
 
+def test_the_part_of_the_model_may_be_named_and_a_text_without_masks_has_no_heading(run):
+    shown = invoke("look", str(run), "the cat", "--part", "encoder")
+    assert shown == invoke("look", str(run), "the cat")
+    assert "the text\n" not in shown
+
+
 def test_what_cannot_be_done_is_said(run, tmp_path):
     with pytest.raises(RunError, match="its task is masked-language-model, not language-model"):
         invoke("complete", str(run), "the cat")
+    with pytest.raises(SettingsError, match="tree: the model answers without a search"):
+        invoke("look", str(run), "the cat", "--as", "tree", "--png", str(tmp_path / "a.png"))
+    with pytest.raises(SettingsError, match="--part has no effect here"):
+        invoke("look", str(run), "the cat", "--part", "decoder")
     with pytest.raises(SettingsError, match="--max-tokens"):
         invoke("look", str(run), "the cat", "--max-tokens", "3")

@@ -26,6 +26,7 @@ from regard.comparison.plan import (
     entries_of,
     entry_of_run,
     make_plan,
+    name_runs_apart,
     start_entries,
 )
 from regard.comparison.results import aggregate_results
@@ -50,7 +51,8 @@ def command(
         metavar="[NAME=]RECIPE|RUN...",
         help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
         "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
-        "is what the table calls it.",
+        "is what the table calls it; otherwise the recipe's name, or for runs of one recipe that "
+        "differ in more than their seeds, the folder's.",
     ),
     out_folder: Path = option(
         "Where the comparison goes.", "--out", "-o", default=Path("ladder"), metavar="DIR"
@@ -166,7 +168,7 @@ def _plan(
     against: Sequence[str],
 ) -> ComparisonPlan:
     """The plan of the options; an error if one of them has no effect."""
-    entries = [entry for system in systems for entry in _entries(system, options)]
+    entries = name_runs_apart([one for system in systems for one in _entries(system, options)])
     trained = {entry.label for entry in entries if entry.run is None}
     if not trained and options.any_given():
         raise SettingsError(

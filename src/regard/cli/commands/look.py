@@ -96,7 +96,10 @@ def command(
     ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
-    every: bool = flag("--all", "Every layer and head: a grid in the picture."),
+    every: bool = flag(
+        "--all",
+        "Every layer and head: a grid in the picture. Not of pictures, whose heads --layer shows.",
+    ),
     pieces: bool = flag("--pieces", "Show the model's own tokens, not whole words."),
     without: list[str] | None = option(
         "Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
@@ -188,6 +191,7 @@ def command(
     note_packaged_model(context)
     pipeline = load_for_look(model, device=device, weights=weights, adapter=adapter)
     known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
+    known += " part" if part == pipeline.look_part else ""  # the one that is shown anyway
     require_options(context, known, f"the task of {model} is {run_task_name(Path(model))}")
     _check_options(context, kind, files)
     check_n_best(n_best, beam)

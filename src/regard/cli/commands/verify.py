@@ -10,6 +10,7 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag
 from regard.errors import RunError
 from regard.recipes.verification import accept, verify
+from regard.settings import counted
 
 STATE_COLOURS = {"damaged": "red", "missing": "red", "unexpected": "dim"}
 
@@ -44,6 +45,6 @@ def command(
             out.print(f"[{colour}]{one.state}[/] {escape(one.file)}: {escape(one.remedy)}")
     wrong = [one for one in found.findings if one.state != "unexpected"]
     if wrong:
-        raise RunError(f"{run}: {len(wrong)} of {found.files} files damaged or missing")
+        raise RunError(f"{run}: {len(wrong)} of {counted(found.files, 'file')} damaged or missing")
     if not json:
-        out.print(f"{escape(str(run))}: {found.files} files, all as they were written")
+        out.print(f"{escape(str(run))}: {counted(found.files, 'file')}, all as they were written")

@@ -32,6 +32,7 @@ class Completion(TextLook):
     """
 
     kind = "text"
+    no_tree = "the hypotheses of a language model's search are not kept"
     part = "decoder"
 
     prompt: str

@@ -54,7 +54,7 @@ class Filling(TextLook):
     @property
     def title(self) -> str:
         """What is shown first."""
-        return "the likeliest tokens in masked places" if self.masks else "the text"
+        return "the likeliest tokens in masked places" if self.masks else ""
 
     def answers(self) -> list[RenderableType]:
         lines = list[RenderableType]()

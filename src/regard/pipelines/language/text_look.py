@@ -44,6 +44,8 @@ class TextLook(ABC):
 
     kind: ClassVar[DocumentKind]
     """What the viewer calls such a look."""
+    no_tree: ClassVar[str] = "the model answers without a search: there are no hypotheses"
+    """Why a search tree cannot be drawn."""
     part: Part
     attention: AttentionCapture | None
     ablate: Callable[[], list[HeadAblation]]
@@ -103,7 +105,7 @@ class TextLook(ABC):
         """
         kind = kind or ("grid" if every else "map")
         if kind == "tree":
-            raise SettingsError("tree: the hypotheses of a language model's search are not kept")
+            raise SettingsError(f"tree: {self.no_tree}; draw it --as map, grid or arcs")
         capture = AttentionCapture({self.part: self._last(MAX_DRAWN_WORDS, pieces=pieces)})
         return capture.plot(self.part, kind=kind, layer=layer, head=head, words=False, theme=theme)
 
