@@ -4,6 +4,7 @@ Every attribute of the model is honoured or refused by its name, and every varia
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from regard.errors import RunError
 from regard.exchange.ctranslate2_file import MODEL_FILE, Ct2Variables, read_variables
 from regard.exchange.ctranslate2_names import weight_places
 from regard.json_files import JSON_MAX_BYTES, describe_error, read_json
+from regard.layers.transformer_parts import ABSENT_LOGIT
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import expectation
 
@@ -29,6 +31,7 @@ SINUSOID_TOLERANCE = 1e-6
 GENERATED_SINUSOIDS: dict[str, Any] = {"sinusoids": "tensor2tensor", "first_position": 1}
 """The position encodings that CTranslate2 computes where a file holds none."""
 STACKS = ("encoder", "decoder")
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "source_dropout")
 WITHOUT_EFFECT = ("alignment_layer", "alignment_heads", "embeddings_merge")
 """Attributes that do not change the output of a model with one source embedding."""
 FALSE_ONLY = (
@@ -375,3 +378,24 @@ def _find_sinusoids(table: Tensor) -> dict[str, Any] | None:
             if made.shape == table.shape and (made - table).abs().max() <= SINUSOID_TOLERANCE:
                 return {"sinusoids": layout, "first_position": first}
     return None
+
+
+def restore_settings(
+    card: Mapping[str, Any], settings: TransformerSettings, weights: dict[str, Tensor]
+) -> tuple[TransformerSettings, dict[str, Tensor]]:
+    """Settings and weights of the run that an export was made of, whose card has its own settings,
+    as far as `model.bin` holds them in another form: a bias excludes absent tokens there.
+    """
+    made_of = TransformerSettings.model_validate(card)
+    carried = {name: getattr(made_of, name) for name in DROPOUTS}
+    bias = weights.get("embeddings.output_bias")
+    low = [] if bias is None else (bias <= ABSENT_LOGIT / 2).nonzero().flatten().tolist()
+    absent = [i for i in made_of.absent if i in low]
+    if bias is not None and absent:
+        carried["absent"] = tuple(absent)
+        bias = bias.index_fill(0, torch.tensor(absent), 0.0)
+        weights = {**weights, "embeddings.output_bias": bias}
+        if not made_of.output_bias and not bias.any():
+            del weights["embeddings.output_bias"]
+            carried["output_bias"] = False
+    return settings.model_copy(update=carried), weights

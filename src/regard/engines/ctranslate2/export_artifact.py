@@ -4,14 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import JsonValue, NonNegativeInt, PositiveInt
 
 from regard.atomic_io import write_atomic
 from regard.decoding.settings import DecodingSettings
 from regard.errors import DamagedError, RunError, StorageError
 from regard.json_files import read_json
 from regard.manifest import check_file, read_manifest, sha256_of_file
-from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.paths import EXPORT_INFO, RECIPE_FILE
 from regard.settings import Settings
 from regard.text.segmentation import InputSettings
@@ -73,8 +72,8 @@ class ExportCard(Settings):
     """The name of the run's folder."""
     weights: WeightsStamp
     recipe_sha256: str
-    model: TransformerSettings | None = None
-    """The run's own; none: it was made before cards had it."""
+    model: dict[str, JsonValue] | None = None
+    """The settings of the run's model; none: it was made before cards had them."""
     decoding: DecodingSettings
     """The run's own."""
     input: InputSettings | None = None

@@ -31,7 +31,6 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
-from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.auto_settings import run_input_settings
 from regard.recipes.paths import NAMED_WEIGHTS, TRANSLATION
 from regard.recipes.run_folder import Run
@@ -182,7 +181,7 @@ def _write(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> Ex
         run=run.folder.path.resolve().name,
         weights=stamp_weights(file),
         recipe_sha256=sha256_of_file(run.folder.recipe),
-        model=run.recipe.model if isinstance(run.recipe.model, TransformerSettings) else None,
+        model=run.recipe.model.model_dump(mode="json"),
         decoding=run.recipe.decoding,
         input=run_input_settings(run.recipe, run.folder.path),
         longest=run.longest,

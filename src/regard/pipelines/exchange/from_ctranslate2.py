@@ -16,13 +16,16 @@ from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
 from regard.engines.ctranslate2.export_artifact import ExportCard, read_export
 from regard.errors import RegardError, RunError, TextError
 from regard.exchange.ctranslate2_file import MODEL_FILE
-from regard.exchange.ctranslate2_folder import Ct2Config, Ct2Model, read_ct2_folder
+from regard.exchange.ctranslate2_folder import (
+    Ct2Config,
+    Ct2Model,
+    read_ct2_folder,
+    restore_settings,
+)
 from regard.exchange.tensor_table import vocabulary_rows
 from regard.json_files import JSON_MAX_BYTES
-from regard.layers.transformer_parts import ABSENT_LOGIT
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
-from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.gate import (
     FLOAT32_TOLERANCE,
@@ -49,7 +52,6 @@ NUM_DECODED = 8
 BEAM = 4
 MAX_TOKENS = 24  # of the answers that are compared
 SEARCH_BUDGET = 2048  # positions that are searched at a time
-DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "source_dropout")
 NO_SEARCH = (
     "CTranslate2's folders do not say how to search, nor what dropout a model learned with: the "
     "run has the defaults of `decoding`, and no dropout",
@@ -79,8 +81,8 @@ def _read(folder: Path) -> ForeignModel:
     )
     weights = _our_rows(model.weights, source.ids, target.ids)
     card = export.card if ours and (export := read_export(folder)) is not None else None
-    if card is not None:
-        settings, weights = _restore(card, settings, weights)
+    if card is not None and card.model is not None:
+        settings, weights = restore_settings(card.model, settings, weights)
 
     def check(place: Path) -> GateReport:
         run = load_run(place, device=torch.device("cpu"))
@@ -121,28 +123,6 @@ def _own_sides(model: Ct2Model) -> tuple[_Side, _Side]:
         for tokens in (model.source_tokens, model.target_tokens)
     )
     return source, target
-
-
-def _restore(
-    card: ExportCard, settings: TransformerSettings, weights: dict[str, Tensor]
-) -> tuple[TransformerSettings, dict[str, Tensor]]:
-    """Settings and weights of the run that an export was made of, as far as `model.bin` holds them
-    in another form: a bias excludes absent tokens there.
-    """
-    if (made_of := card.model) is None:
-        return settings, weights
-    carried = {name: getattr(made_of, name) for name in DROPOUTS}
-    bias = weights.get("embeddings.output_bias")
-    low = [] if bias is None else (bias <= ABSENT_LOGIT / 2).nonzero().flatten().tolist()
-    absent = [i for i in made_of.absent if i in low]
-    if bias is not None and absent:
-        carried["absent"] = tuple(absent)
-        bias = bias.index_fill(0, torch.tensor(absent), 0.0)
-        weights = {**weights, "embeddings.output_bias": bias}
-        if not made_of.output_bias and not bias.any():
-            del weights["embeddings.output_bias"]
-            carried["output_bias"] = False
-    return settings.model_copy(update=carried), weights
 
 
 def _search_groups(card: ExportCard | None) -> dict[str, Any]:
