@@ -100,6 +100,14 @@ def test_what_was_skipped_is_told_also_where_it_leaves_too_little(tmp_path):
     assert any("skipped 1 rows without a label and a text" in note for note in notes)
 
 
+def test_a_summary_shows_labels_in_one_line_and_cut_off(tmp_path):
+    task, _ = prepared(tmp_path)
+    task.labels = ("\x1b[31mred", "x" * 90_000)
+    shown = task.summary()["labels"]
+    assert shown.startswith(r"2: \x1b[31mred, xxx")
+    assert shown.endswith("… (90,000 characters)")
+
+
 def test_every_epoch_has_every_example_and_goes_on_from_anywhere(tmp_path):
     task, _ = prepared(tmp_path, "training.batch_size=6")
     whole = list(islice(task.batches(StreamPosition(0, 0)), 14))  # two epochs of 42 examples

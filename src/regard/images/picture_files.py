@@ -190,8 +190,8 @@ FRAMINGS: Mapping[Framing, Callable[[Bytes, int, Resampling], Bytes]] = {
 
 def find_pictures(names: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
     """The files named, also by blank names; of a folder all pictures in it and below, sorted."""
-    for name in map(os.fspath, names):
-        path = Path(name)
+    for given in names:
+        name, path = os.fspath(given), Path(given)
         if name.strip() and path.is_dir():
             found = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS]
             if not found:

@@ -38,7 +38,7 @@ from regard.evaluation.scores import Comparison, ScoreSettings
 from regard.json_files import dump_json, load_json
 from regard.manifest import sha256
 from regard.models.contracts import AnyPredictor
-from regard.settings import Settings
+from regard.settings import Settings, abbreviate
 from regard.tasks.contracts import Evaluation, ExampleStatistics, SplitName, Task, TaskRecipe
 from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import LossFn, batch_loss
@@ -168,7 +168,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def summary(self) -> dict[str, str]:
         counts = {split: len(self.label_ids(split)) for split in SPLITS if self.has_split(split)}
-        names = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
+        names = ", ".join(map(abbreviate, self.labels[:10])) + ", …" * (len(self.labels) > 10)
         return {
             "examples": ", ".join(f"{count:,} {split}" for split, count in counts.items()),
             "labels": f"{len(self.labels):,}: {names}",

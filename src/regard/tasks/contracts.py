@@ -148,7 +148,7 @@ class TaskRecipe(Settings):
         if given is None:
             raise SettingsError(
                 f"start.vocabulary: a run of {other.task} has no vocabulary that one of "
-                f"{self.task} can use; give start.vocabulary=own"
+                f"{self.task} can use; give --vocabulary own, which is start.vocabulary=own"
             )
         return self.model_copy(update={"text": given})
 

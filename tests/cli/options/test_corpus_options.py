@@ -4,6 +4,7 @@ from regard.cli.options.corpus_options import (
     corpus_from_options,
     recipe_of_run,
     recipe_with_corpus,
+    require_pairs,
 )
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import load_any_recipe
@@ -23,6 +24,12 @@ def test_a_comma_in_a_name_is_not_dropped():
     corpus = corpus_from_options(["a.tsv"], test="t.en,t.de,old")
     assert corpus is not None
     assert corpus["test"] == {"source": "t.en", "target": "t.de,old"}
+
+
+def test_what_goes_with_pairs_is_refused_for_other_tasks():
+    require_pairs("--mix", "travel")
+    with pytest.raises(SettingsError, match="text-classification; --mix goes with pairs: drop it"):
+        require_pairs("--mix", "labels")
 
 
 def test_one_file():

@@ -108,6 +108,7 @@ def command(
         folder = _resumed_folder(recipe, out_folder)
         recipe_to_train = folder.load_any_recipe(settings or [])
     else:
+        corpus_options.require_pairs("--mix", recipe if mix else None)
         changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
         recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes))
         folder = RunFolder(out_folder or RUNS / recipe_to_train.name)

@@ -9,7 +9,7 @@ from typer import Option
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
-from regard.recipes.paths import TRANSLATION
+from regard.recipes.paths import TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe_files import find_recipe, load_any_recipe, make_any_recipe, read_raw
 from regard.recipes.task_table import recipe_class
 from regard.tasks.contracts import TaskRecipe
@@ -163,6 +163,16 @@ def _parse_weight(option: str, given: str) -> dict[str, Any]:
             f"=, such as {name}=2, got {number!r}"
         )
     return {option: name, "weight": weight}
+
+
+def require_pairs(option: str, recipe: str | None) -> None:
+    """Raise an error if a recipe is named whose task does not learn from pairs."""
+    if recipe is None:
+        return
+    file = find_recipe(recipe)
+    task = read_raw(file, where=file.name).get("task", TRANSLATION)
+    if task not in TEXT_TASKS:
+        raise SettingsError(f"{file.name}: its task is {task}; {option} goes with pairs: drop it")
 
 
 def recipe_with_corpus(
