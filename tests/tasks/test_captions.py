@@ -54,7 +54,7 @@ def test_what_is_looked_at_is_computed_once(tmp_path):
         task = CaptionTask(caption_recipe(), tmp_path / name)
         task.prepare(notes.append, resumed=False)
     stores = list((tmp_path / "cache" / "pictures").iterdir())
-    assert len(stores) == 2  # those of train and valid
+    assert len(stores) == 3  # those of train, valid and test
     before = [(file, file.stat().st_mtime_ns) for store in stores for file in store.iterdir()]
     task.store("train")
     assert before == [(file, file.stat().st_mtime_ns) for file, _ in before]

@@ -22,6 +22,7 @@ from regard.models.vision.vit import Vit, VitSettings
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run, train_task
 from regard.tasks.picture_classification import PictureClassification, augmented_loss
+from regard.tasks.split_files import SplitFiles
 from regard.training.loss import batch_loss
 from regard.training.weight_transfer import transfer_weights
 from regard.types import Batch, Pixels
@@ -169,6 +170,52 @@ def test_pictures_that_are_gone_are_named(tmp_path, folder, cache):
     loaded = load_task_run(run, TASK, device=CPU)
     with pytest.raises(RunError, match=r"no longer all of its test pictures: blue/\d+\.png"):
         loaded.task.evaluate(loaded.model, "test")
+
+
+def test_pictures_that_changed_are_named(tmp_path, folder):
+    run = train_picture_classifier(tmp_path / "run", folder)
+    loaded = load_task_run(run, TASK, device=CPU)
+    [(name, digest), *_] = loaded.task.splits.read("test", "picture", "sha256")
+    assert len(digest) == 64
+    save_shape(folder / name, "green", seed=99)
+    with pytest.raises(RunError, match=rf"all of its test pictures: {name} has changed; restore"):
+        loaded.task.evaluate(loaded.model, "test")
+
+
+def test_pictures_are_found_from_any_folder(tmp_path, folder, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = train_picture_classifier(tmp_path / "run", folder.name)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    loaded = load_task_run(run, TASK, device=CPU)
+    loaded.task.evaluate(loaded.model, "test")
+    (tmp_path / "run" / "data" / "folders.json").unlink()  # as in a run of an older version
+    loaded = load_task_run(run, TASK, device=CPU)
+    with pytest.raises(CorpusError, match="pictures: no folder of pictures"):
+        loaded.task.evaluate(loaded.model, "test")
+
+
+def test_the_same_pictures_are_in_one_split(tmp_path, folder):
+    for file in [*folder.rglob("*.png")]:
+        shutil.copy(file, file.with_name(f"copy-{file.name}"))
+    assert not any("also in train" in note for note in prepare(folder, tmp_path / "run"))
+    splits = SplitFiles(tmp_path / "run")
+    digests = {name: {*splits.read(name, "sha256")} for name in ("train", "valid", "test")}
+    assert len(set.union(*digests.values())) == sum(map(len, digests.values())) == 30
+
+
+def test_held_out_pictures_that_are_in_train_are_counted(tmp_path, folder):
+    test = picture_folders(tmp_path / "test", 2)
+    save_shape(test / "red" / "new.png", "red", seed=99)
+    notes = prepare(folder, tmp_path / "run", f"corpus={{train: {folder}, test: {test}}}")
+    assert any("also in train: " in note and " of the 7 pictures of test" in note for note in notes)
+
+
+def test_a_damaged_picture_of_any_split_ends_it_before_training(tmp_path, folder):
+    test = picture_folders(tmp_path / "test", 2)
+    (test / "red" / "0.png").write_bytes((test / "red" / "0.png").read_bytes()[:100])
+    with pytest.raises(PictureError, match=r"0\.png: damaged or cut off"):
+        prepare(folder, tmp_path / "run", f"corpus={{train: {folder}, test: {test}}}")
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             texts = (" ".join(words) for words in self._training_words())
             train_tokenizer(texts, self.recipe.text).save(self.folder, TOKENIZER)
         self.load()
-        for split in ("train", "valid"):
+        for split in filter(self.splits.exists, SPLITS):  # a bad picture ends it before training
             self.store(split)
 
     def load(self) -> None:

@@ -9,13 +9,16 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 
+from regard.atomic_io import write_atomic
 from regard.batching.example_batches import Rows
-from regard.corpora.array_store import Array
+from regard.corpora.array_store import Array, ArrayStore
 from regard.corpora.classification.labelled_pictures import (
     LabelledPicture,
     LabelledPictureSettings,
     PictureSplits,
+    file_digest,
     read_labelled_pictures,
 )
 from regard.corpora.classification.labels import label_set
@@ -24,10 +27,13 @@ from regard.corpora.download import cache_folder
 from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import LabelIds
 from regard.images.augmentation import AugmentationSettings, augment, mix
+from regard.json_files import dump_json, load_json
 from regard.models.contracts import PICTURE_LABELS, AnyModel, PicturePredictor
 from regard.models.vision.classifiers import PictureClassifierSettings, build_picture_classifier
 from regard.models.vision.vit import VitSettings
 from regard.tasks.classification import (
+    ADVICE,
+    SPLITS,
     ClassificationRecipe,
     ClassificationTask,
     ClassificationTrainingSettings,
@@ -41,6 +47,7 @@ from regard.training.loss import Loss, LossFn, soft_label_loss
 from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Pixels
 
+FOLDERS_FILE = "folders.json"  # in a run's data folder: where the pictures of its splits were
 NOTE_EVERY = 10_000  # pictures, while they are read
 MAX_BYTES_IN_MEMORY = 2 << 30  # of the pixels of a split; those of a larger one are read from disk
 
@@ -87,6 +94,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         self.features = PixelFeatures(model.picture_size, model.framing, model.resampling)
         self.splits = SplitFiles(folder)
         self._corpus: PictureSplits | None = None
+        self._stores: dict[SplitName, ArrayStore] = {}
         self._pixels: dict[SplitName, ReadPixels] = {}
         self._note: Notify = lambda message: None
 
@@ -96,25 +104,24 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         self._note = note
         if not resumed:
             report, corpus = ReadReport(), self.recipe.corpus
-            self._corpus = read_labelled_pictures(corpus, report, check_pictures=True)
-            for message in report.messages():
-                note(message)
+            with report.told_to(note):
+                self._corpus = read_labelled_pictures(corpus, report, check_pictures=True)
             labels = {split: [one.label for one in some] for split, some in self._corpus.items()}
             self.save_labels(label_set(labels, corpus.files_label, note))
             for split, pictures in self._corpus.items():
-                rows = ({"picture": one.name, "label": one.label} for one in pictures)
-                self.splits.write(split, rows)
+                self.splits.write(split, map(_picture_row, pictures))
+            write_atomic(self._folders_file, dump_json(corpus.absolute_folders()).encode())
         self.load()
-        for split in ("train", "valid"):
-            self.pixels(split)
+        for split in filter(self.has_split, SPLITS):  # a damaged picture ends it before training
+            self.store(split)
 
     def read_test(self, files: Sequence[str], folder: Path) -> None:
         corpus = self.recipe.of_test_files(files).corpus
         pictures = read_labelled_pictures(corpus, ReadReport())["test"]
         self.check_labels([one.label for one in pictures])
-        self.splits, self._corpus, self._pixels = SplitFiles(folder), {"test": pictures}, {}
-        rows = ({"picture": one.name, "label": one.label} for one in pictures)
-        self.splits.write("test", rows)
+        self.splits, self._corpus = SplitFiles(folder), {"test": pictures}
+        self._stores, self._pixels = {}, {}
+        self.splits.write("test", map(_picture_row, pictures))
 
     def has_split(self, split: SplitName) -> bool:
         return self.splits.exists(split)
@@ -125,8 +132,16 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         return np.array([numbers[label] for (label,) in rows], np.int64)
 
     def pixels(self, split: SplitName) -> ReadPixels:
-        """The pixels of a split's pictures, computed unless they are in the cache."""
+        """The pixels of a split's pictures."""
         if split not in self._pixels:
+            store = self.store(split)
+            small = len(store) * math.prod(store.row_shape) <= MAX_BYTES_IN_MEMORY
+            self._pixels[split] = store.read_all().__getitem__ if small else store.rows
+        return self._pixels[split]
+
+    def store(self, split: SplitName) -> ArrayStore:
+        """The pixels of a split's pictures on disk, computed unless they are in the cache."""
+        if split not in self._stores:
             pictures = self._pictures(split)
             total = len(pictures)
 
@@ -134,10 +149,10 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
                 if done % NOTE_EVERY == 0 and done < total:
                     self._note(f"{split}: {done:,} of {total:,} pictures read")
 
-            store = prepare_features(self.features, pictures, cache_folder(), progress)
-            small = len(store) * math.prod(store.row_shape) <= MAX_BYTES_IN_MEMORY
-            self._pixels[split] = store.read_all().__getitem__ if small else store.rows
-        return self._pixels[split]
+            self._stores[split] = prepare_features(
+                self.features, pictures, cache_folder(), progress
+            )
+        return self._stores[split]
 
     def inputs_of(self, split: SplitName) -> InputsOf:
         pixels, features = self.pixels(split), self.features
@@ -150,16 +165,35 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
     def _pictures(self, split: SplitName) -> list[LabelledPicture]:
         """The pictures that the run has read, in whichever split the corpus has them now."""
         if self._corpus is None:
-            self._corpus = read_labelled_pictures(self.recipe.corpus, ReadReport())
+            self._corpus = read_labelled_pictures(self._located_corpus(), ReadReport())
         known = {(one.name, one.label): one for some in self._all_splits(split) for one in some}
-        rows = self.splits.read(split, "picture", "label")
-        if missing := [row for row in rows if row not in known]:
+        found, lost, changed = list[LabelledPicture](), list[str](), list[str]()
+        for name, label, digest in self.splits.read(split, "picture", "label", optional="sha256"):
+            if (one := known.get((name, label))) is None:
+                lost.append(f"{name} is gone")
+                continue
+            found.append(one)
+            if digest and file_digest(one) != digest:
+                changed.append(f"{name} has changed")
+        if wrong := [*lost, *changed]:
             raise RunError(
                 f"{self.folder}: {self.recipe.corpus.corpus_label} has no longer all of its "
-                f"{split} pictures: {missing[0][0]} is gone; restore it, or train again in another "
-                "folder"
+                f"{split} pictures: {wrong[0]}; restore it, or train again in another folder"
             )
-        return [known[row] for row in rows]
+        return found
+
+    @property
+    def _folders_file(self) -> Path:
+        return self.folder / "data" / FOLDERS_FILE
+
+    def _located_corpus(self) -> LabelledPictureSettings:
+        """The corpus, its folders where they were when the run was trained, if they still are."""
+        corpus = self.recipe.corpus
+        if not self._folders_file.exists():
+            return corpus
+        kept = load_json(self._folders_file, TypeAdapter(dict[str, str]), advice=ADVICE)
+        there = {split: folder for split, folder in kept.items() if Path(folder).is_dir()}
+        return corpus.model_copy(update=there)
 
     def _all_splits(self, last: SplitName) -> list[list[LabelledPicture]]:
         """The pictures of all splits, those of the split `last` at the end."""
@@ -197,6 +231,12 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         )
         if ours != theirs:
             raise SettingsError(f"--against: {other.folder} has other {split} pictures or labels")
+
+
+def _picture_row(picture: LabelledPicture) -> dict[str, str]:
+    """What a run keeps of a picture."""
+    row = {"picture": picture.name, "label": picture.label}
+    return {**row, "sha256": picture.digest} if picture.digest else row
 
 
 def augmented_loss(

@@ -29,15 +29,19 @@ class SplitFiles:
         content = "".join(f"{dump_json(row)}\n" for row in rows)
         write_atomic(self.path(split), content.encode())
 
-    def read(self, split: SplitName, *keys: str) -> list[tuple[Any, ...]]:
-        """The values of these `keys` of each example, in the order in which they were written."""
+    def read(self, split: SplitName, *keys: str, optional: str = "") -> list[tuple[Any, ...]]:
+        """The values of these `keys` of each example, in the order in which they were written; that
+        of the key `optional`, if one is given, comes last, and is "" where there is none.
+        """
         path = self.path(split)
         check_file(path)
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:  # a text may hold U+2028
                 rows = [parse_json(line) for line in lines]
-            return [tuple(row[key] for key in keys) for row in rows]
-        except (OSError, ValueError, KeyError, TypeError):
+            last = [(row.get(optional, ""),) if optional else () for row in rows]
+            values = (tuple(row[key] for key in keys) for row in rows)
+            return [some + more for some, more in zip(values, last, strict=True)]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RunError(
                 f"{path}: gone, or no longer as it was written; train again in another folder"
             ) from None

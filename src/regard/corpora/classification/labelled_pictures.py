@@ -12,6 +12,7 @@ from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES, Pic
 from regard.corpora.corpus import ReadReport, SplitName
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
+from regard.manifest import sha256_of_file
 from regard.settings import Settings, counted
 
 PictureCorpusName = Literal["mnist", "cifar10"]
@@ -26,6 +27,8 @@ class LabelledPicture(NamedTuple):
     label: str
     mark: str  # changes when the picture does
     read: Callable[[], Picture]
+    file: Path | None = None  # None: it is in an archive
+    digest: str = ""  # of the file's bytes, once they were read
 
 
 class LabelledPictureSettings(Settings):
@@ -86,6 +89,12 @@ class LabelledPictureSettings(Settings):
         """What messages call the folder that a split is from."""
         return self.name or getattr(self, split) or self.train or "no corpus"
 
+    def absolute_folders(self) -> dict[SplitName, str]:
+        """The folders of one's own, wherever a command is called."""
+        splits: tuple[SplitName, ...] = ("train", "valid", "test")
+        given = {split: getattr(self, split) for split in splits}
+        return {split: str(Path(folder).resolve()) for split, folder in given.items() if folder}
+
     @property
     def shares(self) -> dict[SplitName, float]:
         """Which shares of the training pictures are held out."""
@@ -103,7 +112,8 @@ def read_labelled_pictures(
     """The pictures of each split: always `train` and `valid`, `test` where there is one.
 
     With `check_pictures`, `report` notes if sizes differ; with `skip_bad` too, all pictures are
-    read, and those that cannot be are left out and counted.
+    read, and those that cannot be are left out and counted. Without it, no file of one's own is
+    read, and nothing is held out: a split that has no folder is missing.
     """
     splits: PictureSplits = {}
     if settings.name is not None:
@@ -118,11 +128,38 @@ def read_labelled_pictures(
     for split, folder in folders.items():
         if folder is not None:
             splits[split] = read_class_folders(Path(folder), report)
-            if check_pictures:
-                _note_sizes(Path(folder), splits[split], report)
-            if check_pictures and settings.skip_bad:
-                splits[split] = [one for one in splits[split] if _is_readable(one, folder, report)]
-    return _with_held_out(splits, settings)
+    if not check_pictures:
+        return splits
+    for split, pictures in splits.items():
+        folder = settings.files_label(split)
+        _note_sizes(Path(folder), pictures, report)
+        if settings.skip_bad:
+            pictures = [one for one in pictures if _is_readable(one, folder, report)]
+        splits[split] = [one._replace(digest=file_digest(one)) for one in pictures]
+    found = _with_held_out(splits, settings)
+    for split in ("valid", "test"):
+        _note_leaks(split, found, settings, report)
+    return found
+
+
+def file_digest(picture: LabelledPicture) -> str:
+    """The SHA-256 of a picture's file; empty for one in an archive."""
+    if picture.digest or picture.file is None:
+        return picture.digest
+    try:
+        return sha256_of_file(picture.file)
+    except OSError as error:
+        raise PictureError(f"{picture.file}: cannot be read: {error.strerror or error}") from None
+
+
+def _note_leaks(
+    split: SplitName, splits: PictureSplits, settings: LabelledPictureSettings, report: ReadReport
+) -> None:
+    """A note if held-out pictures are among the training pictures, byte for byte."""
+    seen, held_out = {one.digest for one in splits["train"]}, splits.get(split, [])
+    if shared := sum(one.digest in seen for one in held_out):
+        told = f"also in train: {shared:,} of the {len(held_out):,} pictures of {split}"
+        report.add_note(settings.corpus_label, told)
 
 
 def _from_arrays(name: str, arrays: PictureArrays) -> list[LabelledPicture]:
@@ -168,7 +205,7 @@ def _is_picture(file: Path) -> bool:
 def _labelled(folder: Path, file: Path, label: str) -> LabelledPicture:
     stat, name = file.stat(), file.relative_to(folder).as_posix()
     mark = f"{name} {stat.st_size} {stat.st_mtime_ns}"
-    return LabelledPicture(name, label, mark, partial(read_picture, file))
+    return LabelledPicture(name, label, mark, partial(read_picture, file), file)
 
 
 def _note_sizes(folder: Path, pictures: Sequence[LabelledPicture], report: ReadReport) -> None:
@@ -193,11 +230,13 @@ def _is_readable(picture: LabelledPicture, folder: str, report: ReadReport) -> b
 
 
 def _with_held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:
-    """The splits, with those that are missing cut from the training pictures."""
+    """The splits, with those that are missing cut from the training pictures; pictures of one's own
+    that are the same byte for byte stay together.
+    """
     return with_held_out(
         splits,
         settings.shares,
-        lambda one: one.name,
+        lambda one: one.digest or one.name,
         corpus=settings.corpus_label,
         advice="give a folder of its own, or more pictures",
     )
