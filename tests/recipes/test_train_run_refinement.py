@@ -88,7 +88,7 @@ def untrained(prepared, tmp_path):
 def rising(monkeypatch):
     """Validations, each with a higher GLEU than the one before."""
 
-    def build(recipe, inputs):
+    def build(recipe, inputs, *, max_tokens):
         values = iter(range(100))
         return lambda model: {"loss": 1.0, "bleu": 2.0, "gleu": float(next(values))}
 
