@@ -32,8 +32,7 @@ from regard.corpora.readers.pair_files import read_lines
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import flip_gold, read_pharaoh
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import Run, load_run, pick_device
+from regard.recipes.run_folder import Run, load_data, load_run, pick_device
 from regard.types import GoldAlignment, Link
 
 CHOSEN_ON = 100

@@ -10,9 +10,9 @@ from bench.peers.regard_training import SilentReporter
 from bench.synthetic_batches import LONGEST
 from regard.batching.collate import collate, collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
-from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.training_inputs import prepare
 from regard.types import AnyBatch, Padded
 
 RECIPE = "multi30k"
@@ -29,7 +29,7 @@ def multi30k_batches(count: int, tokens: int) -> list[AnyBatch]:
     recipe = load_recipe(RECIPE, SIZES)
     with folder.locked():
         folder.save_recipe(recipe)
-        store = prepare(recipe, folder, SilentReporter().noted).train
+        store = prepare(recipe, folder.path, SilentReporter().noted).train
     stream = sample_batches(store, StreamPosition(0, 0), budget=tokens, seed=1, max_tokens=LONGEST)
     return [placed.batch for placed in islice(collate_stream(stream), count)]
 

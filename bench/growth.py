@@ -32,9 +32,8 @@ from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.memory import peak_memory, reset_peak_memory
-from regard.recipes.prepared_data import prepare
 from regard.recipes.recipe_files import load_recipe
-from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.training_inputs import prepare
 from regard.training.loss import batch_loss
 
 VOCABULARY, LENGTH, SENTENCES, BEAM = 8000, 24, 8, 5
@@ -119,7 +118,7 @@ def read_corpus(pairs: int) -> Callable[[], object]:
             files = f"{{source: {sides['source']}, target: {sides['target']}}}"
             same = ("corpus.split.test=50", "text.source.size=8000")
             recipe = load_recipe("own", [f"corpus.train={files}", *same])
-            prepare(recipe, RunFolder(Path(folder) / "run"), SilentReporter().noted)
+            prepare(recipe, Path(folder) / "run", SilentReporter().noted)
 
     return work
 

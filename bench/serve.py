@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.pipelines.translator import load
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_data
 
 GOAL = 1.5
 """Times as fast that the last number of clients should be answered as the first."""

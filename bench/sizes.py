@@ -11,23 +11,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.recipes.prepared_data import prepare
-from regard.recipes.recipe_files import load_any_recipe, require_text_task
-from regard.recipes.run_folder import RunFolder, count_parameters, new_model
+from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.run_folder import count_parameters
 from regard.recipes.task_table import TASKS
+from regard.tasks.translation.task import Translation
 
 
 def describe(name: str, overrides: Sequence[str], folder: Path) -> str:
     """The size of a recipe's model, and what its data are."""
     recipe = load_any_recipe(name, overrides)
-    if recipe.task in TASKS:
-        task = TASKS[recipe.task](recipe, folder)
-        task.prepare(print, resumed=False)
-        return f"{count_parameters(task.new_model()):,} parameters; {task.summary()}"
-    inputs = prepare(require_text_task(recipe, name), RunFolder(folder), print)
-    model = new_model(inputs.recipe, inputs.tokenizers)
-    pairs = ", ".join(f"{split} {count:,}" for split, count in inputs.data.pairs.items())
-    return f"{count_parameters(model):,} parameters; {pairs}; data {inputs.data.digest}"
+    task = TASKS[recipe.task](recipe, folder)
+    task.prepare(print, resumed=False)
+    digest = f"; data {task.inputs.data.digest}" if isinstance(task, Translation) else ""
+    return f"{count_parameters(task.new_model()):,} parameters; {task.summary()}{digest}"
 
 
 def main() -> None:

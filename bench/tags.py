@@ -35,7 +35,7 @@ from regard.alignment.run_alignment import (
 from regard.corpora.corpus import Pair
 from regard.pipelines.markup.markup_translator import MarkupTranslator
 from regard.pipelines.translator import Translator, load
-from regard.recipes.prepared_data import load_data
+from regard.recipes.run_folder import load_data
 from regard.types import GoldAlignment
 
 LONGEST = 5

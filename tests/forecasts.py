@@ -2,9 +2,10 @@
 
 import torch
 
+from regard.recipes import train_run
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import finish_task_run, train_task
+from regard.recipes.task_run import finish_task_run
 
 RAW = {
     "task": "forecast",
@@ -38,8 +39,8 @@ class Quiet:
 
     def validated(self, step, numbers, *, best): ...
 
-    def described(self, summary, model):
-        self.summary = summary
+    def prepared(self, task, model):
+        self.summary = task.summary()
 
 
 def forecast_recipe(*overrides):
@@ -54,7 +55,7 @@ def train_forecaster(path, *overrides, reporter=None):
 def train_recipe(recipe, path, *, reporter=None):
     """Train and finish a run of a recipe in `path`, which it gives back."""
     folder, device = RunFolder(path), torch.device("cpu")
-    progress = train_task(
+    progress = train_run.train(
         recipe,
         folder,
         device=device,

@@ -7,9 +7,7 @@ import socket
 import torch
 
 from forks import FORKS
-from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import train_task
 from regard.recipes.train_run import train
 from regard.training.checkpoints import load_weights
 from regard.training.distributed.process_group import joined_ranks
@@ -20,10 +18,11 @@ PATIENCE = 300  # seconds to wait for a process at most
 
 
 class Told(Quiet):
-    """A reporter for any task, which records what it was told."""
+    """A reporter that also records what was read."""
 
-    def described(self, summary, model):
-        self.notes += summary.values()
+    def prepared(self, task, model):
+        super().prepared(task, model)
+        self.notes += task.summary().values()
 
 
 def train_run(recipe, path, *, ranks=ALONE, dtype=torch.float64, stop_at=None):
@@ -32,7 +31,7 @@ def train_run(recipe, path, *, ranks=ALONE, dtype=torch.float64, stop_at=None):
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        (train if isinstance(recipe, Recipe) else train_task)(
+        train(
             recipe,
             RunFolder(path),
             device=torch.device("cpu"),

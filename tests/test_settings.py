@@ -1,7 +1,14 @@
 import pytest
 from pydantic import Field, ValidationError
 
-from regard.settings import Settings, abbreviate, describe, escape_control, expectation
+from regard.settings import (
+    Settings,
+    abbreviate,
+    describe,
+    escape_control,
+    expectation,
+    format_times,
+)
 
 
 class Few(Settings):
@@ -46,3 +53,7 @@ def test_control_characters_are_escaped():
     assert escape_control("a\tb\x1b[31m\n é\u200d") == r"a\tb\x1b[31m\n é" + "\u200d"
     assert escape_control("a\n\t", kept="\n") == "a\n" + r"\t"
     assert abbreviate("\x1bc") == r"\x1bc"
+
+
+def test_counts_for_people():
+    assert [format_times(number) for number in (0.25, 9.96, 1000.0)] == ["0.2", "10", "1,000"]

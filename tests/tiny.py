@@ -62,8 +62,8 @@ class Quiet:
     def validated(self, step, numbers, *, best):
         self.validated_at.append(step)
 
-    def prepared(self, prepared, model):
-        self.prepared_with = prepared
+    def prepared(self, task, model):
+        self.prepared_with = task
 
     def transferred(self, run, transfer):
         self.notes.append(f"begun with {run}: {len(transfer.taken)} tensors")

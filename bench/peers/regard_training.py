@@ -14,7 +14,7 @@ from regard.batching.collate import PositionedBatch
 from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shape_buckets import ShapeBuckets
 from regard.models.contracts import AnyModel
-from regard.tasks.translation_settings import TranslationTrainingSettings
+from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.training.loop import BatchesFrom, TrainingTask, fit
 from regard.training.loss import Loss, batch_loss
 from regard.types import AnyBatch

@@ -30,7 +30,7 @@ from regard.inspection.plots.maps import plot_grid
 from regard.inspection.recording.recorder import compose_hooks, record_attention
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.head_importance import HeadImportanceSettings, measure_head_importance
-from regard.recipes.prepared_data import load_data
+from regard.recipes.run_folder import load_data
 from regard.text.special_tokens import BOS
 from regard.types import AttentionHook, GoldAlignment
 

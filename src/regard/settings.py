@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -94,6 +94,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def format_times(number: float) -> str:
+    """How often something happens: 1,000 or, below ten, 2.5."""
+    return f"{number:,.{int(number < 9.95)}f}"
+
+
 def abbreviate(text: str) -> str:
     """`text` in one line, cut off if it is long, for a message."""
     cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"
@@ -105,3 +110,11 @@ def escape_control(text: str, kept: str = "") -> str:
     Python writes them, such as `\t` and `\x1b`; those in `kept` are left.
     """
     return _CONTROL.sub(lambda one: one[0] if one[0] in kept else repr(one[0])[1:-1], text)
+
+
+class SettingChoice(NamedTuple):
+    """A value chosen for a setting that was `auto`."""
+
+    setting: str  # its dotted name
+    value: Any
+    reason: str  # why, in one sentence without its full stop; empty for a default

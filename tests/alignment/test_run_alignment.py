@@ -28,8 +28,7 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.recipes.run_folder import Run, RunFolder, load_data, load_run, new_model
 from regard.recipes.verification import accept
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings

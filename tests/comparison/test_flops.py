@@ -6,9 +6,9 @@ from regard.batching.collate import collate
 from regard.comparison import flops
 from regard.comparison.flops import count_flops, flops_per_token
 from regard.models.build import build_model
-from regard.recipes.prepared_data import prepare
-from regard.recipes.run_folder import RunFolder, new_model
-from regard.recipes.train_run import build_loss
+from regard.recipes.run_folder import new_model
+from regard.tasks.translation.batches import build_loss
+from regard.tasks.translation.training_inputs import prepare
 from tiny import tiny_recipe
 
 COPY = (
@@ -20,7 +20,7 @@ COPY = (
 
 
 def counted(tmp_path, recipe):
-    prepared = prepare(recipe, RunFolder(tmp_path), print)
+    prepared = prepare(recipe, tmp_path, print)
     return flops_per_token(prepared), new_model(recipe, prepared.tokenizers), prepared
 
 

@@ -28,8 +28,7 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.scores import ScoreSettings, score
 from regard.pipelines.run_evaluation import finish_run, translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.recipes.train_run import train
 from tiny import Quiet
 

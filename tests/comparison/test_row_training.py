@@ -26,11 +26,12 @@ from regard.comparison.row_training import (
     train_row,
 )
 from regard.errors import CorpusError, SettingsError
-from regard.recipes.prepared_data import prepare, prepare_data
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.trial.dry_run import TimedSteps
 from regard.recipes.verification import verify
+from regard.tasks.translation.prepared_data import prepare_data
+from regard.tasks.translation.training_inputs import prepare
 from regard.training.checkpoints import read_progress
 from tiny import Quiet
 
@@ -113,7 +114,7 @@ def within(folder):
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_tokens_of_a_step_are_the_mean_of_an_epoch(tmp_path, accumulate):
     recipe = small_recipe("plain", f"training.accumulate={accumulate}", "training.max_tokens=15")
-    prepared = prepare(recipe, RunFolder(tmp_path), print)
+    prepared = prepare(recipe, tmp_path, print)
     s = recipe.training
     drawn = sample_batches(
         prepared.train, StreamPosition(0, 0), budget=256, seed=s.seed, max_tokens=s.max_tokens
@@ -207,7 +208,7 @@ def test_a_run_gets_the_texts_that_were_read(folder):
     write_atomic(folder.run(entry).data / "train.source.txt", b"of a killed copy")
     copy_shared_corpus(entry, folder)
     notes = []
-    data = prepare_data(entry.recipe, folder.run(entry), notes.append)
+    data = prepare_data(entry.recipe, folder.run(entry).data, notes.append)
     assert notes == []
     assert len(list(data.read("test"))) == 16
     assert verify(folder.run(entry).path).whole

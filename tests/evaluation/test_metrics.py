@@ -210,7 +210,7 @@ exec(compile(source.replace(table, table + entry), path, "exec"), module.__dict_
 
 from regard.cli.display.training_progress import VALIDATION_DIGITS
 from regard.evaluation.scores import ScoreSettings, score
-from regard.tasks.translation_settings import TranslationValidationSettings
+from regard.tasks.translation.settings import TranslationValidationSettings
 
 [found] = score(["a b"], ["a b"], ScoreSettings(metrics=("same",), resamples=0))
 assert found.value == 100

@@ -14,8 +14,7 @@ from regard.pipelines.run_evaluation import (
     score_held_out,
     translator_perplexity,
 )
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.recipes.verification import accept
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import Progress

@@ -11,8 +11,8 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.inspection.interventions import ForcedWords, Silenced, resolve_requests
 from regard.pipelines.answer import Candidate
 from regard.pipelines.translator import Translator, load
-from regard.recipes.auto_settings import AUTO_INPUT
 from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.tasks.translation.auto_settings import AUTO_INPUT
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TokenizerSettings

@@ -6,7 +6,6 @@ from regard.recipes.memory import (
     available_memory,
     format_bytes,
     format_seconds,
-    format_times,
     peak_memory,
     reset_peak_memory,
 )
@@ -72,7 +71,3 @@ def test_bytes_for_people(number, text):
 )
 def test_times_for_people(seconds, text):
     assert format_seconds(seconds) == text
-
-
-def test_counts_for_people():
-    assert [format_times(number) for number in (0.25, 9.96, 1000.0)] == ["0.2", "10", "1,000"]

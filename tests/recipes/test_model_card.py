@@ -8,8 +8,7 @@ from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.corpus import Pair
 from regard.evaluation.scores import Interval, Score
 from regard.recipes.model_card import write_card
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.training.checkpoints import Progress
 
 SCORES = [

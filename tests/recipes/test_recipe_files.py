@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import (
     RENAMED_SETTINGS,
     dump_recipe,
@@ -23,6 +22,7 @@ from regard.recipes.recipe_files import (
     shelf_recipes,
 )
 from regard.recipes.task_table import TASKS
+from regard.tasks.translation.recipe import TranslationRecipe
 
 COPY = {"name": "mine", "corpus": {"name": "copy"}}
 SHELF = sorted(shelf_recipes())
@@ -351,7 +351,7 @@ def test_an_old_name_beside_the_new_one_is_refused():
 
 
 def test_every_new_name_in_the_table_of_old_names_is_a_setting():
-    schema = Recipe.model_json_schema()
+    schema = TranslationRecipe.model_json_schema()
     for old, new in RENAMED_SETTINGS.items():
         for setting, expected in ((old, False), (new, True)):
             *outer, name = setting.split(".")
@@ -381,7 +381,7 @@ def groups(kind):
         yield from groups(part)
 
 
-RECIPES = [Recipe, *(task.recipe_class for task in TASKS.values())]
+RECIPES = [TranslationRecipe, *(task.recipe_class for task in TASKS.values())]
 GROUPS = sorted({one for kind in RECIPES for one in groups(kind)}, key=lambda one: one.__name__)
 
 
@@ -393,7 +393,12 @@ def test_the_page_in_the_docs_is_what_is_printed():
 
 def test_groups_are_found():
     names = {group.__name__ for group in GROUPS}
-    assert {"Recipe", "TransformerSettings", "TokenizerSettings", "GeneratedSettings"} <= names
+    assert {
+        "TranslationRecipe",
+        "TransformerSettings",
+        "TokenizerSettings",
+        "GeneratedSettings",
+    } <= names
     assert len(names) > 15
 
 

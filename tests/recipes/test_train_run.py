@@ -1,25 +1,17 @@
 import json
 import math
 import shutil
-import time
-from contextlib import closing
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from regard.batching.sampler import Shard, StreamPosition, sample_batches, sample_segmentations
-from regard.corpora.corpus import Pair
-from regard.decoding.settings import RuleSettings
-from regard.errors import CorpusError, RunError, SettingsError, TrainingError
-from regard.recipes import train_run
-from regard.recipes.prepared_data import prepare
+from forecasts import forecast_recipe
+from number_pairs import PAIRS, write_files
+from regard.errors import RunError, SettingsError, TrainingError
 from regard.recipes.recipe_files import make_recipe
-from regard.recipes.run_folder import RunFolder, load_run, new_model
-from regard.recipes.train_run import build_validation, greedy_search, stream_batches, train
-from regard.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from regard.text.settings import TextSettings
+from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.train_run import train
+from regard.tasks.translation.training_inputs import prepare
 from tiny import MODELS, RAW, Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -82,7 +74,7 @@ def test_a_reporter_is_told_of_everything(tmp_path):
     assert "averaged" in last
     assert reporter.steps == [1, 2, 3, 4]
     assert reporter.validated_at == [2, 4]
-    assert len(reporter.prepared_with.train) == 300
+    assert len(reporter.prepared_with.inputs.train) == 300
 
 
 def test_stopped_and_resumed_equals_unbroken(tiny_run, tmp_path):
@@ -117,6 +109,27 @@ def test_what_a_run_is_cannot_change(tiny_run, tmp_path, override, group):
     assert saved == tiny_recipe("evaluation.tokenize=13a").with_choices_of(saved)  # nothing has
 
 
+def test_a_run_of_another_task_is_not_gone_on_with(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.save_recipe(forecast_recipe())
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
+    with pytest.raises(SettingsError, match="its run was begun with another task, which cannot"):
+        trained(tmp_path)
+
+
+def test_a_run_goes_on_with_the_corpus_that_it_read(tmp_path):
+    corpus = {"train": write_files(tmp_path, PAIRS), "split": {"valid": 7, "test": 5}}
+    overrides = (f"corpus={json.dumps(corpus)}", "text.source.kind=words", "training.save_every=1")
+    trained(tmp_path / "run", *overrides, "training.steps=1")
+    data, reporter = load_data(RunFolder(tmp_path / "run")), Quiet()
+    write_files(tmp_path, PAIRS[:50])
+    progress = trained(tmp_path / "run", *overrides, "training.steps=2", reporter=reporter)
+    assert progress.step == 2
+    assert [one for one in reporter.notes if "the run goes on with what it read before" in one]
+    assert load_data(RunFolder(tmp_path / "run")) == data
+
+
 def test_how_a_run_learns_may_change(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     assert trained(path, "training.steps=63", "decoding.beam.size=3").step == 63
@@ -129,40 +142,18 @@ def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
         trained(path, "evaluation.tokenize=char")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "saved", "found"),
-    [
-        ("auto", None, "char"),
-        ("auto", "auto", "char"),
-        ("auto", "zh", "zh"),
-        ("intl", None, "intl"),
-    ],
-)
-def test_the_tokenizer_is_chosen_once_by_the_target_language(wanted, saved, found):
-    thai = SimpleNamespace(languages=("en", "th"), read=lambda split: [Pair("a", "ก")])
-    before = tiny_recipe(f"evaluation.tokenize={saved}") if saved else None
-    notes = []
-    recipe = train_run._with_bleu_tokenizer(
-        tiny_recipe(f"evaluation.tokenize={wanted}"),
-        before,
-        thai,
-        SimpleNamespace(noted=notes.append),
-    )
-    assert recipe.evaluation.tokenize == found
-    said = "BLEU, GLEU and TER are counted with tok:char, chosen by the target language th"
-    assert notes == [said] * (found == "char")
-
-
 def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypatch):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     saved = RunFolder(path).load_recipe()
     assert not saved.auto
     assert saved.decoding.rules.limit(3) == 26
     monkeypatch.setattr(
-        "regard.recipes.prepared_data.resolve_tokens", lambda *_: pytest.fail("chosen anew")
+        "regard.tasks.translation.training_inputs.resolve_tokens",
+        lambda *_: pytest.fail("chosen anew"),
     )
     monkeypatch.setattr(
-        "regard.recipes.prepared_data.collect_text_facts", lambda _: pytest.fail("read anew")
+        "regard.tasks.translation.training_inputs.collect_text_facts",
+        lambda _: pytest.fail("read anew"),
     )
     trained(path, "training.steps=61", "training.batch_tokens=auto", "model.width=auto")
     chosen = RunFolder(path).load_recipe()
@@ -182,13 +173,6 @@ def test_what_says_auto_is_chosen_before_anything_is_trained(tmp_path):
     assert not recipe.auto
     assert (recipe.model.width, recipe.training.batch_tokens) == (128, 1024)
     assert load_run(tmp_path, device=CPU).recipe == recipe
-
-
-def test_validation_obeys_the_limits_on_answers():
-    rules = RuleSettings(max_length=7, max_length_ratio=9.0, max_length_offset=3, min_length=2)
-    search = greedy_search(rules)
-    assert (search.rules.limit(1), search.rules.limit(0), search.beam.size) == (7, 3, 1)
-    assert search.rules.min_length == 0
 
 
 def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
@@ -217,7 +201,7 @@ def test_a_comparison_is_no_place_for_a_run(tmp_path):
 def test_before_the_first_checkpoint_anything_may_change(tmp_path):
     folder = RunFolder(tmp_path)
     folder.save_recipe(tiny_recipe("model.width=64"))
-    prepare(tiny_recipe("model.width=64"), folder, print)
+    prepare(tiny_recipe("model.width=64"), folder.path, print)
     progress = trained(tmp_path, "training.steps=1", "text.source.size=500")
     assert progress.step == 1
     run = load_run(tmp_path, device=CPU)
@@ -227,22 +211,6 @@ def test_before_the_first_checkpoint_anything_may_change(tmp_path):
 def test_nobody_else_may_train_there(tmp_path):
     with RunFolder(tmp_path).locked(), pytest.raises(RunError, match="in use by another process"):
         trained(tmp_path)
-
-
-def test_long_pairs_are_left_out_and_counted(tmp_path):
-    prepared = prepare(tiny_recipe("training.max_tokens=20"), RunFolder(tmp_path), print)
-    assert 0 < prepared.num_too_long < 300
-    source, target = prepared.train.lengths()
-    assert prepared.num_too_long == ((source > 20) | (target > 20)).sum()
-
-
-def test_no_pair_short_enough_is_an_error(tmp_path):
-    with pytest.raises(
-        CorpusError,
-        match=r"none of the 300 training pairs has at most 1 tokens on both sides; raise "
-        r"training\.max_tokens",
-    ):
-        prepare(tiny_recipe("training.max_tokens=1"), RunFolder(tmp_path), print)
 
 
 def test_learned_positions_must_reach(tmp_path):
@@ -261,7 +229,7 @@ def test_validation_leaves_out_pairs_that_have_no_positions(tmp_path):
     progress = trained(tmp_path / "1", *learned, "training.steps=1", reporter=reporter)
     assert progress.step == 1
     (note,) = [one for one in reporter.notes if one.startswith("validation")]
-    lengths = reporter.prepared_with.valid.lengths()
+    lengths = reporter.prepared_with.inputs.valid.lengths()
     longer = (lengths.source > 20) | (lengths.target > 20)
     assert f"left out: {longer.sum()} of {len(longer)} pairs" in note
     none = ("model.positions=learned", "model.max_positions=6", "training.max_tokens=5")
@@ -274,68 +242,6 @@ def test_subwords_are_sampled_anew(tmp_path):
     reporter = Quiet()
     trained(tmp_path, *overrides, reporter=reporter)
     assert reporter.steps == [1, 2, 3]
-
-
-def test_several_processes_prepare_the_batches_that_one_would(tmp_path, monkeypatch):
-    recipe, start = tiny_recipe("text.source.sampling=0.3"), StreamPosition(0, 1)
-    prepared = prepare(recipe, RunFolder(tmp_path), print)
-    here, real = [], SentencePieceTokenizer.sample_segmentation
-    noted = lambda *args: here.append(args) or real(*args)  # noqa: E731
-    monkeypatch.setattr(SentencePieceTokenizer, "sample_segmentation", noted)
-    sample_segmentation = partial(sample_segmentations, prepared.tokenizers)
-    draw = partial(
-        sample_batches,
-        prepared.train,
-        budget=256,
-        seed=1,
-        max_tokens=99,
-        sample_segmentation=sample_segmentation,
-    )
-    part = Shard(1, 3)  # that of one rank
-    alone, made_elsewhere = part.take(stream_batches(draw, 0, start)), 0
-    with closing(stream_batches(draw, 2, start, part)) as shared:
-        while made_elsewhere < 5:
-            before = len(here)
-            batch = next(shared)
-            made_elsewhere += len(here) == before
-            assert str(next(alone)) == str(batch)
-            time.sleep(0.01)
-
-
-@pytest.mark.parametrize(
-    ("text", "num_workers"),
-    [
-        ({"source": {"sampling": 0.1}}, 4),
-        ({"source": {"kind": "unigram", "sampling": 0.1}}, 8),
-        ({"source": {"sampling": 0.1}, "target": {"kind": "unigram"}, "joint": False}, 4),
-        ({"source": {}, "target": {"kind": "unigram", "sampling": 0.1}, "joint": False}, 8),
-    ],
-)
-def test_a_gpu_has_several_processes_prepare_its_batches(monkeypatch, text, num_workers):
-    wanted = TextSettings.model_validate(text)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 16)
-    assert train_run._num_batch_workers(torch.device("cuda"), wanted) == num_workers
-    assert train_run._num_batch_workers(torch.device("cpu"), wanted) == 1
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    assert train_run._num_batch_workers(torch.device("cuda"), wanted) == 1
-
-
-def test_the_error_of_a_killed_worker_says_how_to_go_on():
-    with pytest.raises(TrainingError, match=r"ended with status 9; .*--resume"):
-        raise train_run._worker_died(9)
-
-
-def test_validation_scores_what_it_is_told_to(tmp_path):
-    wanted = tiny_recipe("training.validation.sentences=3")
-    prepared = prepare(wanted, RunFolder(tmp_path), print)
-    torch.manual_seed(1)
-    model = new_model(wanted, prepared.tokenizers).eval()
-    validate = build_validation(wanted, prepared)
-    numbers = validate(model)
-    assert numbers.keys() == {"loss", "perplexity", "bleu", "chrf", "gleu", "exact"}
-    assert numbers == validate(model)
-    size = prepared.tokenizers.target.size
-    assert 0.5 * math.log(size) < numbers["loss"] < 2 * math.log(size)  # it knows nothing yet
 
 
 def test_two_vocabularies_cannot_share_embeddings(tmp_path):

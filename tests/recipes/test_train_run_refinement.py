@@ -1,30 +1,16 @@
-import itertools
 import json
 import shutil
-from collections import Counter
-from functools import partial
 
 import pytest
 import torch
 
-from regard.batching.collate import collate
 from regard.errors import SettingsError
-from regard.models.build import build_model
-from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.run_evaluation import finish_run
-from regard.recipes import train_run
-from regard.recipes.prepared_data import prepare
 from regard.recipes.run_folder import RunFolder, load_run
-from regard.recipes.train_run import (
-    gleu_reward,
-    refinement_training_settings,
-    sample_translations,
-    train,
-)
-from regard.text.build import load_tokenizers
-from regard.text.special_tokens import BOS, EOS, PAD
+from regard.recipes.train_run import train
+from regard.tasks.translation import task
+from regard.tasks.translation.training_inputs import prepare
 from regard.training.checkpoints import last_progress, list_checkpoints
-from regard.training.refinement import RefinementSettings, refinement_loss
 from tiny import Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -40,7 +26,6 @@ SECOND = (
     "refinement={steps: 5, samples: 3, batch_tokens: 64, learning_rate: 0.01, validate_every: 2}"
 )
 FILES = ["model.safetensors", "refined/model.safetensors", "refined/weights/last.safetensors"]
-SIZE, A = 6, 4
 MODELS = {
     "rnn": {"family": "rnn", "width": 8, "embedding": 6},
     "luong": {"family": "luong", "width": 8, "embedding": 6},
@@ -66,7 +51,7 @@ def prepared(tmp_path_factory):
     path = tmp_path_factory.mktemp("prepared") / "run"
     recipe = tiny_recipe(*FIRST)
     RunFolder(path).save_recipe(recipe)
-    prepare(recipe, RunFolder(path), print)
+    prepare(recipe, path, print)
     return path
 
 
@@ -92,7 +77,7 @@ def rising(monkeypatch):
         values = iter(range(100))
         return lambda model: {"loss": 1.0, "bleu": 2.0, "gleu": float(next(values))}
 
-    monkeypatch.setattr(train_run, "build_validation", build)
+    monkeypatch.setattr(task, "build_validation", build)
 
 
 class KilledError(Exception):
@@ -210,98 +195,3 @@ def test_every_family_can_be_refined(prepared, tmp_path, model):
     trained(path, SECOND, f"model={json.dumps(model)}", "training.steps=1", "refinement.steps=2")
     assert validated(path) == [0, 2]
     load_run(path, device=CPU)
-
-
-def small_model(**given):
-    torch.manual_seed(5)
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "width": 8, "heads": 2, "feed_forward": 12}
-    settings = TransformerSettings(**sizes, embeddings="separate", dropout=0.0, **given)
-    return build_model(settings, SIZE, SIZE, joint=False).eval()
-
-
-def drawn(model, samples=400, ratio=1.0):
-    batch = collate([[A, 5], [5]], [[A, 5], [A]])
-    settings = RefinementSettings(samples=samples, max_length_ratio=ratio)
-    return sample_translations(settings, model, model.encode(batch.inputs), batch.given.mask.sum(1))
-
-
-def test_answers_are_drawn_as_often_as_they_are_likely():
-    model = small_model()
-    torch.manual_seed(1)
-    samples = drawn(model, samples=1000)[1]
-    assert len(samples) == 1000
-    counts = Counter((one.tokens, one.finished) for one in samples)
-    assert sum(not finished for _, finished in counts) > 1
-    memory = model.encode(collate([[5]], [[]]).inputs)
-    for (tokens, finished), count in counts.items():
-        state, likely = model.start(memory), 1.0
-        for last, token in itertools.pairwise((BOS, *tokens, *[EOS] * finished)):
-            logits, state = model.step(torch.tensor([[last]]), state)
-            logits[..., [PAD, BOS]] = float("-inf")
-            likely *= logits[0, 0].softmax(-1)[token].item()
-        spread = (likely * (1 - likely) / 1000) ** 0.5
-        assert abs(count / 1000 - likely) < 4 * spread + 1e-9
-
-
-def test_no_answer_is_longer_than_allowed():
-    for ratio, longest in ((1.0, [3, 2]), (1.5, [4, 3])):  # of 3 and 2 tokens, EOS counted
-        lengths = [
-            max(len(one.tokens) + one.finished for one in row)
-            for row in drawn(small_model(), ratio=ratio)
-        ]
-        assert lengths == longest
-    near = small_model(positions="learned", max_positions=3)
-    assert [max(len(one.tokens) for one in row) for row in drawn(near, ratio=1.5)] == [3, 3]
-
-
-def test_draws_follow_torch_s_generator():
-    model = small_model()
-    torch.manual_seed(7)
-    one, other = drawn(model, samples=9), drawn(model, samples=9)
-    torch.manual_seed(7)
-    assert drawn(model, samples=9) == one != other
-
-
-def test_what_was_drawn_in_low_precision_leaves_no_weights_behind():
-    """The loss must not reuse weights that autocast has cached in a search without gradients."""
-    model, batch = small_model(), collate([[A, 5], [5]], [[A, 5], [A]])
-    draw = partial(sample_translations, RefinementSettings(samples=5))
-    torch.manual_seed(1)
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = refinement_loss(
-            model,
-            batch,
-            draw=draw,
-            reward=lambda reference, some: [*range(len(some))],
-            likelihood=1,
-        )
-    loss.loss.backward()
-    assert all(parameter.grad.count_nonzero() for parameter in model.parameters())
-
-
-def test_the_reward_is_gleu_of_words(prepared):
-    target = load_tokenizers(prepared).target
-    reference, cut, other = target.encode(["She visits Africa.", "She visits", "He sleeps."])
-    assert gleu_reward(target, "13a")(reference, [reference, cut, other, []]) == [1, 0.3, 0.1, 0]
-
-
-def test_what_the_loop_is_told():
-    recipe = tiny_recipe(
-        "training.accumulate=4",
-        "training.moving_average=0.9",
-        "training.optimizer.clip_norm=2",
-        "training.validation.patience=1",
-        SECOND,
-    )
-    told = refinement_training_settings(recipe.training, recipe.refinement)
-    assert (told.steps, told.batch_tokens, told.accumulate, told.average) == (5, 64, 1, 1)
-    assert (told.optimizer.learning_rate, told.optimizer.clip_norm) == (0.01, 2)
-    assert (told.schedule.shape, told.schedule.warmup) == ("constant", 50)
-    assert told.moving_average == 0.9
-    assert (told.validation.every, told.validation.by, told.validation.patience) == (
-        2,
-        "gleu",
-        None,
-    )
-    assert told.validation.sentences == recipe.training.validation.sentences
-    assert told.save_every == told.log_every == 2

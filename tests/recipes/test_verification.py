@@ -10,8 +10,7 @@ from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RegardError, RunError, RunWarning
 from regard.manifest import sha256_of_file
 from regard.pipelines.translator import load
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept, verify
 
 GROW = ("metrics.jsonl", "tensorboard/", ".lock")

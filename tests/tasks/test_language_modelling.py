@@ -12,8 +12,9 @@ from regard.batching.sampler import StreamPosition
 from regard.batching.shuffled_windows import shuffled_windows
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
+from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run, train_task
+from regard.recipes.task_run import load_task_run
 from regard.tasks.bidirectional_language import both_ways, one_way
 from regard.training.checkpoints import load_weights
 
@@ -25,7 +26,7 @@ class Silent:
     def noted(self, message): ...
     def logged(self, step, numbers): ...
     def validated(self, step, numbers, *, best): ...
-    def described(self, summary, model): ...
+    def prepared(self, task, model): ...
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def one_thread():
 
 def train(plain, path, *, stop_after=None):
     steps = iter(range(1, 1000))
-    return train_task(
+    return train_run.train(
         plain,
         RunFolder(path),
         device=torch.device("cpu"),

@@ -19,8 +19,9 @@ from regard.errors import CorpusError, PictureError, RunError, SettingsError
 from regard.images.augmentation import AugmentationSettings
 from regard.models.contracts import PICTURE_LABELS
 from regard.models.vision.vit import Vit, VitSettings
+from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run, train_task
+from regard.recipes.task_run import load_task_run
 from regard.tasks.picture_classification import PictureClassification, augmented_loss
 from regard.tasks.split_files import SplitFiles
 from regard.training.loss import batch_loss
@@ -62,7 +63,7 @@ def test_it_learns_colours(vit_run):
 @pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, folder, overrides):
     recipe = picture_recipe(folder, *overrides)
-    train = partial(train_task, recipe, device=CPU, reporter=Quiet())
+    train = partial(train_run.train, recipe, device=CPU, reporter=Quiet())
     train(RunFolder(tmp_path / "whole"), stop_requested=lambda: False)
     steps = iter(range(100))
     train(RunFolder(tmp_path / "parts"), stop_requested=lambda: next(steps) == 6)

@@ -14,8 +14,9 @@ from forecasts import Quiet, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
+from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run, train_task
+from regard.recipes.task_run import load_task_run
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
 
@@ -49,7 +50,7 @@ def test_stopped_and_resumed_equals_unbroken(encoder, tmp_path):
     train_recipe(recipe, tmp_path / "whole")
     for stop in (1, 6):
         steps = iter(range(1, 100))
-        train_task(
+        train_run.train(
             recipe,
             RunFolder(tmp_path / "broken"),
             device=torch.device("cpu"),

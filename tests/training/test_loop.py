@@ -13,7 +13,7 @@ from regard.errors import RunError, TrainingError
 from regard.manifest import create_manifest
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.tasks.translation_settings import TranslationTrainingSettings
+from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.training import loop
 from regard.training.checkpoints import (
     START,

@@ -32,9 +32,9 @@ from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file
 from regard.models.contracts import AnyGenerator
-from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.text.preprocess import replace_unknown_spaces
 from regard.text.ragged import Ids
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES

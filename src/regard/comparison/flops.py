@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.batching.collate import collate
 from regard.decoding.batch_search import one_thread
 from regard.models.contracts import AnyModel
-from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import new_model
-from regard.recipes.train_run import build_loss
+from regard.tasks.translation.batches import build_loss
+from regard.tasks.translation.training_inputs import TrainingInputs
 from regard.training.loss import LossFn
 from regard.types import AnyBatch
 

@@ -34,9 +34,9 @@ from regard.json_files import load_json, read_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.prepared_data import load_data, prepare
-from regard.recipes.run_folder import count_parameters, load_run
+from regard.recipes.run_folder import count_parameters, load_data, load_run
 from regard.recipes.trial.dry_run import describe_device
+from regard.tasks.translation.training_inputs import prepare
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 
@@ -208,7 +208,7 @@ def measure_untimed(row: RowContext) -> UntimedMeasurements:
     progress = last_progress(row.run.path)
     tokens = flops = 0.0
     if progress is not None:  # None: it was imported
-        inputs = prepare(recipe, row.run, row.reporter.noted)
+        inputs = prepare(recipe, row.run.path, row.reporter.noted, resumed=True)
         tokens = progress.step * inputs.fitting.tokens_per_step(recipe.training)
         flops = tokens * flops_per_token(inputs)
     perplexity = translator_perplexity(Translator([run]), loaded.sources, loaded.references)
@@ -241,7 +241,8 @@ def measure_row(row: RowContext) -> MeasuredRow:
     row.reporter.noted("measuring")
     speed = 0.0
     if not row.entry.is_imported:
-        timed = row.time_steps(prepare(recipe, row.run, row.reporter.noted))
+        inputs = prepare(recipe, row.run.path, row.reporter.noted, resumed=True)
+        timed = row.time_steps(inputs)
         speed = timed.tokens_per_second
     settings = SCORE_SETTINGS.model_copy(update={"tokenize": row.plan.tokenize})
     scores = score(texts, loaded.references, settings)

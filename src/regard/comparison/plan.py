@@ -23,13 +23,13 @@ from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.json_files import load_json
 from regard.manifest import MANIFEST, list_files
 from regard.nested_values import UNSET
-from regard.recipes.auto_settings import AUTO_CLEANING
-from regard.recipes.paths import TRANSLATION
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
-from regard.recipes.task_table import TASKS, recipe_class
+from regard.recipes.task_table import recipe_class
 from regard.tasks.contracts import TaskRecipe
+from regard.tasks.names import TEXT_TASKS, TRANSLATION
+from regard.tasks.translation.auto_settings import AUTO_CLEANING
+from regard.tasks.translation.recipe import TranslationRecipe
 from regard.training.checkpoints import last_progress
 
 LoadRecipe = Callable[[str], TaskRecipe]
@@ -85,7 +85,7 @@ class PlanEntry(SavedRecord):
         return self.start_name is not None
 
     @property
-    def translator(self) -> Recipe:
+    def translator(self) -> TranslationRecipe:
         """The recipe of a row of translators."""
         return require_translation(self.recipe, self.name)
 
@@ -187,7 +187,7 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
     recipe = check_comparable(folder.load_any_recipe(), str(path))
-    if recipe.is_imported and recipe.task in TASKS:
+    if recipe.is_imported and recipe.task != TRANSLATION:
         raise SettingsError(
             f"{path}: was imported, and has no data to be compared on; imported translators alone "
             f"are measured on those of other runs. Use `regard evaluate {path} --data FILE "
@@ -200,7 +200,7 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
 
 def check_comparable(recipe: TaskRecipe, where: str) -> TaskRecipe:
     """The recipe, if runs of its task can be compared; chats cannot."""
-    return recipe if recipe.task in TASKS else require_translation(recipe, where)
+    return require_translation(recipe, where) if recipe.task in TEXT_TASKS else recipe
 
 
 def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEntry]:
@@ -369,7 +369,7 @@ class ComparisonFolder:
         self.corpora = path / "corpus"
         """The cleaned corpora, by the settings that recipes have for them."""
 
-    def corpus(self, recipe: Recipe) -> RunFolder:
+    def corpus(self, recipe: TranslationRecipe) -> RunFolder:
         """The cleaned corpus of a recipe, as a run folder without a model."""
         auto = [setting for setting in recipe.auto if setting in AUTO_CLEANING]
         name = fingerprint(recipe.corpus.model_dump_json(), *auto)[:12]

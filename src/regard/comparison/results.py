@@ -17,8 +17,8 @@ from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, 
 from regard.errors import RunError
 from regard.evaluation import scores
 from regard.manifest import check_file
-from regard.recipes.auto_settings import WARMUP_SETTING
-from regard.recipes.prepared_data import PreparedData
+from regard.tasks.translation.auto_settings import WARMUP_SETTING
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.text.word_units import count_units
 
 CHRF = "chrF2"

@@ -14,12 +14,15 @@ from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, 
 from regard.errors import CorpusError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
-from regard.pipelines.train import RunReporter, measure_run, train_run
-from regard.recipes import prepared_data
-from regard.recipes.recipe import Recipe
-from regard.recipes.run_folder import PREPARED_FILE, RunFolder
+from regard.pipelines.train import measure_run
+from regard.recipes.run_folder import RunFolder, load_data
+from regard.recipes.train_run import RunReporter, train
+from regard.recipes.transfer.start_run import given_tokenizers
 from regard.recipes.trial.dry_run import TimedSteps, time_steps
-from regard.tasks.contracts import TaskRecipe
+from regard.tasks.contracts import PREPARED_FILE, Notify, TaskRecipe
+from regard.tasks.translation.prepared_data import PreparedData, prepare_data
+from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.training_inputs import TrainingInputs, prepare
 from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
@@ -43,7 +46,7 @@ class RowContext(NamedTuple):
         """Where the data are that it is measured on."""
         return self.folder.data(self.entry, self.plan)
 
-    def time_steps(self, inputs: prepared_data.TrainingInputs) -> TimedSteps:
+    def time_steps(self, inputs: TrainingInputs) -> TimedSteps:
         """The speed of training steps, in a temporary folder."""
         with TemporaryDirectory(prefix="regard-timing-") as temporary:
             return time_steps(inputs, RunFolder(Path(temporary)), device=self.device)
@@ -67,14 +70,14 @@ def train_row(row: RowContext, stop_requested: StopRequested) -> None:
 
 def train_and_measure(row: RowContext, recipe: TaskRecipe, stop_requested: StopRequested) -> None:
     """Train a recipe in the row's folder, and score it unless a stop is requested."""
-    progress = train_run(
+    progress = train(
         recipe, row.run, device=row.device, reporter=row.reporter, stop_requested=stop_requested
     )
     if not stop_requested():
         measure_run(recipe, row.run, progress, row.device)
 
 
-def apply_budget(row: RowContext) -> Recipe:
+def apply_budget(row: RowContext) -> TranslationRecipe:
     """The row's recipe with the number of steps that the budget allows."""
     # Minutes are converted once per system and saved, so that a resumed run keeps its steps.
     recipe, budget, saved = row.entry.translator, row.plan.budget, row.folder.steps(row.entry)
@@ -84,7 +87,14 @@ def apply_budget(row: RowContext) -> Recipe:
         steps = load_json(saved, STEPS_ADAPTER, advice="remove it to time again")
         return recipe.with_values({"training.steps": steps})
     copy_shared_corpus(row.entry, row.folder)
-    inputs = prepared_data.prepare(recipe, row.run, row.reporter.noted, device=row.device)
+    inputs = prepare(
+        recipe,
+        row.run.path,
+        row.reporter.noted,
+        device=row.device,
+        given=given_tokenizers(recipe),
+        resumed=row.run.has_checkpoints(),
+    )
     if budget.tokens is not None:
         # The seed decides which pairs share a batch; with one seed all of a system agree.
         settings = inputs.recipe.training.model_copy(update={"seed": 0})
@@ -98,15 +108,15 @@ def apply_budget(row: RowContext) -> Recipe:
 
 
 def prepare_shared_corpus(
-    plan: ComparisonPlan, folder: ComparisonFolder, note: prepared_data.Notify
-) -> prepared_data.PreparedData:
+    plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
+) -> PreparedData:
     """The data of all rows; an error unless they are the same, held-out splits included."""
     new = not folder.corpora.exists()
 
-    def data_of(entry: PlanEntry) -> prepared_data.PreparedData:
+    def data_of(entry: PlanEntry) -> PreparedData:
         if entry.run is not None:
-            return prepared_data.load_data(folder.data(entry, plan))
-        return prepared_data.prepare_data(entry.translator, folder.corpus(entry.translator), note)
+            return load_data(folder.data(entry, plan))
+        return prepare_data(entry.translator, folder.corpus(entry.translator).data, note)
 
     first, *others = sorted(plan.entries, key=lambda entry: entry.is_imported)
     shared = data_of(first)

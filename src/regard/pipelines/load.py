@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
-from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, run_task_name
+from regard.recipes.paths import PACKAGED_RUN, run_task_name
+from regard.tasks.names import TRANSLATION
 
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner

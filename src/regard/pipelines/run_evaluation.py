@@ -28,9 +28,9 @@ from regard.pipelines.chat.chatbot import Chatbot
 from regard.pipelines.chat.evaluation import ChatScores, group_answers, score_chatbot
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
-from regard.recipes.paths import CHAT, TRANSLATION
-from regard.recipes.prepared_data import PreparedData, load_data
-from regard.recipes.run_folder import Run, RunFolder, load_run
+from regard.recipes.run_folder import Run, RunFolder, load_data, load_run
+from regard.tasks.names import CHAT, TRANSLATION
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.checkpoints import Progress
 
 PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together

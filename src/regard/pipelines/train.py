@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -13,25 +13,18 @@ from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.pipelines.load import load_for_look
 from regard.pipelines.run_evaluation import HeldOutScores, finish_run
+from regard.recipes import train_run
 from regard.recipes.paths import RUNS
-from regard.recipes.prepared_data import TrainingInputs
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, count_parameters, pick_device
-from regard.recipes.task_run import TaskReporter, finish_task_run, train_task
-from regard.recipes.train_run import TrainingReporter
-from regard.recipes.train_run import train as train_text_task
+from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import resolve_start
-from regard.tasks.contracts import Evaluation, TaskRecipe
+from regard.tasks.contracts import AnyTrainableTask, Evaluation, TaskRecipe
+from regard.tasks.names import TEXT_TASKS
+from regard.tasks.translation.auto_settings import format_choices
 from regard.training.checkpoints import Progress
-from regard.training.distributed.ranks import ALONE, Ranks
-from regard.training.loop import StopRequested
 from regard.training.signals import StopRequests
 from regard.training.weight_transfer import WeightTransfer
-
-
-class RunReporter(TrainingReporter, TaskReporter, Protocol):
-    """Reports the training of a run of any task."""
 
 
 def train(
@@ -71,7 +64,7 @@ def _train_and_finish(
 ) -> None:
     in_main = current_thread() is main_thread()  # others cannot handle signals
     with StopRequests() if in_main else nullcontext() as stop:
-        progress = train_run(
+        progress = train_run.train(
             recipe,
             folder,
             device=device,
@@ -84,40 +77,11 @@ def _train_and_finish(
     tell(f"{folder.path}: {found.split}: {_format(found.numbers.items())}")
 
 
-def train_run(
-    recipe: TaskRecipe,
-    folder: RunFolder,
-    *,
-    device: torch.device,
-    reporter: RunReporter,
-    stop_requested: StopRequested,
-    ranks: Ranks = ALONE,
-) -> Progress:
-    """Train the recipe's model, of whatever task, from the last checkpoint if there is one."""
-    if isinstance(recipe, Recipe):
-        return train_text_task(
-            recipe,
-            folder,
-            device=device,
-            reporter=reporter,
-            stop_requested=stop_requested,
-            ranks=ranks,
-        )
-    return train_task(
-        recipe,
-        folder,
-        device=device,
-        reporter=reporter,
-        stop_requested=stop_requested,
-        ranks=ranks,
-    )
-
-
 def measure_run(
     recipe: TaskRecipe, folder: RunFolder, progress: Progress, device: torch.device
 ) -> HeldOutScores | Evaluation:
     """The scores of a trained run on held-out data; writes them, and the run's card."""
-    if isinstance(recipe, Recipe):
+    if recipe.task in TEXT_TASKS:
         return finish_run(folder, progress, device)
     return finish_task_run(folder, progress, device)
 
@@ -132,13 +96,14 @@ class _LineReporter:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.noted = tell
 
-    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None:
-        counts = ", ".join(f"{count:,} {split}" for split, count in inputs.data.pairs.items())
-        self.described({"pairs": counts}, model)
-
-    def described(self, summary: dict[str, str], model: AnyModel) -> None:
-        data = "; ".join(f"{name}: {text}" for name, text in summary.items())
+    def prepared(self, task: AnyTrainableTask, model: AnyModel) -> None:
+        data = "; ".join(f"{name}: {text}" for name, text in task.summary().items())
         self.noted(f"{data}; {count_parameters(model):,} parameters")
+        report = task.cleaning_report()
+        for row in () if report is None else report.rows():
+            self.noted(f"dropped {row.num_pairs:,} ({row.share:.2%}): {row.reason}")
+        for line in (*format_choices(task.choices()), *task.warnings()):
+            self.noted(line)
 
     def transferred(self, run: str, transfer: WeightTransfer) -> None:
         self.noted(f"begun with {run}: {len(transfer.taken):,} tensors")

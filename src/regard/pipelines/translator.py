@@ -33,8 +33,9 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
-from regard.recipes.auto_settings import infer_input_settings, run_input_settings
-from regard.recipes.paths import PACKAGED_RUN, TRANSLATION, weights_file, wrong_task_error
+from regard.recipes.paths import PACKAGED_RUN, weights_file, wrong_task_error
+from regard.tasks.names import TRANSLATION
+from regard.tasks.translation.auto_settings import infer_input_settings, run_input_settings
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer

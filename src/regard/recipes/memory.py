@@ -63,8 +63,3 @@ def format_seconds(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.{int(seconds < 10 * size)}f} {unit}"
     return f"{seconds:.{int(seconds < 10)}f} seconds"
-
-
-def format_times(number: float) -> str:
-    """How often something happens: 1,000 or, below ten, 2.5."""
-    return f"{number:,.{int(number < 9.95)}f}"

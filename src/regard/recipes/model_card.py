@@ -10,10 +10,10 @@ from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
-from regard.recipes.paths import CHAT, TRANSLATION
-from regard.recipes.prepared_data import PreparedData
 from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, Run, RunFolder, count_parameters
 from regard.recipes.transfer.start_run import RunStart
+from regard.tasks.names import CHAT, TRANSLATION
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
 

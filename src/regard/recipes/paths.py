@@ -4,11 +4,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from regard.errors import RunError
+from regard.tasks.names import CHAT, TRANSLATION
 from regard.yaml_files import YamlError, read_yaml
 
-TRANSLATION = "translation"  # the task of a recipe that names none
-CHAT = "chat"
-TEXT_TASKS = (TRANSLATION, CHAT)  # a text for a text: the tasks of `Recipe`
 TASK_COMMANDS = {
     TRANSLATION: "translate",
     CHAT: "chat",

@@ -1,4 +1,4 @@
-"""YAML -> `Recipe`, with errors that suggest known keys; and the reference of all settings."""
+"""YAML -> recipe, with errors that suggest known keys; and the reference of all settings."""
 
 import difflib
 import json
@@ -17,7 +17,12 @@ from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
 from regard.models.build import FAMILIES
 from regard.nested_values import UNSET, Raw, get_path, set_values
-from regard.recipes.auto_settings import (
+from regard.recipes.paths import TASK_COMMANDS
+from regard.recipes.task_table import TASKS, recipe_class
+from regard.settings import abbreviate, expectation
+from regard.tasks.contracts import TaskRecipe
+from regard.tasks.names import CHAT, TEXT_TASKS, TRANSLATION
+from regard.tasks.translation.auto_settings import (
     AUTO,
     AUTO_CLEANING,
     AUTO_LIMITS,
@@ -25,11 +30,7 @@ from regard.recipes.auto_settings import (
     AUTO_SETTINGS,
     RESIZABLE_FAMILIES,
 )
-from regard.recipes.paths import TASK_COMMANDS, TEXT_TASKS, TRANSLATION
-from regard.recipes.recipe import Recipe
-from regard.recipes.task_table import TASKS, recipe_class
-from regard.settings import abbreviate, expectation
-from regard.tasks.contracts import TaskRecipe
+from regard.tasks.translation.recipe import TranslationRecipe
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
 MAX_ERRORS_SHOWN = 10  # errors of one recipe that a message lists
@@ -53,7 +54,7 @@ shows what would be chosen. Steps that are given are all taken: `patience: auto`
 """
 
 
-def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TranslationRecipe:
     """The translation recipe in the file `name`, or of that name on the shelf, with overrides."""
     return require_translation(load_any_recipe(name, overrides), str(name))
 
@@ -64,7 +65,7 @@ def load_any_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskReci
     return make_any_recipe(read_raw(file, where=file.name), overrides, where=file.name)
 
 
-def require_translation(recipe: TaskRecipe, where: str) -> Recipe:
+def require_translation(recipe: TaskRecipe, where: str) -> TranslationRecipe:
     """The recipe, if it is one of translation."""
     found = require_text_task(recipe, where)
     if found.task != TRANSLATION:
@@ -72,9 +73,9 @@ def require_translation(recipe: TaskRecipe, where: str) -> Recipe:
     return found
 
 
-def require_text_task(recipe: TaskRecipe, where: str) -> Recipe:
+def require_text_task(recipe: TaskRecipe, where: str) -> TranslationRecipe:
     """The recipe, if it is one of translation or chat."""
-    if not isinstance(recipe, Recipe):
+    if not isinstance(recipe, TranslationRecipe):
         raise _needs_error(recipe, where, " or ".join(TEXT_TASKS))
     return recipe
 
@@ -103,7 +104,7 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
     return raw
 
 
-def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> Recipe:
+def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TranslationRecipe:
     """The recipe of translation or chat of plain values, with `a.b=c` overrides."""
     return require_text_task(make_any_recipe(raw, overrides, where=where), where)
 
@@ -298,7 +299,7 @@ def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Ra
 def recipe_schema(task: str = TRANSLATION) -> Raw:
     """The JSON schema of a task's recipe, in which settings that may be chosen may be `auto`."""
     schema = recipe_class(task, "recipe").model_json_schema()
-    if task != TRANSLATION:
+    if task not in TEXT_TASKS:
         return schema
     for setting in (*AUTO_SETTINGS, "model.preset"):
         *outer, name = setting.split(".")
@@ -314,7 +315,7 @@ def explain_settings() -> str:
     """A section for each group of settings: names, defaults and meanings."""
     done: set[str] = set()
     lines = [REFERENCE_HEADER]
-    for task in (TRANSLATION, *TASKS):
+    for task in (task for task in TASKS if task != CHAT):  # its recipe is that of translation
         schema = recipe_class(task, "recipe").model_json_schema()
         if task != TRANSLATION:
             lines.append(f"# Recipes of the task `{task}`\n")

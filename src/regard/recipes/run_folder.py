@@ -25,12 +25,17 @@ from regard.atomic_io import (
 from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import NativePrecision, quantize
-from regard.models.build import build_model, parameter_limit
+from regard.models.build import parameter_limit
 from regard.models.contracts import AnyGenerator
 from regard.nested_values import Raw
 from regard.recipes.memory import physical_memory
-from regard.recipes.paths import EXPORT_INFO, NAMED_WEIGHTS, RECIPE_FILE, weights_file
-from regard.recipes.recipe import Recipe
+from regard.recipes.paths import (
+    EXPORT_INFO,
+    NAMED_WEIGHTS,
+    RECIPE_FILE,
+    run_task_name,
+    weights_file,
+)
 from regard.recipes.recipe_files import (
     dump_recipe,
     fill_old_defaults,
@@ -40,13 +45,16 @@ from regard.recipes.recipe_files import (
 )
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.settings import abbreviate, counted
-from regard.tasks.contracts import TaskRecipe
+from regard.tasks.contracts import PREPARED_FILE, TaskRecipe
+from regard.tasks.names import TEXT_TASKS
+from regard.tasks.translation.prepared_data import PreparedData, load_prepared
+from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.task import build_translator
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
 
 BYTES_PER_PARAMETER = 4
 MAX_SHARED_MODULES = 4  # modules that may share a parameter, which is stored once
-PREPARED_FILE = "prepared.json"  # describes the cleaned splits; written after them
 FIRST_WEIGHTS_FILE = "first.safetensors"  # weights that refinement begins with, in its folder
 COMPARISON_PLAN_FILE = "plan.json"  # found in the folder of a comparison
 RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
@@ -98,7 +106,7 @@ class RunFolder:
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
-    def load_recipe(self, overrides: Sequence[str] = ()) -> Recipe:
+    def load_recipe(self, overrides: Sequence[str] = ()) -> TranslationRecipe:
         """The recipe of a run of translation or chat, with `a.b=c` overrides."""
         return require_text_task(self.load_any_recipe(overrides), str(self.path))
 
@@ -242,7 +250,7 @@ class LoadedFrom(NamedTuple):
 class Run(NamedTuple):
     """A trained model with its recipe and tokenizers."""
 
-    recipe: Recipe
+    recipe: TranslationRecipe
     tokenizers: Tokenizers
     model: AnyGenerator
     folder: RunFolder
@@ -284,6 +292,20 @@ def load_run(
     quantize(model.to(device).eval(), precision)
     loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp, adapter)
     return Run(recipe, tokenizers, model, folder, loaded_from)
+
+
+def load_data(folder: RunFolder) -> PreparedData:
+    """The data that a run of translation or chat was trained on."""
+    saved = folder.data / PREPARED_FILE
+    if run_task_name(folder.path) not in TEXT_TASKS or not saved.exists():
+        recipe = folder.load_recipe()  # raises an error of its own if there is no such run
+        if recipe.is_imported:
+            raise RunError(
+                f"{folder.path}: was imported, and has no data of its own; name files, as with "
+                "--source"
+            )
+        raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
+    return load_prepared(folder.data)
 
 
 @contextmanager
@@ -354,13 +376,12 @@ def find_weights(folder: RunFolder, weights: str) -> Path:
 
 
 def new_model(
-    recipe: Recipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
+    recipe: TranslationRecipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
 ) -> AnyGenerator:
     """The recipe's model, initialized by torch's generator; an error if it is too large."""
-    source, target = tokenizers
     in_memory = physical_memory() // BYTES_PER_PARAMETER
     with parameter_limit(min(in_memory, max_parameters or in_memory)):
-        return build_model(recipe.model, source.size, target.size, joint=tokenizers.joint)
+        return build_translator(recipe, tokenizers)
 
 
 def count_parameters(model: nn.Module) -> int:

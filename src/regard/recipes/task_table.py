@@ -1,19 +1,21 @@
-"""Every task but translation and chat, by the name that a recipe's `task` has."""
+"""Every task, by the name that a recipe's `task` has."""
 
 from regard.errors import SettingsError
-from regard.recipes.paths import TEXT_TASKS
-from regard.recipes.recipe import Recipe
 from regard.settings import abbreviate
 from regard.tasks.bidirectional_language import BidirectionalModelling
 from regard.tasks.captions import CaptionTask
-from regard.tasks.contracts import AnyTask, TaskRecipe
+from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
 from regard.tasks.forecast import Forecast
 from regard.tasks.language_modelling import LanguageModelling
 from regard.tasks.masked_language import MaskedLanguageModelling
+from regard.tasks.names import CHAT, TRANSLATION
 from regard.tasks.picture_classification import PictureClassification
 from regard.tasks.text_classification import TextClassification
+from regard.tasks.translation.task import Translation
 
-TASKS: dict[str, type[AnyTask]] = {
+TASKS: dict[str, type[AnyTrainableTask]] = {
+    TRANSLATION: Translation,
+    CHAT: Translation,
     "forecast": Forecast,
     "language-model": LanguageModelling,
     "bidirectional-language-model": BidirectionalModelling,
@@ -26,9 +28,7 @@ TASKS: dict[str, type[AnyTask]] = {
 
 def recipe_class(task: object, where: str) -> type[TaskRecipe]:
     """The class of recipes for a task, which messages find in the file `where`."""
-    if task in TEXT_TASKS:
-        return Recipe
     if isinstance(task, str) and task in TASKS:
         return TASKS[task].recipe_class
-    known = ", ".join((*TEXT_TASKS, *TASKS))
+    known = ", ".join(TASKS)
     raise SettingsError(f"{where}: task: unknown, got {abbreviate(repr(task))}; there are {known}")

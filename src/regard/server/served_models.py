@@ -13,8 +13,7 @@ from regard.corpora.corpus import UNDETERMINED
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import DamagedError, RegardError, SettingsError
 from regard.pipelines.translator import EngineChoice, Translator, load
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings

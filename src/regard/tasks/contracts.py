@@ -1,4 +1,4 @@
-"""The interface of all tasks but translation, by which runs are trained, evaluated and loaded."""
+"""The interface of tasks, by which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,16 +6,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
+import torch
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
+from regard.atomic_io import write_atomic
+from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
 from regard.evaluation.metrics import Counts, SummedMetric
 from regard.evaluation.scores import Comparison, Interval
+from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.nested_values import set_values
-from regard.settings import Settings, expectation
-from regard.text.build import extend_tokenizer, train_tokenizer
+from regard.settings import SettingChoice, Settings, expectation
+from regard.text.build import Tokenizers, extend_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
 from regard.training.loop import TrainingTask
@@ -24,6 +28,8 @@ from regard.training.weight_transfer import RowNames
 
 SplitName = Literal["train", "valid", "test"]
 Notify = Callable[[str], None]  # shows a message about progress
+PREPARED_FILE = "prepared.json"  # in the data folder: describes what was read, written after it
+CPU = torch.device("cpu")
 
 
 class StartSettings(Settings):
@@ -135,6 +141,25 @@ class TaskRecipe(Settings):
         count = self.added_pieces()
         return [] if count is None else [f"extended by {count}"]
 
+    def uses_vocabulary(self) -> bool:
+        """Whether it takes the vocabulary of the run that it begins with."""
+        return self.vocabulary_settings() is not None
+
+    def second_stage_settings(self) -> TrainingSettings | None:
+        """How training goes on after it has ended, in a second stage; None: there is none."""
+        return None
+
+    def resumed_from(self, saved: "TaskRecipe") -> Self:
+        """The recipe with the values that the run of `saved` has chosen, where this one leaves the
+        choice open; the same recipe if the run is of another task.
+        """
+        return self
+
+    def check_resumable(self, saved: "TaskRecipe", run: Path) -> None:
+        """Raise a `SettingsError` if the run of `saved` cannot go on with this recipe; its task,
+        other groups that must stay, and `training` have been checked.
+        """
+
     def inner_model(self) -> Settings:
         """The settings of the model, or of the one inside it that others can begin with."""
         model: Settings = self.model
@@ -194,7 +219,15 @@ class ExampleStatistics(NamedTuple):
     digest: str  # of the examples and their labels: runs are compared only if it is equal
 
 
-class Task(ABC, Generic[RecipeT, ModelT]):
+class SecondStage(NamedTuple):
+    """Training that goes on with the weights that training ended with, in a folder of its own."""
+
+    training: TrainingTask
+    settings: TrainingSettings
+    no_gain: str  # the message if no validation was better than that of the first weights
+
+
+class TrainableTask(ABC, Generic[RecipeT, ModelT]):
     """Data and vocabularies of a run, and what its model learns from them.
 
     `prepare` makes the files of a run's data folder, unless they exist, and `load` reads what a
@@ -202,8 +235,10 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     """
 
     recipe_class: ClassVar[type[TaskRecipe]]
-    given_tokenizer: Tokenizer | None = None
-    """The tokenizer of the run that this one begins with: `prepare` uses it and trains none."""
+    device: torch.device = CPU
+    """What the model is trained on; `prepare` may choose settings for it."""
+    given_tokenizers: Tokenizers | None = None
+    """Those of the run that this one begins with: `prepare` uses them and trains none."""
     given_labels: tuple[str, ...] = ()
     """The labels of the run that this one begins with, if both sort examples into classes."""
 
@@ -212,7 +247,20 @@ class Task(ABC, Generic[RecipeT, ModelT]):
 
     @abstractmethod
     def prepare(self, note: Notify, *, resumed: bool) -> None:
-        """Read the corpus into the run's folder; a run that is `resumed` keeps what it read."""
+        """Read the corpus into the run's folder; a run that is `resumed` keeps what it read.
+
+        Settings that the recipe leaves open get their values: `recipe` has them afterwards.
+        """
+
+    def record(self) -> None:
+        """Write a description of what was read, by which a run is known to have begun."""
+        described = dump_json({"task": self.recipe.task, **self.summary()})
+        write_atomic(self.folder / "data" / PREPARED_FILE, described.encode())
+
+    @property
+    def given_tokenizer(self) -> Tokenizer | None:
+        """The given tokenizer, for a task that has one vocabulary."""
+        return None if self.given_tokenizers is None else self.given_tokenizers.source
 
     def make_tokenizer(self, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
         """The vocabulary of a new run: learned from its texts, or that of the run that it begins
@@ -231,6 +279,9 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     def new_model(self) -> ModelT:
         """A model of the recipe, its weights drawn from torch's generator."""
 
+    def check_model(self, model: ModelT, note: Notify) -> None:
+        """Raise a `SettingsError` if a new model cannot learn from the data."""
+
     def row_names(self) -> RowNames:
         """What the rows of a model stand for, in order, by kind (`Model.named_rows`)."""
         return {}
@@ -238,6 +289,36 @@ class Task(ABC, Generic[RecipeT, ModelT]):
     @abstractmethod
     def training(self, model: ModelT) -> TrainingTask:
         """What the training loop needs."""
+
+    def second_stage(self, model: ModelT) -> SecondStage | None:
+        """What is trained after that, for a recipe with `second_stage_settings`."""
+        return None
+
+    @abstractmethod
+    def summary(self) -> dict[str, str]:
+        """What was read, as training shows it before it begins: name -> text."""
+
+    def cleaning_report(self) -> CleaningReport | None:
+        """What was dropped from the training data; None: they are not cleaned."""
+        return None
+
+    def choices(self) -> Sequence[SettingChoice]:
+        """Values that `prepare` has chosen for settings that the recipe left open."""
+        return ()
+
+    def warnings(self) -> Sequence[str]:
+        """What is odd about the data or the settings."""
+        return ()
+
+    def origin(self) -> str:
+        """Where the data come from, for the card of an adapter."""
+        return "; ".join(self.summary().values())
+
+
+class Task(TrainableTask[RecipeT, ModelT]):
+    """A task that measures its models itself. Translators and chatbots are measured by the
+    pipelines that use them (`pipelines/run_evaluation.py`): their scores are of text.
+    """
 
     def finish(self, model: ModelT) -> None:
         """Write into the run what depends on the weights of the trained model, if anything does."""
@@ -270,9 +351,6 @@ class Task(ABC, Generic[RecipeT, ModelT]):
         """
         raise SettingsError(f"runs of {self.recipe.task} have no score that is compared")
 
-    @abstractmethod
-    def summary(self) -> dict[str, str]:
-        """What was read, as training shows it before it begins: name -> text."""
 
-
+AnyTrainableTask = TrainableTask[Any, Any]
 AnyTask = Task[Any, Any]

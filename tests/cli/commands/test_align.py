@@ -12,8 +12,7 @@ from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection import attention_sinks
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.recipes.verification import accept
 
 app = command_app("align")

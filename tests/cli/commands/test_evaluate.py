@@ -10,8 +10,7 @@ from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
 from regard.pipelines.translator import load
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_data
 
 app = command_app("evaluate")
 

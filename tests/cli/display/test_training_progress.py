@@ -6,9 +6,8 @@ from rich.console import Console
 
 from regard.cli.display.training_progress import TerminalReporter
 from regard.corpora.corpus import Pair
-from regard.recipes.auto_settings import SettingChoice
-from regard.recipes.prepared_data import prepare
-from regard.recipes.run_folder import RunFolder, new_model
+from regard.settings import SettingChoice
+from regard.tasks.translation.task import Translation
 from tiny import tiny_recipe
 
 NUMBERS = {
@@ -21,6 +20,13 @@ NUMBERS = {
 }
 SCORES = "loss 1.500  perplexity 4.48  bleu 12.00  chrf 30.00  gleu 15.00  exact 5.0"
 LOGGED = {"loss": 1.5, "perplexity": 4.48, "tokens_per_second": 12345.6}
+
+
+def prepared(recipe, folder):
+    task = Translation(recipe, folder)
+    task.prepare(print, resumed=False)
+    torch.manual_seed(1)
+    return task, task.new_model()
 
 
 @pytest.fixture
@@ -86,36 +92,32 @@ def test_the_second_stage_is_told_apart(console):
 
 
 def test_prepared_data_and_model_are_printed(console, tmp_path):
-    recipe = tiny_recipe("training.max_tokens=20")
-    prepared = prepare(recipe, RunFolder(tmp_path), print)
+    task, model = prepared(tiny_recipe("training.max_tokens=20"), tmp_path)
     for _ in range(80):
-        prepared.data.report.drop("empty", Pair("", "x"))
+        task.inputs.data.report.drop("empty", Pair("", "x"))
     chosen = SettingChoice("training.steps", 2000, "40 passes")
-    prepared = prepared._replace(choices=(chosen,))
-    model = new_model(recipe, prepared.tokenizers)
+    task.inputs = task.inputs._replace(choices=(chosen,))
     with TerminalReporter(100, console=console) as reporter:
-        reporter.prepared(prepared, model)
+        reporter.prepared(task, model)
     shown = console.export_text()
     assert "pairs       300 train, 30 valid, 20 test" in shown
-    assert f"vocabulary  {prepared.tokenizers.source.size:,} shared" in shown
+    assert f"vocabulary  {task.tokenizers.source.size:,} shared" in shown
     assert f"parameters  {sum(p.numel() for p in model.parameters()):,}" in shown
-    assert f"{prepared.num_too_long:,} with too many tokens left out" in shown
+    assert f"left out    {task.inputs.num_too_long:,} pairs with more than 20 tokens" in shown
     assert "warning     cleaning has dropped 80 of 300 pairs (26.7%), 80 as 'empty'. Look" in shown
     assert "chosen      training.steps 2,000: 40 passes" in shown
 
 
 def test_two_vocabularies_are_told_apart(console, tmp_path):
     recipe = tiny_recipe("text={joint: false, source: {kind: words}}", "model.embeddings=target")
-    prepared = prepare(recipe, RunFolder(tmp_path), print)
-    torch.manual_seed(1)
-    TerminalReporter(100, console=console).prepared(
-        prepared, new_model(recipe, prepared.tokenizers)
-    )
-    source, target = prepared.tokenizers
+    task, model = prepared(recipe, tmp_path)
+    TerminalReporter(100, console=console).prepared(task, model)
+    source, target = task.tokenizers
     assert f"vocabulary  {source.size:,} and {target.size:,}" in console.export_text()
 
 
-def test_control_characters_of_labels_do_not_reach_the_terminal(console):
-    reporter = TerminalReporter(10, console=console)
-    reporter.described({"labels": "2: \x1b[31mred, blue"}, torch.nn.Linear(1, 1))
+def test_control_characters_of_labels_do_not_reach_the_terminal(console, tmp_path, monkeypatch):
+    task, model = prepared(tiny_recipe(), tmp_path)
+    monkeypatch.setattr(task, "summary", lambda: {"labels": "2: \x1b[31mred, blue"})
+    TerminalReporter(10, console=console).prepared(task, model)
     assert r"2: \x1b[31mred, blue" in console.export_text()

@@ -13,9 +13,9 @@ from regard.errors import RunError, SettingsError
 from regard.evaluation.perplexity import sequence_log_probs
 from regard.pipelines import translator as translation
 from regard.pipelines.chat.chatbot import Chatbot
-from regard.recipes.prepared_data import load_data, prepare
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.recipes.train_run import train
+from regard.tasks.translation.training_inputs import prepare
 from tiny import Quiet
 
 TURNS = ["Do you like tea in Rome?", "Why do you ask?", "I am going to Rome."]
@@ -54,7 +54,7 @@ def test_the_oldest_words_of_a_long_history_are_cut_and_it_is_said(chatbot):
 
 def test_training_reads_the_newest_tokens_too(tmp_path):
     recipe = chat_recipe(write_dialogues(tmp_path / "a.jsonl"), "corpus.dialogue.history_tokens=5")
-    inputs = prepare(recipe, RunFolder(tmp_path / "run"), lambda message: None)
+    inputs = prepare(recipe, tmp_path / "run", lambda message: None)
     source, _ = inputs.valid.take(np.arange(3))
     assert max(inputs.train.lengths().source) == 5
     texts = [pair.source for pair in inputs.data.read("valid")][:3]

@@ -8,16 +8,16 @@ from typer.testing import CliRunner
 import regard
 from regard.cli.main import command_app
 from regard.errors import SettingsError
+from regard.recipes import train_run
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import train_task
 
 
 class Silent:
     def noted(self, message): ...
     def logged(self, step, numbers): ...
     def validated(self, step, numbers, *, best): ...
-    def described(self, summary, model): ...
+    def prepared(self, task, model): ...
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def path(tmp_path_factory):
         [],
         where="test",
     )
-    train_task(
+    train_run.train(
         recipe,
         RunFolder(folder / "run"),
         device=torch.device("cpu"),

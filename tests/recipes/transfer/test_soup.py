@@ -9,10 +9,12 @@ from typer.testing import CliRunner
 from languages import TRAINING, language_recipe
 from regard.cli.main import command_app
 from regard.errors import SettingsError
+from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run, train_task
+from regard.recipes.task_run import load_task_run
 from regard.recipes.transfer.soup import greedy_soup
 from regard.training.checkpoints import load_weights, save_weights
+from tiny import tiny_recipe
 
 CPU = torch.device("cpu")
 
@@ -21,7 +23,7 @@ class Silent:
     def noted(self, message): ...
     def logged(self, step, numbers): ...
     def validated(self, step, numbers, *, best): ...
-    def described(self, summary, model): ...
+    def prepared(self, task, model): ...
     def transferred(self, run, transfer): ...
 
 
@@ -31,7 +33,7 @@ def train(folder, seed, start, rate=1e-2):
     recipe = language_recipe("gpt", folder, training=settings, **begun)
     path = folder / f"{start or 'first'}-{seed}"
     run = RunFolder(path)
-    train_task(recipe, run, device=CPU, reporter=Silent(), stop_requested=lambda: False)
+    train_run.train(recipe, run, device=CPU, reporter=Silent(), stop_requested=lambda: False)
     return path
 
 
@@ -62,6 +64,19 @@ def test_a_soup_is_the_mean_of_what_was_kept_and_no_worse_than_the_best(folder):
     alone = [one.alone for one in soup.ingredients]
     assert alone == sorted(alone)
     assert validated(paths[0], soup.weights) <= min(alone)
+
+
+def test_translators_make_a_soup_too(tiny_run, tmp_path):
+    paths = [tmp_path / f"seed-{seed}" for seed in (3, 4)]
+    for seed, path in zip((3, 4), paths, strict=True):
+        recipe = tiny_recipe(f"start.run={tiny_run}", f"training.seed={seed}", "training.steps=2")
+        train_run.train(
+            recipe, RunFolder(path), device=CPU, reporter=Silent(), stop_requested=lambda: False
+        )
+    soup = greedy_soup(paths, device=CPU)
+    assert sorted(one.run for one in soup.ingredients) == paths
+    assert soup.selection.name == "loss"
+    assert soup.weights.keys() == load_weights(tiny_run / "model.safetensors").keys()
 
 
 def test_a_run_that_spoils_the_soup_is_left(folder, tmp_path):

@@ -13,9 +13,10 @@ from regard.atomic_io import write_atomic
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.json_files import dump_json
+from regard.recipes import train_run
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import finish_task_run, train_task
+from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import RunStart
 from regard.tasks.classification import load_labels
 from regard.tasks.text_classification import TextClassification
@@ -30,7 +31,7 @@ class Silent:
     def noted(self, message): ...
     def logged(self, step, numbers): ...
     def validated(self, step, numbers, *, best): ...
-    def described(self, summary, model): ...
+    def prepared(self, task, model): ...
     def transferred(self, run, transfer): ...
 
 
@@ -46,7 +47,9 @@ def one_thread():
 def train(plain, path, *, stop_after=None):
     steps = iter(range(1, 1000))
     stop = lambda: stop_after is not None and next(steps) >= stop_after  # noqa: E731
-    return train_task(plain, RunFolder(path), device=CPU, reporter=Silent(), stop_requested=stop)
+    return train_run.train(
+        plain, RunFolder(path), device=CPU, reporter=Silent(), stop_requested=stop
+    )
 
 
 def tuned_recipe(name, tmp_path, **changed):

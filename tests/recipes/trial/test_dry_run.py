@@ -7,8 +7,11 @@ import torch
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError
 from regard.recipes.recipe_files import make_recipe
+from regard.recipes.run_folder import RunFolder
 from regard.recipes.trial import dry_run
 from regard.recipes.trial.dry_run import CorpusSizes, PerSide, RunSeconds, dry_run_training
+from regard.text.build import save_tokenizers, train_tokenizers
+from regard.text.settings import TextSettings, TokenizerSettings
 
 CPU = torch.device("cpu")
 
@@ -86,6 +89,16 @@ def test_a_trial_measures_what_training_takes(tmp_path):
     assert found.times.total == sum(found.times)
     assert told[-1] == "trying some steps of training"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trial_takes_the_vocabulary_of_the_run_that_it_begins_with(tmp_path):
+    started, told = RunFolder(tmp_path), []
+    started.save_recipe(recipe())
+    settings = TextSettings(source=TokenizerSettings(kind="words"), joint=False)
+    save_tokenizers(train_tokenizers(lambda: ["a b c"], lambda: ["x y"], settings), tmp_path)
+    found = tried(recipe(f"start.run={tmp_path}"), pairs(300), run=tmp_path, told=told)
+    assert found.text.vocabulary == (8, 7)  # special ones, a space and letters
+    assert "learning the vocabulary" not in told
 
 
 def test_times_grow_with_the_corpus_and_validations():

@@ -48,8 +48,8 @@ from regard.corpora.series import (
 )
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
-from regard.recipes.paths import CHAT
 from regard.recipes.recipe_files import make_recipe
+from regard.tasks.names import CHAT
 
 CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}
 

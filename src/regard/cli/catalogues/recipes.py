@@ -10,7 +10,7 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag
 from regard.recipes import recipe_files
-from regard.recipes.paths import TRANSLATION
+from regard.tasks.names import TRANSLATION
 
 app = Typer(invoke_without_command=True, add_completion=False)
 

@@ -24,8 +24,8 @@ from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_
 from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.iterate import reservoir_sample
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import PREPARED_FILE, Run, load_run, pick_device
+from regard.recipes.run_folder import Run, load_data, load_run, pick_device
+from regard.tasks.contracts import PREPARED_FILE
 from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link
 

@@ -35,9 +35,9 @@ from regard.decoding.settings import MAX_BEAM
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
-from regard.recipes.prepared_data import PreparedData
 from regard.recipes.recipe_files import load_any_recipe, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
 DEFAULT_BEAM = 5  # default beam of every row's search

@@ -20,10 +20,10 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.plots.figure import save_figure
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import Translator, load
-from regard.recipes.prepared_data import PreparedData, load_data
 from regard.recipes.recipe_files import load_recipe
-from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.train_run import train
+from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
 RECIPE = "travel"

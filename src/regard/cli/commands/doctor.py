@@ -24,17 +24,18 @@ from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpu
 from regard.corpora.diagnostics.findings import Finding, Level, interpret_report
 from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
-from regard.recipes.auto_settings import SettingChoice, format_choices
-from regard.recipes.memory import format_bytes, format_seconds, format_times
+from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.paths import RUNS
-from regard.recipes.prepared_data import LEAKS_SETTING, choose_cleaning
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, DevicePlan, plan_devices
 from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
 from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
+from regard.settings import SettingChoice, format_times
+from regard.tasks.translation.auto_settings import format_choices
+from regard.tasks.translation.prepared_data import LEAKS_SETTING, choose_cleaning
+from regard.tasks.translation.recipe import TranslationRecipe
 
 MAX_DEVICES = 1 << 16  # to plan for
 LEVEL_MARKS: Mapping[Level, str] = {
@@ -167,7 +168,7 @@ def _plan_devices(
 
 def _recipe_to_examine(
     corpus: str | None, own: dict[str, Any] | None, recipe: str | None, overrides: list[str]
-) -> Recipe:
+) -> TranslationRecipe:
     """The recipe to try, on the corpus to examine."""
     if (corpus is None) == (own is None):
         raise SettingsError(
@@ -310,7 +311,7 @@ def _print_splits(found: CorpusReport) -> None:
         out.print(plain_table(*columns, right=("words", "share"), rows=rows))
 
 
-def _trial_table(trial_result: DryRun, recipe: Recipe) -> Table:
+def _trial_table(trial_result: DryRun, recipe: TranslationRecipe) -> Table:
     settings, times, steps = recipe.training, trial_result.times, trial_result.steps
     source, target = trial_result.text.vocabulary
     sizes = f"{source:,}" if source == target else f"{source:,} and {target:,}"

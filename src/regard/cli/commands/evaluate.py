@@ -45,12 +45,12 @@ from regard.pipelines.run_evaluation import (
     translator_perplexity,
 )
 from regard.pipelines.translator import Translator, load
-from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.paths import run_task_name
+from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.task_run import TaskRun, load_task_run
 from regard.tasks.classification import CLASSIFICATION_TASKS
 from regard.tasks.contracts import SplitName
+from regard.tasks.names import CHAT, TRANSLATION
 
 TRANSLATOR_OPTIONS = "ensemble unknown lowercase by_length engine precision"
 TASK_OPTIONS = "data"  # that a translator and a chatbot have not

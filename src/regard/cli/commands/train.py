@@ -17,12 +17,14 @@ from regard.cli.options.shared_options import flag, option
 from regard.errors import SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
-from regard.pipelines.train import measure_run, train_run
-from regard.recipes.paths import CHAT, RUNS, TEXT_TASKS, TRANSLATION
+from regard.pipelines.train import measure_run
+from regard.recipes import train_run
+from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.tasks.contracts import Evaluation, TaskRecipe
+from regard.tasks.names import CHAT, TEXT_TASKS, TRANSLATION
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.distributed.launch import Launch, end_with_parent
 from regard.training.distributed.process_group import joined_ranks
@@ -150,7 +152,7 @@ def _train(
     """Train the recipe's model, of whatever task."""
     console = err if ranks.leads else Console(quiet=True)
     with TerminalReporter(recipe.training.steps, console=console) as reporter:
-        return train_run(
+        return train_run.train(
             recipe, folder, device=device, reporter=reporter, stop_requested=stop, ranks=ranks
         )
 

@@ -10,13 +10,12 @@ from rich.markup import escape
 from regard.cli.display.console import err, escape_message
 from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import cleaning_table, plain_table
-from regard.corpora.diagnostics.findings import advise_dropped
 from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
 from regard.models.contracts import AnyModel
-from regard.recipes.auto_settings import format_choices
 from regard.recipes.memory import format_seconds
-from regard.recipes.prepared_data import TrainingInputs
 from regard.recipes.run_folder import count_parameters
+from regard.tasks.contracts import AnyTrainableTask
+from regard.tasks.translation.auto_settings import format_choices
 from regard.training.weight_transfer import WeightTransfer
 
 VALIDATION_DIGITS = {"loss": 3, "perplexity": 2} | {
@@ -61,29 +60,18 @@ class TerminalReporter(LiveProgress):
     def noted(self, message: str) -> None:
         self._say(f"[dim]{escape_message(message)}[/dim]")
 
-    def prepared(self, inputs: TrainingInputs, model: AnyModel) -> None:
-        data, (source, target) = inputs.data, inputs.tokenizers
-        counts = ", ".join(f"{count:,} {split}" for split, count in data.pairs.items())
-        self._say(f"pairs       {counts}")
-        if data.report.dropped:
-            self.console.print(cleaning_table(data.report))
-        if advice := advise_dropped(data.report):
-            self._warn(advice)
-        if inputs.num_too_long:
-            self._say(f"            {inputs.num_too_long:,} with too many tokens left out")
-        other = "shared" if source is target else f"and {target.size:,}"
-        self._say(f"vocabulary  {source.size:,} {other}")
-        self._say(f"parameters  {count_parameters(model):,}")
-        for number, line in enumerate(format_choices(inputs.choices)):
-            self._say(f"{'' if number else 'chosen':<12}{escape(line)}")
-        if truncated := str(inputs.truncation):
-            self._warn(truncated)
-        self._begin(inputs.recipe.training.steps)
-
-    def described(self, summary: dict[str, str], model: AnyModel) -> None:
-        for name, text in summary.items():
+    def prepared(self, task: AnyTrainableTask, model: AnyModel) -> None:
+        for name, text in task.summary().items():
             self._say(f"{name:<11} {escape_message(text)}")
         self._say(f"parameters  {count_parameters(model):,}")
+        report = task.cleaning_report()
+        if report is not None and report.dropped:
+            self.console.print(cleaning_table(report))
+        for number, line in enumerate(format_choices(task.choices())):
+            self._say(f"{'' if number else 'chosen':<12}{escape(line)}")
+        for warning in task.warnings():
+            self._warn(warning)
+        self._begin(task.recipe.training.steps)
 
     def transferred(self, run: str, transfer: WeightTransfer) -> None:
         self._say(f"begun with  {escape(run)}")

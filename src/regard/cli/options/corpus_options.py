@@ -9,10 +9,10 @@ from typer import Option
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
-from regard.recipes.paths import TEXT_TASKS, TRANSLATION
 from regard.recipes.recipe_files import find_recipe, load_any_recipe, make_any_recipe, read_raw
 from regard.recipes.task_table import recipe_class
 from regard.tasks.contracts import TaskRecipe
+from regard.tasks.names import TEXT_TASKS, TRANSLATION
 
 OWN_RECIPE = "own"  # the default recipe for corpus files
 

@@ -12,8 +12,8 @@ from regard.corpora.readers.pair_files import read_lines
 from regard.errors import RunError, SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available, check_lines
-from regard.recipes.prepared_data import PreparedData, load_data
-from regard.recipes.run_folder import RunFolder
+from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.translation.prepared_data import PreparedData
 
 Tokenize = Annotated[
     TokenizerChoice,

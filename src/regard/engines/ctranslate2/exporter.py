@@ -31,9 +31,10 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
-from regard.recipes.auto_settings import run_input_settings
-from regard.recipes.paths import NAMED_WEIGHTS, TRANSLATION
+from regard.recipes.paths import NAMED_WEIGHTS
 from regard.recipes.run_folder import Run
+from regard.tasks.names import TRANSLATION
+from regard.tasks.translation.auto_settings import run_input_settings
 from regard.text.build import save_tokenizers
 
 POSITIONS = 1024  # the least number of positions of an export of a model without a limit

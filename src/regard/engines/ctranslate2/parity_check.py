@@ -13,8 +13,7 @@ from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import ParityReport, TranslationDifference
 from regard.errors import RegardError
 from regard.iterate import reservoir_sample
-from regard.recipes.prepared_data import load_data
-from regard.recipes.run_folder import Run
+from regard.recipes.run_folder import Run, load_data
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 from regard.text.special_tokens import SPECIAL_PIECES

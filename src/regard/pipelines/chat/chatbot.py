@@ -10,7 +10,7 @@ from regard.engines.native.native_engine import NativeEngine
 from regard.errors import SettingsError
 from regard.pipelines.answer import Answer
 from regard.pipelines.translator import EngineChoice, Translator
-from regard.recipes.paths import CHAT
+from regard.tasks.names import CHAT
 from regard.text.preprocess import (
     PreparedText,
     TokenizedLine,

@@ -13,13 +13,13 @@ from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS, TEXT_TASKS
+from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.settings import abbreviate
 from regard.tasks.classification import CLASSIFICATION_TASKS, load_labels
-from regard.tasks.contracts import AnyTask, Notify, TaskRecipe
+from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
@@ -75,9 +75,7 @@ class StartRun(NamedTuple):
 
     def row_names(self) -> RowNames:
         """What the rows of its model stand for."""
-        if self.recipe.task in TEXT_TASKS:
-            return token_row_names(load_tokenizers(self.folder.path))
-        task: AnyTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
+        task: AnyTrainableTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
         task.load()
         return task.row_names()
 
@@ -88,12 +86,6 @@ def _read_optional(file: Path) -> dict[str, Any]:
         raw = parse_json(read_limited(file, max_bytes=JSON_MAX_BYTES))
         return raw if isinstance(raw, dict) else {}
     return {}
-
-
-def token_row_names(tokenizers: Tokenizers) -> RowNames:
-    """What the rows of a translation model stand for: the pieces of its vocabularies."""
-    kinds = zip((SOURCE_TOKENS, TARGET_TOKENS), tokenizers, strict=True)
-    return {kind: one.row_names() for kind, one in kinds}
 
 
 def _piece_parts(own: RowNames, given: RowNames) -> dict[str, Mapping[int, Sequence[int]]]:
@@ -135,6 +127,15 @@ def _with_lora(recipe: RecipeT) -> RecipeT:
     return recipe.with_values(values) if named else recipe
 
 
+def given_tokenizers(recipe: TaskRecipe) -> Tokenizers | None:
+    """The vocabularies of the run that a recipe begins with, before they are extended; None: it
+    begins with none, or has its own.
+    """
+    if recipe.start is None or recipe.start.vocabulary == "own":
+        return None
+    return load_tokenizers(StartRun.find(recipe).folder.path)
+
+
 class RunStart:
     """What a run keeps of the one that it began with: the first weights, and what was taken."""
 
@@ -148,24 +149,15 @@ class RunStart:
         """Whether the run has begun: it has its first weights, for a vocabulary that it has too."""
         return is_intact(self.weights) and is_intact(self.report)
 
-    def tokenizers(self) -> Tokenizers | None:
-        """The vocabularies of the run, before they are extended; None: the recipe has its own."""
-        start = self.recipe.start
-        assert start is not None
-        if start.vocabulary == "own":
-            return None
-        return load_tokenizers(StartRun.find(self.recipe).folder.path)
-
-    def give_names(self, task: AnyTask) -> None:
+    def give_names(self, task: AnyTrainableTask) -> None:
         """Have the task use the run's labels, and its vocabulary unless the recipe has its own or
         none.
         """
         found = StartRun.find(self.recipe)
         if self.recipe.task in CLASSIFICATION_TASKS and found.recipe.task == self.recipe.task:
             task.given_labels = load_labels(found.folder.path)
-        if self.recipe.vocabulary_settings() is not None:
-            given = self.tokenizers()
-            task.given_tokenizer = None if given is None else given.source
+        if self.recipe.uses_vocabulary():
+            task.given_tokenizers = given_tokenizers(self.recipe)
 
     def load(self, model: AnyModel, own_rows: RowNames) -> WeightTransfer:
         """Give a new model the weights that training begins with."""

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.recipes.recipe import Recipe
 from regard.recipes.trial.dry_run import DryRun, StepStats
+from regard.tasks.translation.recipe import TranslationRecipe
 
 BYTES_PER_NUMBER = 4
 COPIES = {"adam": 4, "sgd": 2}  # numbers of a parameter: weight, gradient, and two moments
@@ -69,7 +69,7 @@ def exchange_seconds(gradients: int, devices: int, bandwidth: float, *, passes: 
     return moved + passes * math.ceil(math.log2(devices)) * MESSAGE_SECONDS
 
 
-def _row(steps: StepStats, recipe: Recipe, devices: int, bandwidth: float) -> DevicesRow:
+def _row(steps: StepStats, recipe: TranslationRecipe, devices: int, bandwidth: float) -> DevicesRow:
     settings, gradients = recipe.training, BYTES_PER_NUMBER * steps.parameters
     exchange = exchange_seconds(gradients, devices, bandwidth)
     seconds = steps.step_seconds + exchange

@@ -26,17 +26,15 @@ from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSetting
 from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyGenerator, AnyModel
-from regard.recipes.auto_settings import SettingChoice
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
-from regard.recipes.prepared_data import Notify, TrainingInputs, prepare
-from regard.recipes.recipe import Recipe
 from regard.recipes.run_folder import RunFolder, count_parameters, new_model
-from regard.recipes.train_run import (
-    VALIDATION_BATCH_TOKENS,
-    build_batches,
-    build_buckets,
-    build_loss,
-)
+from regard.recipes.transfer.start_run import given_tokenizers
+from regard.settings import SettingChoice
+from regard.tasks.contracts import Notify
+from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
+from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.training_inputs import TrainingInputs, prepare
+from regard.tasks.translation.validation import VALIDATION_BATCH_TOKENS
 from regard.text.special_tokens import UNK
 from regard.text.word_units import count_units
 from regard.training.checkpoints import list_checkpoints
@@ -105,7 +103,7 @@ class RunSeconds(NamedTuple):
 class DryRun:
     """Measurements of a short training on this device, and estimates for the whole one."""
 
-    recipe: Recipe  # with a value for every setting that was `auto`
+    recipe: TranslationRecipe  # with a value for every setting that was `auto`
     choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
     truncation: TruncationReport  # of targets that exceed the limits on the length of translations
     device: str
@@ -135,7 +133,7 @@ class DryRun:
 
 
 def dry_run_training(
-    recipe: Recipe,
+    recipe: TranslationRecipe,
     sample: Sequence[Pair],
     sizes: CorpusSizes,
     *,
@@ -152,7 +150,14 @@ def dry_run_training(
         folder = RunFolder(Path(temporary))
         small = _recipe_on_sample(recipe, sample, folder)
         began = time.perf_counter()
-        inputs = prepare(small, folder, notify, device=device, all_pairs=sizes.train)
+        inputs = prepare(
+            small,
+            folder.path,
+            notify,
+            device=device,
+            given=given_tokenizers(small),
+            all_pairs=sizes.train,
+        )
         preparing = time.perf_counter() - began
         notify("trying some steps of training")
         text = _measure_text(inputs)
@@ -232,7 +237,9 @@ class _Stopwatch:
         return float(np.median(np.diff(self.times[WARMUP_STEPS - 1 :])))
 
 
-def _recipe_on_sample(recipe: Recipe, sample: Sequence[Pair], folder: RunFolder) -> Recipe:
+def _recipe_on_sample(
+    recipe: TranslationRecipe, sample: Sequence[Pair], folder: RunFolder
+) -> TranslationRecipe:
     """The recipe with the sample as its corpus."""
     source, target = (folder.path / f"{side}.txt" for side in ("source", "target"))
     for side, path in enumerate((source, target)):

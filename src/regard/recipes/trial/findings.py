@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 
 from regard.corpora.diagnostics.findings import Finding
-from regard.recipes.memory import format_bytes, format_seconds, format_times
-from regard.recipes.recipe import Recipe
+from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.train_run import warmup_warning
 from regard.recipes.trial.dry_run import DryRun
+from regard.settings import format_times
+from regard.tasks.translation.recipe import TranslationRecipe
 
 LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: it may not suffice, it is hardly used
@@ -18,13 +19,13 @@ MANY_EPOCHS, VALIDATION_SHARE = 200, 0.3
 TOO_LONG_SHARES, UNKNOWN_SHARES = (0.01, 0.1), (0.01, 0.05)  # of a note, and of a warning
 
 
-def diagnose_dry_run(result: DryRun, recipe: Recipe) -> list[Finding]:
+def diagnose_dry_run(result: DryRun, recipe: TranslationRecipe) -> list[Finding]:
     """Findings on the memory, disk, time and text of a dry run of a recipe."""
     checks = (_memory, _disk, _time, _text)
     return [finding for check in checks for finding in check(result, recipe)]
 
 
-def _memory(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+def _memory(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
     asked, fits = recipe.training.batch_tokens, result.steps.batch_tokens
     memory, available = result.steps.memory, result.memory_available
     room = f"{format_bytes(available)} of memory on {result.device}"
@@ -55,7 +56,7 @@ def _memory(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
         )
 
 
-def _disk(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+def _disk(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
     needed, free = format_bytes(result.disk), format_bytes(result.disk_free)
     if result.disk > result.disk_free:
         yield Finding(
@@ -69,7 +70,7 @@ def _disk(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
     yield Finding("warning" if tight else "ok", sentence)
 
 
-def _time(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+def _time(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
     settings, times = recipe.training, result.times
     early = ", if it does not stop early," if settings.validation.patience else ""
     sentence = f"Training{early} takes about {format_seconds(times.total)}{busy_clause(result)}."
@@ -99,7 +100,7 @@ def busy_clause(result: DryRun) -> str:
     )
 
 
-def _time_notes(result: DryRun, recipe: Recipe) -> Iterator[str]:
+def _time_notes(result: DryRun, recipe: TranslationRecipe) -> Iterator[str]:
     settings, times = recipe.training, result.times
     if times.validating > VALIDATION_SHARE * times.total:
         yield (
@@ -126,7 +127,7 @@ def _time_notes(result: DryRun, recipe: Recipe) -> Iterator[str]:
         )
 
 
-def _text(result: DryRun, recipe: Recipe) -> Iterator[Finding]:
+def _text(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
     text = result.text
     if text.too_long > TOO_LONG_SHARES[0]:
         yield Finding(

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from regard.exchange.onnx_graphs import MakeInputs
 from regard.models.contracts import AnyModel
-from regard.recipes.paths import TEXT_TASKS, run_task_name
+from regard.recipes.paths import run_task_name
 from regard.recipes.run_folder import load_run
 from regard.recipes.task_run import load_task_run
+from regard.tasks.names import TEXT_TASKS
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import Padded, Pixels, Regions, Series

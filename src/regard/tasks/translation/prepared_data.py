@@ -1,19 +1,14 @@
-"""A corpus -> cleaned splits as text -> tokenizers -> tokens on disk, each made once by `prepare`,
-which also chooses values for settings that are `auto`.
-"""
+"""A corpus -> cleaned splits as text in the data folder of a run, made once by `prepare_data`."""
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic import (
     BeforeValidator,
     Field,
@@ -24,7 +19,6 @@ from pydantic import (
 )
 
 from regard.atomic_io import remove_file, write_atomic
-from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
 from regard.corpora.build import CorpusSettings, build_corpus, files_label, mixed_parts
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
@@ -37,50 +31,20 @@ from regard.corpora.mixture import (
     repeat_pairs,
 )
 from regard.corpora.splits import MIN_PAIRS_TO_SPLIT, drop_leaks, split_corpus
-from regard.corpora.token_store import (
-    TokenChunk,
-    TokenStore,
-    fingerprint,
-    store_matches,
-    write_store,
-)
-from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
-from regard.errors import CorpusError, RunError
+from regard.corpora.token_store import fingerprint
+from regard.errors import CorpusError
 from regard.evaluation.pharaoh import format_pharaoh
-from regard.iterate import chunked, peek
+from regard.iterate import peek
 from regard.json_files import load_json
 from regard.manifest import is_intact
-from regard.recipes.auto_choices import (
-    Hardware,
-    TokenFacts,
-    collect_text_facts,
-    resolve_text,
-    resolve_tokens,
-)
-from regard.recipes.auto_settings import AUTO_CLEANING, SettingChoice
-from regard.recipes.pair_texts import PairFiles, read_pairs, write_pairs
-from regard.recipes.paths import CHAT, TRANSLATION, run_task_name
-from regard.recipes.recipe import Recipe
-from regard.recipes.run_folder import PREPARED_FILE, RunFolder
-from regard.recipes.transfer.start_run import RunStart
-from regard.settings import Settings
-from regard.tasks.translation_settings import TranslationTrainingSettings
-from regard.text.build import (
-    Texts,
-    Tokenizers,
-    extend_tokenizers,
-    load_tokenizers,
-    save_tokenizers,
-    train_tokenizers,
-)
-from regard.text.preprocess import encode_sources
+from regard.settings import SettingChoice, Settings
+from regard.tasks.contracts import PREPARED_FILE, Notify
+from regard.tasks.translation.auto_settings import AUTO_CLEANING
+from regard.tasks.translation.pair_texts import PairFiles, read_pairs, write_pairs
+from regard.tasks.translation.recipe import TranslationRecipe
 
-CPU = torch.device("cpu")
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 RATIO_SETTING, LEAKS_SETTING = AUTO_CLEANING
-PAIRS_PER_CHUNK = 4096  # pairs tokenised at a time
-
-Notify = Callable[[str], None]  # shows a message about progress
 
 
 class _SavedReport(Settings):
@@ -139,23 +103,23 @@ class PreparedData(Settings):
 
 
 def prepare_data(
-    recipe: Recipe, folder: RunFolder, note: Notify, *, keep: bool = False
+    recipe: TranslationRecipe, folder: Path, note: Notify, *, resumed: bool = False
 ) -> PreparedData:
-    """Clean and split the recipe's corpus into `folder`, unless that was done before.
+    """Clean and split the recipe's corpus into the data `folder` of a run, unless that was done.
 
-    A run that has checkpoints keeps its data, even if the corpus has changed; `keep` does so, too.
+    A run that is `resumed` keeps its data, even if the corpus has changed.
     """
-    kept = load_data(folder) if keep else _kept_data(recipe, folder, note)
+    kept = _kept_data(recipe, folder, note, resumed=resumed)
     if kept is not None:
         return kept
     note(f"reading and cleaning {recipe.corpus.label}")
     report, digest, weighting = CleaningReport(), hashlib.sha256(), CorpusWeighting()
     choices: list[SettingChoice] = []
-    corpus = _clean_corpus(recipe, folder.data, report, weighting, choices, note)
+    corpus = _clean_corpus(recipe, folder, report, weighting, choices, note)
     counts: dict[SplitName, int] = dict.fromkeys(SPLITS, 0)
     for name in SPLITS[1:]:
         pairs = corpus.splits[name]() if name in corpus.splits else iter(())
-        counts[name] = write_pairs(PairFiles.of(folder.data, name), pairs, digest)
+        counts[name] = write_pairs(PairFiles.of(folder, name), pairs, digest)
     if LEAKS_SETTING in recipe.auto:
         chosen = choose_leaks(corpus.splits["train"](), _read_held_out(corpus))
         choices.append(SettingChoice(LEAKS_SETTING, *chosen))
@@ -168,8 +132,8 @@ def prepare_data(
         settings.cleaning.leaks_ignore,
     )
     joined = concatenate_pairs(weighting.oversample(train), settings.join)
-    copies, joined = _mix_in(settings, corpus, joined, folder.data, report, note)
-    counts["train"] = write_pairs(PairFiles.of(folder.data, "train"), joined, digest)
+    copies, joined = _mix_in(settings, corpus, joined, folder, report, note)
+    counts["train"] = write_pairs(PairFiles.of(folder, "train"), joined, digest)
     for remark in corpus.read_report.messages():
         note(remark)
     if not counts["train"] or not counts["valid"]:
@@ -177,7 +141,7 @@ def prepare_data(
             f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
             f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
-    _remove_intermediate(folder.data, settings)
+    _remove_intermediate(folder, settings)
     data = PreparedData(
         mark=_corpus_fingerprint(settings),
         languages=corpus.languages,
@@ -187,25 +151,27 @@ def prepare_data(
         report=report,
         choices=tuple(choices),
         copies=copies,
-        folder=folder.data,
+        folder=folder,
     )
     for name in corpus.gold.keys() & set(SPLITS[1:]):
         lines = "".join(f"{format_pharaoh(gold)}\n" for gold in corpus.gold[name]())
         write_atomic(data.gold(name), lines.encode())
-    write_atomic(folder.data / PREPARED_FILE, data.model_dump_json(indent=1).encode())
-    return load_data(folder)
+    write_atomic(folder / PREPARED_FILE, data.model_dump_json(indent=1).encode())
+    return load_prepared(folder)
 
 
-def _kept_data(recipe: Recipe, folder: RunFolder, note: Notify) -> PreparedData | None:
+def _kept_data(
+    recipe: TranslationRecipe, folder: Path, note: Notify, *, resumed: bool
+) -> PreparedData | None:
     """What was prepared before, if it is still to be used."""
-    saved = folder.data / PREPARED_FILE
-    if not saved.exists() or not (folder.has_checkpoints() or is_intact(saved)):
+    saved = folder / PREPARED_FILE
+    if not saved.exists() or not (resumed or is_intact(saved)):
         return None
-    data = load_data(folder)
+    data = load_prepared(folder)
     same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
-    if not same and folder.has_checkpoints():
+    if not same and resumed:
         note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
-    return data if same or folder.has_checkpoints() else None
+    return data if same or resumed else None
 
 
 def _remove_intermediate(folder: Path, settings: CorpusSettings) -> None:
@@ -273,7 +239,7 @@ def _read_held_out(corpus: Corpus) -> Iterator[Pair]:
 
 
 def _clean_corpus(
-    recipe: Recipe,
+    recipe: TranslationRecipe,
     folder: Path,
     report: CleaningReport,
     weighting: CorpusWeighting,
@@ -314,7 +280,7 @@ def _clean_corpus(
     return corpus
 
 
-def choose_cleaning(recipe: Recipe, first: Sequence[Pair]) -> list[SettingChoice]:
+def choose_cleaning(recipe: TranslationRecipe, first: Sequence[Pair]) -> list[SettingChoice]:
     """Choices for cleaning settings that are `auto`, by the first pairs of a corpus."""
     auto = RATIO_SETTING in recipe.auto
     return [SettingChoice(RATIO_SETTING, *choose_ratio(first))] if auto else []
@@ -326,20 +292,10 @@ def _dropped_text(report: CleaningReport) -> str:
     return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
 
 
-def load_data(folder: RunFolder) -> PreparedData:
-    """The data that a run was trained on."""
-    saved = folder.data / PREPARED_FILE
-    other_task = run_task_name(folder.path) not in (TRANSLATION, CHAT)
-    if other_task or not saved.exists():
-        recipe = folder.load_recipe()  # raises an error of its own if there is no run at all
-        if recipe.is_imported:
-            raise RunError(
-                f"{folder.path}: was imported, and has no data of its own; name files, as with "
-                "--source"
-            )
-        raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
-    data = load_json(saved, PreparedData, advice="train again in another folder")
-    return data.model_copy(update={"folder": folder.data})
+def load_prepared(folder: Path) -> PreparedData:
+    """The data that `prepare_data` wrote into a folder."""
+    data = load_json(folder / PREPARED_FILE, PreparedData, advice="train again in another folder")
+    return data.model_copy(update={"folder": folder})
 
 
 def _corpus_fingerprint(settings: CorpusSettings) -> str:
@@ -353,153 +309,3 @@ def _corpus_fingerprint(settings: CorpusSettings) -> str:
     # groups that older versions did not have are left out if empty: old fingerprints stay valid
     absent = {name for name in ("dialogue", "mix") if not getattr(settings, name)}
     return fingerprint(settings.model_dump_json(exclude=absent), *stats)
-
-
-def prepare_tokenizers(
-    recipe: Recipe,
-    data: PreparedData,
-    folder: RunFolder,
-    note: Notify,
-    *,
-    keep: bool = False,
-) -> Tokenizers:
-    """The run's tokenizers: loaded if they were made of the same data and settings, if training has
-    begun, or with `keep`. Otherwise they are made: trained on the training pairs, or those of the
-    run that this one begins with, which may be extended.
-    """
-    start = None if recipe.start is None else RunStart(recipe, folder)
-    if keep or folder.has_checkpoints() or (start is not None and start.kept):
-        return load_tokenizers(folder.path)
-    given = None if start is None else start.tokenizers()
-    given_marks = [] if given is None else [one.fingerprint() for one in given]
-    marks = *given_marks, *recipe.extension_marks()
-    mark = fingerprint(data.digest, recipe.text.model_dump_json(), *marks).encode()
-    saved = folder.data / "text.mark"
-    if saved.exists() and saved.read_bytes() == mark:
-        return load_tokenizers(folder.path)
-    tokenizers = given
-    texts: tuple[Texts, Texts] = (
-        lambda: (pair.source for pair in data.read("train")),
-        lambda: (pair.target for pair in data.read("train")),
-    )
-    if tokenizers is None:
-        note("learning the vocabulary")
-        tokenizers = train_tokenizers(*texts, recipe.text)
-    elif (count := recipe.added_pieces()) is not None:
-        tokenizers = extend_tokenizers(tokenizers, *texts, count)
-    save_tokenizers(tokenizers, folder.path)
-    write_atomic(saved, mark)
-    return tokenizers
-
-
-def prepare_store(
-    data: PreparedData,
-    split: SplitName,
-    tokenizers: Tokenizers,
-    note: Notify,
-    *,
-    max_source_tokens: int | None = None,
-) -> TokenStore:
-    """The tokens of a split, written unless they exist; a source keeps its last tokens, at most
-    `max_source_tokens`.
-    """
-    limit = [] if max_source_tokens is None else [str(max_source_tokens)]
-    mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
-    path = data.folder / f"{split}.arrow"
-    if not (store_matches(path, mark) and is_intact(path)):
-        note(f"tokenising {data.pairs[split]:,} pairs of {split}")
-        chunks = (
-            TokenChunk(
-                encode_sources(
-                    tokenizers.source, [pair.source for pair in chunk], max_source_tokens
-                ),
-                tokenizers.target.encode([pair.target for pair in chunk]),
-            )
-            for chunk in chunked(data.read(split), PAIRS_PER_CHUNK)
-        )
-        write_store(path, chunks, mark)
-    return TokenStore.open(path, mark)
-
-
-class FittingPairs(NamedTuple):
-    """The training pairs with at most `training.max_tokens` tokens on each side."""
-
-    rows: NDArray[np.intp]  # their rows in the token store (N,)
-    source: NDArray[np.int32]  # tokens of their sources (N,), without EOS
-    target: NDArray[np.int32]
-
-    def length_sorted(self, budget: int) -> list[NDArray[np.intp]]:
-        """Rows of batches of at most `budget` positions, from the shortest pairs to the longest."""
-        batches = length_sorted_batches(self.source + 1, self.target + 1, budget=budget)
-        return [self.rows[batch] for batch in batches]
-
-    def tokens_per_step(self, settings: TranslationTrainingSettings) -> float:
-        """Target tokens of a training step, with EOS: the mean over the first epoch."""
-        source, target, budget = self.source + 1, self.target + 1, settings.batch_tokens
-        batches = epoch_batches(source, target, budget=budget, seed=settings.seed, epoch=0)
-        return float(target.sum()) / len(batches) * settings.accumulate
-
-
-class TrainingInputs(NamedTuple):
-    """All that a recipe's model is trained with."""
-
-    data: PreparedData
-    tokenizers: Tokenizers
-    train: TokenStore
-    valid: TokenStore
-    fitting: FittingPairs
-    recipe: Recipe  # the recipe with a value for every setting that was `auto`
-    choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
-    truncation: TruncationReport  # training targets that exceed the limits on translations
-
-    @property
-    def num_too_long(self) -> int:
-        """Training pairs left out because they have more than `training.max_tokens` tokens."""
-        return len(self.train) - len(self.fitting.rows)
-
-
-def prepare(
-    recipe: Recipe,
-    folder: RunFolder,
-    note: Notify,
-    *,
-    device: torch.device = CPU,
-    all_pairs: int | None = None,
-    keep: bool = False,
-) -> TrainingInputs:
-    """Data, tokenizers and tokens of a recipe in `folder`; those that exist are loaded.
-
-    Settings that are `auto` are chosen for training on `device`. `all_pairs` is the size of the
-    whole corpus, if the recipe's is a sample of it. With `keep` another process has just prepared
-    them all.
-    """
-    data = prepare_data(recipe, folder, note, keep=keep)
-    choices = [choice for choice in data.choices if choice.setting in recipe.auto]
-    recipe = recipe.with_choices(data.choices)
-    facts = None
-    if recipe.auto:
-        facts = collect_text_facts(data.read("train"))
-        facts = facts.scaled_by((all_pairs or facts.pairs / data.copies) / max(1, facts.pairs))
-        recipe, chosen = resolve_text(recipe, facts)
-        choices += chosen
-    tokenizers = prepare_tokenizers(recipe, data, folder, note, keep=keep)
-    limit = recipe.corpus.max_source_tokens
-    train = prepare_store(data, "train", tokenizers, note, max_source_tokens=limit)
-    valid = prepare_store(data, "valid", tokenizers, note, max_source_tokens=limit)
-    lengths = train.lengths()
-    rows = np.flatnonzero(within_max_tokens(lengths, recipe.training.max_tokens))
-    source, target = lengths.source[rows], lengths.target[rows]
-    if not len(rows):
-        raise CorpusError(
-            f"none of the {len(train)} training pairs has at most {recipe.training.max_tokens} "
-            "tokens on both sides; raise training.max_tokens"
-        )
-    if facts is not None:
-        machine = Hardware(device.type != "cpu", torch.get_num_threads())
-        recipe, chosen = resolve_tokens(recipe, TokenFacts(facts, source, target, machine))
-        choices += chosen
-    truncation = report_truncation(source, target, recipe.decoding.rules)
-    fitting = FittingPairs(rows, source, target)
-    return TrainingInputs(
-        data, tokenizers, train, valid, fitting, recipe, tuple(choices), truncation
-    )

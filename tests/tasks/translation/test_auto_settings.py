@@ -1,16 +1,6 @@
 import pytest
 
 from regard.errors import SettingsError
-from regard.recipes.auto_settings import (
-    AUTO_INPUT,
-    AUTO_LIMITS,
-    AUTO_SETTINGS,
-    SettingChoice,
-    format_choices,
-    infer_input_settings,
-    run_input_settings,
-)
-from regard.recipes.recipe import Recipe
 from regard.recipes.recipe_files import (
     dump_recipe,
     load_any_recipe,
@@ -19,6 +9,16 @@ from regard.recipes.recipe_files import (
     recipe_schema,
     shelf_recipes,
 )
+from regard.settings import SettingChoice
+from regard.tasks.translation.auto_settings import (
+    AUTO_INPUT,
+    AUTO_LIMITS,
+    AUTO_SETTINGS,
+    format_choices,
+    infer_input_settings,
+    run_input_settings,
+)
+from regard.tasks.translation.recipe import TranslationRecipe
 from regard.text.segmentation import InputSettings
 from tiny import tiny_recipe
 
@@ -35,7 +35,11 @@ def test_what_says_auto_is_remembered_and_written_as_it_was(place, tmp_path):
     assert place in recipe.auto
     file = tmp_path / "mine.yaml"
     file.write_text(dump_recipe(recipe))
-    assert load_recipe(file) == recipe == Recipe.model_validate_json(recipe.model_dump_json())
+    assert (
+        load_recipe(file)
+        == recipe
+        == TranslationRecipe.model_validate_json(recipe.model_dump_json())
+    )
 
 
 def test_what_is_given_is_kept(tmp_path):

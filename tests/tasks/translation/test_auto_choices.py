@@ -3,7 +3,8 @@ import pytest
 
 from regard.corpora.corpus import Pair
 from regard.decoding.settings import RuleSettings
-from regard.recipes.auto_choices import (
+from regard.recipes.recipe_files import load_recipe
+from regard.tasks.translation.auto_choices import (
     Hardware,
     TextFacts,
     TokenFacts,
@@ -11,8 +12,7 @@ from regard.recipes.auto_choices import (
     resolve_text,
     resolve_tokens,
 )
-from regard.recipes.auto_settings import format_choices
-from regard.recipes.recipe_files import load_recipe
+from regard.tasks.translation.auto_settings import format_choices
 
 CORES, GPU = Hardware(gpu=False, cores=2), Hardware(gpu=True, cores=8)
 USUAL = RuleSettings()

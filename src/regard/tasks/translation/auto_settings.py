@@ -1,6 +1,6 @@
 """Settings that may be `auto`: which they are, and how chosen values replace them, without torch.
 
-Until then, such a setting holds its default, and `Recipe.auto` lists its dotted name.
+Until then, such a setting holds its default, and `TranslationRecipe.auto` lists its dotted name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.corpora.corpus import Pair
 from regard.corpora.segmentation_statistics import measure_segmentation
 from regard.nested_values import UNSET, Raw, get_path, set_values
+from regard.settings import SettingChoice
 from regard.text.segmentation import InputSettings
 
 if TYPE_CHECKING:  # it imports torch
-    from regard.recipes.recipe import Recipe
+    from regard.tasks.translation.recipe import TranslationRecipe
 
 AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
@@ -59,14 +60,6 @@ AUTO_SETTINGS = (
 )
 """Every setting that may be `auto`."""
 SAMPLE_PAIRS = 2000  # training pairs that the input settings of an old run are inferred from
-
-
-class SettingChoice(NamedTuple):
-    """A value chosen for a setting that was `auto`."""
-
-    setting: str  # its dotted name
-    value: Any
-    reason: str  # why, in one sentence without its full stop; empty for a default
 
 
 def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
@@ -118,7 +111,7 @@ def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
     return raw, tuple(name for name in AUTO_SETTINGS if name in auto)
 
 
-def run_input_settings(recipe: "Recipe", run: Path) -> InputSettings:
+def run_input_settings(recipe: "TranslationRecipe", run: Path) -> InputSettings:
     """The input settings of a run; those that are `auto` are inferred from its training pairs."""
     auto = [setting.rpartition(".")[2] for setting in AUTO_INPUT if setting in recipe.auto]
     if not auto:

@@ -1,45 +1,23 @@
 import io
-import json
 import os
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from flips import flip
+from number_pairs import PAIRS, recipe, write_files
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, DamagedError, RunError
 from regard.evaluation.pharaoh import read_pharaoh
-from regard.manifest import is_intact
-from regard.recipes.pair_texts import PairFiles
-from regard.recipes.prepared_data import (
-    load_data,
-    prepare_data,
-    prepare_store,
-    prepare_tokenizers,
-)
-from regard.recipes.recipe_files import make_recipe
-from regard.recipes.run_folder import RunFolder
-
-NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-PAIRS = [Pair(f"{a} {b} go", f"go {b} and {a}") for a in NUMBERS for b in NUMBERS]
+from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.translation.pair_texts import PairFiles
+from regard.tasks.translation.prepared_data import prepare_data
 
 
-def write_files(folder, pairs, name="train"):
-    for place, side in enumerate(("source", "target")):
-        lines = "".join(f"{pair[place]}\n" for pair in pairs)
-        (folder / f"{name}.{side}").write_text(lines, encoding="utf-8")
-    return {"source": str(folder / f"{name}.source"), "target": str(folder / f"{name}.target")}
-
-
-def recipe(corpus, *overrides):
-    raw = {"name": "tiny", "corpus": corpus, "text": {"source": {"kind": "words"}}}
-    return make_recipe(raw, overrides, where="tiny")
-
-
-def prepared(wanted, path, told=None):
-    return prepare_data(wanted, RunFolder(path), (told if told is not None else []).append)
+def prepared(wanted, path, told=None, *, resumed=False):
+    note = (told if told is not None else []).append
+    return prepare_data(wanted, path / "data", note, resumed=resumed)
 
 
 @pytest.fixture
@@ -110,22 +88,16 @@ def test_changed_settings_are_heeded(tmp_path, run):
     assert (first.pairs["valid"], again.pairs["valid"]) == (7, 9)
 
 
-def test_a_run_with_checkpoints_goes_on_with_what_it_read(own, run, tmp_path):
-    folder, told = RunFolder(run), []
+def test_a_resumed_run_goes_on_with_what_it_read(own, run, tmp_path):
+    told = []
     first = prepared(own, run)
-    tokenizers = prepare_tokenizers(own, first, folder, told.append)
-    (run / "checkpoints").mkdir()
-    (run / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
     write_files(tmp_path, PAIRS[:50])
-    again = prepared(own, run, told)
+    again = prepared(own, run, told, resumed=True)
     assert again == first
-    assert told[-1] == f"{own.corpus.label} changed; the run goes on with what it read before"
+    assert told == [f"{own.corpus.label} changed; the run goes on with what it read before"]
     for file in (own.corpus.train.source, own.corpus.train.target):
         os.remove(file)
-    assert prepared(own, run) == first
-    other = recipe({"train": {"data": "x.tsv"}}, "text.source.lowercase=true")
-    kept = prepare_tokenizers(other, first, folder, told.append)
-    assert kept.source.fingerprint() == tokenizers.source.fingerprint()
+    assert prepared(own, run, resumed=True) == first
 
 
 def test_the_standard_input_is_read_once_and_kept(run, monkeypatch):
@@ -269,15 +241,9 @@ def test_damaged_data(own, run, content, said):
 
 
 def test_what_differs_from_the_manifest_is_made_again_or_refused(own, run):
-    folder, told = RunFolder(run), []
+    folder = RunFolder(run)
     folder.save_recipe(own)
     data = prepared(own, run)
-    tokenizers = prepare_tokenizers(own, data, folder, print)
-    store = prepare_store(data, "valid", tokenizers, print)
-    flip(store.path, store.path.stat().st_size // 3)
-    prepare_store(data, "valid", tokenizers, told.append)
-    assert told == ["tokenising 7 pairs of valid"]
-    assert is_intact(store.path)
     flip(PairFiles.of(data.folder, "valid").source)
     with pytest.raises(DamagedError, match=r"valid\.source\.txt: not what was written there"):
         next(data.read("valid"))
@@ -292,58 +258,6 @@ def test_the_digest_is_of_the_texts_alone(own, run, tmp_path):
     files = write_files(tmp_path / "moved", PAIRS)
     moved = recipe({"train": files, "split": {"valid": 7, "test": 5}})
     assert prepared(own, run).digest == prepared(moved, tmp_path / "other").digest
-
-
-def test_tokenizers_are_learned_once(own, run):
-    folder, told = RunFolder(run), []
-    data = prepared(own, run)
-    first = prepare_tokenizers(own, data, folder, told.append)
-    again = prepare_tokenizers(own, data, folder, told.append)
-    assert told == ["learning the vocabulary"]
-    assert again.source.fingerprint() == first.source.fingerprint()
-    assert first.source is first.target
-
-
-def test_a_damaged_mark_has_tokenizers_learned_again(own, run):
-    folder, told = RunFolder(run), []
-    data = prepared(own, run)
-    prepare_tokenizers(own, data, folder, told.append)
-    (folder.data / "text.mark").write_bytes(b"\xff")
-    prepare_tokenizers(own, data, folder, told.append)
-    assert told == ["learning the vocabulary"] * 2
-
-
-def test_other_settings_make_other_tokenizers(own, run):
-    folder, told = RunFolder(run), []
-    data = prepared(own, run)
-    first = prepare_tokenizers(own, data, folder, told.append)
-    changed = recipe(json.loads(own.corpus.model_dump_json()), "text.joint=false")
-    again = prepare_tokenizers(changed, data, folder, told.append)
-    assert len(told) == 2
-    assert again.source is not again.target
-    assert again.source.size < first.source.size  # no "and"
-
-
-def test_tokenizers_know_nothing_of_held_out_text(tmp_path, run):
-    valid = write_files(tmp_path, [Pair("zebra", "zèbre")], "valid")
-    corpus = {"train": write_files(tmp_path, PAIRS), "valid": valid, "split": {"test": 0}}
-    wanted = recipe(corpus)
-    data = prepared(wanted, run)
-    source, _ = prepare_tokenizers(wanted, data, RunFolder(run), print)
-    assert source.decode(source.encode(["zebra"])[0]) != "zebra"
-    assert source.decode(source.encode(["seven go"])[0]) == "seven go"
-
-
-def test_tokens_are_made_once(own, run):
-    told = []
-    data = prepared(own, run)
-    tokenizers = prepare_tokenizers(own, data, RunFolder(run), print)
-    first = prepare_store(data, "train", tokenizers, told.append)
-    again = prepare_store(data, "train", tokenizers, told.append)
-    assert told == ["tokenising 88 pairs of train"]
-    assert len(first) == len(again) == 88
-    ids = first.take(np.array([0])).source.ids.tolist()
-    assert tokenizers.source.decode(ids) == next(data.read("train")).source
 
 
 def test_several_corpora_by_weight(tmp_path, run):

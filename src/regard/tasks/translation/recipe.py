@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import (
@@ -20,16 +21,18 @@ from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.nested_values import set_values
-from regard.recipes.auto_settings import AUTO, AUTO_MODEL, SettingChoice, extract_auto
-from regard.recipes.paths import TEXT_TASKS
+from regard.settings import SettingChoice
 from regard.tasks.contracts import TaskRecipe, without_vocabulary
-from regard.tasks.translation_settings import TranslationTrainingSettings
+from regard.tasks.names import TEXT_TASKS
+from regard.tasks.translation.auto_settings import AUTO, AUTO_MODEL, extract_auto
+from regard.tasks.translation.refinement import refinement_training_settings
+from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TextSettings
 from regard.training.refinement import RefinementSettings
 
 
-class Recipe(TaskRecipe):
+class TranslationRecipe(TaskRecipe):
     """One run of a translator: what it learns from, what it is, how it learns and is used.
 
     A chatbot is one, too: it translates what was said into an answer.
@@ -62,7 +65,7 @@ class Recipe(TaskRecipe):
         kept = ("cleaning", "split", "dialogue", "mix")
         return {**{key: own[key] for key in kept if key in own}, **files}
 
-    def begun_with(self, other: TaskRecipe) -> "Recipe":
+    def begun_with(self, other: TaskRecipe) -> "TranslationRecipe":
         """The vocabulary is that of the run, unless the recipe wants its own, and so is the model,
         where its size is `auto`. Pairs for which that has no positions are left out of training,
         unless the recipe says how long pairs may be.
@@ -90,11 +93,39 @@ class Recipe(TaskRecipe):
         """Settings that are `auto`, by dotted name; they hold defaults until values are chosen."""
         return self._auto
 
-    def with_choices(self, choices: Iterable[SettingChoice]) -> "Recipe":
+    def with_choices(self, choices: Iterable[SettingChoice]) -> "TranslationRecipe":
         """The recipe with the values chosen for settings that are `auto`."""
         return self.with_values({name: value for name, value, _ in choices if name in self.auto})
 
-    def with_choices_of(self, other: "Recipe") -> "Recipe":
+    def uses_vocabulary(self) -> bool:
+        return True
+
+    def second_stage_settings(self) -> TranslationTrainingSettings | None:
+        """Those of refinement."""
+        if self.refinement is None:
+            return None
+        return refinement_training_settings(self.training, self.refinement)
+
+    def resumed_from(self, saved: TaskRecipe) -> "TranslationRecipe":
+        if not isinstance(saved, TranslationRecipe):
+            return self
+        recipe = self.with_choices_of(saved)
+        if recipe.evaluation.tokenize != "auto":
+            return recipe
+        return recipe.model_copy(update={"evaluation": saved.evaluation})
+
+    def check_resumable(self, saved: TaskRecipe, run: Path) -> None:
+        """Scores by which the best weights are chosen must compare."""
+        assert isinstance(saved, TranslationRecipe)
+        chosen, given = saved.evaluation.tokenize, self.evaluation.tokenize
+        if "auto" not in (chosen, given) and chosen != given:
+            raise SettingsError(
+                f"{run}: its weights are chosen by scores under evaluation.tokenize {chosen}, "
+                f"to which those under {given} do not compare; leave it, or train a new run with "
+                "--out"
+            )
+
+    def with_choices_of(self, other: "TranslationRecipe") -> "TranslationRecipe":
         """The recipe with the values of `other` where it is `auto` and `other` is not; what has a
         value is no longer `auto`.
         """
@@ -103,7 +134,9 @@ class Recipe(TaskRecipe):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _extract_auto(cls, given: Any, handler: ModelWrapValidatorHandler["Recipe"]) -> "Recipe":
+    def _extract_auto(
+        cls, given: Any, handler: ModelWrapValidatorHandler["TranslationRecipe"]
+    ) -> "TranslationRecipe":
         if not isinstance(given, dict):
             return handler(given)
         raw, auto = extract_auto(given)
@@ -116,7 +149,7 @@ class Recipe(TaskRecipe):
         return set_values(handler(self), dict.fromkeys(self._auto, AUTO))
 
     @model_validator(mode="after")
-    def _check_refined_weights_are_plain(self) -> "Recipe":
+    def _check_refined_weights_are_plain(self) -> "TranslationRecipe":
         if self.refinement is not None and self.training.fine_tuning.lora is not None:
             raise ValueError(
                 "refinement goes on with all weights, and training.fine_tuning.lora trains few: "
@@ -125,7 +158,7 @@ class Recipe(TaskRecipe):
         return self
 
     @model_validator(mode="after")
-    def _check_chat_has_dialogues(self) -> "Recipe":
+    def _check_chat_has_dialogues(self) -> "TranslationRecipe":
         dialogues, is_chat = self.corpus.dialogue_settings is not None, self.task == "chat"
         if dialogues != is_chat:
             raise ValueError(
@@ -140,7 +173,7 @@ class Recipe(TaskRecipe):
         return self
 
     @model_validator(mode="after")
-    def _check_consistency_has_dropout(self) -> "Recipe":
+    def _check_consistency_has_dropout(self) -> "TranslationRecipe":
         dropouts = [value for name, value in self.model if name.endswith("dropout")]
         if self.training.consistency and not any(dropouts):
             raise ValueError(

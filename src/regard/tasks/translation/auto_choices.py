@@ -16,15 +16,14 @@ from regard.corpora.segmentation_statistics import SegmentationStatistics
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
 from regard.iterate import chunked
-from regard.recipes.auto_settings import (
+from regard.settings import SettingChoice, format_times
+from regard.tasks.translation.auto_settings import (
     AUTO_INPUT,
     PATIENCE_SETTING,
     WARMUP_SETTING,
     ModelSize,
-    SettingChoice,
 )
-from regard.recipes.memory import format_times
-from regard.recipes.recipe import Recipe
+from regard.tasks.translation.recipe import TranslationRecipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
 """A closed language: few words, each used often; a model need not handle other words."""
@@ -107,20 +106,26 @@ class TokenFacts:
         return int(longer.sum() * (self.text.pairs / max(1, len(longer))))
 
 
-def resolve_text(recipe: Recipe, facts: TextFacts) -> tuple[Recipe, list[SettingChoice]]:
+def resolve_text(
+    recipe: TranslationRecipe, facts: TextFacts
+) -> tuple[TranslationRecipe, list[SettingChoice]]:
     """The recipe with values for settings of segmentation and vocabulary that are `auto`."""
     return _resolve(recipe, facts, (_choose_vocabulary, _choose_input))
 
 
-def resolve_tokens(recipe: Recipe, facts: TokenFacts) -> tuple[Recipe, list[SettingChoice]]:
+def resolve_tokens(
+    recipe: TranslationRecipe, facts: TokenFacts
+) -> tuple[TranslationRecipe, list[SettingChoice]]:
     """The recipe with values for all other settings that are `auto`."""
     choosers = _choose_model_size, _choose_steps, _choose_schedule, _choose_validation
     return _resolve(recipe, facts, (*choosers, _choose_beam, _choose_length_limits))
 
 
 def _resolve(
-    recipe: Recipe, facts: FactsT, choosers: Iterable[Callable[[Recipe, FactsT], Chosen]]
-) -> tuple[Recipe, list[SettingChoice]]:
+    recipe: TranslationRecipe,
+    facts: FactsT,
+    choosers: Iterable[Callable[[TranslationRecipe, FactsT], Chosen]],
+) -> tuple[TranslationRecipe, list[SettingChoice]]:
     """The recipe with the values chosen by each function in turn, which sees those chosen before,
     and all choices.
     """
@@ -136,7 +141,7 @@ def _resolve(
     return recipe, choices
 
 
-def _choose_vocabulary(recipe: Recipe, facts: TextFacts) -> Chosen:
+def _choose_vocabulary(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
     if facts.closed:
         reason = f"all {facts.distinct_words:,} words of the corpus become pieces of their own"
         yield {"text.source.size": 8000}, reason
@@ -145,13 +150,13 @@ def _choose_vocabulary(recipe: Recipe, facts: TextFacts) -> Chosen:
     yield {"text.source.size": size}, f"{facts.pairs:,} pairs teach about so many pieces well"
 
 
-def _choose_input(recipe: Recipe, facts: TextFacts) -> Chosen:
+def _choose_input(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
     settings = facts.segmentation.settings()
     values = settings.split_sentences, settings.pass_through
     yield dict(zip(AUTO_INPUT, values, strict=True)), str(facts.segmentation)
 
 
-def _choose_model_size(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_model_size(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     pairs = facts.text.pairs
     dropout = 0.3 if pairs < 50_000 else 0.2 if pairs < 500_000 else 0.1
     if facts.text.closed:
@@ -175,7 +180,7 @@ def _heads_for_width(width: int) -> int:
     return next((heads for heads in (8, 4, 2) if width % heads == 0 and width >= 32 * heads), 1)
 
 
-def _choose_steps(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_steps(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     settings, positions = recipe.training, facts.positions
     batch = 1024 if positions < 200_000 else 2048 if positions < 1_000_000 else 4096
     if facts.machine.gpu and positions >= 4_000_000:
@@ -195,7 +200,7 @@ def _choose_steps(recipe: Recipe, facts: TokenFacts) -> Chosen:
     yield values, f"{passes}, or fewer if it stops learning" if stops_early else passes
 
 
-def _choose_schedule(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_schedule(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     steps, width, closed = recipe.training.steps, recipe.model.width, facts.text.closed
     values = {
         "training.optimizer.learning_rate": 1e-3 if closed else 2e-3 if width <= 256 else 7e-4,
@@ -206,7 +211,7 @@ def _choose_schedule(recipe: Recipe, facts: TokenFacts) -> Chosen:
     yield {"training.label_smoothing": 0.0 if closed else 0.1}, right
 
 
-def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_validation(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     every = _round_to_two_digits(max(1.0, min(1000.0, recipe.training.steps / 20)))
     if "training.validation.every" not in recipe.auto:
         every = recipe.training.validation.every
@@ -220,7 +225,7 @@ def _choose_validation(recipe: Recipe, facts: TokenFacts) -> Chosen:
     yield {"training.save_every": min(500, every)}, ""
 
 
-def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_beam(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     """A model of a closed language is nearly certain of every token: a beam finds nothing better,
     and one that stops at enough finished hypotheses is worse, as short ones finish first.
     """
@@ -230,7 +235,7 @@ def _choose_beam(recipe: Recipe, facts: TokenFacts) -> Chosen:
         yield {"decoding.beam.size": BeamSettings().size}, ""
 
 
-def _choose_length_limits(recipe: Recipe, facts: TokenFacts) -> Chosen:
+def _choose_length_limits(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     """Limits on the length of translations, well above the lengths of the training targets."""
     names = {name: f"decoding.rules.{name}" for name in LengthLimits._fields}
     rules = recipe.decoding.rules

@@ -1,0 +1,123 @@
+"""The task of translation: what a translator or a chatbot learns from, and how."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from regard.corpora.cleaning.pair_filters import CleaningReport
+from regard.corpora.diagnostics.findings import advise_dropped
+from regard.models.build import build_model
+from regard.models.contracts import AnyGenerator
+from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
+from regard.settings import SettingChoice
+from regard.tasks.contracts import Notify, SecondStage, TrainableTask
+from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
+from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.refinement import build_refinement_loss
+from regard.tasks.translation.training_inputs import TrainingInputs, prepare
+from regard.tasks.translation.validation import (
+    build_validation,
+    check_max_positions,
+    position_limit,
+    with_bleu_tokenizer,
+)
+from regard.text.build import Tokenizers, load_tokenizers
+from regard.training.loop import TrainingTask
+from regard.training.loss import LossFn
+from regard.training.weight_transfer import RowNames
+
+
+class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
+    """Pairs of texts, their vocabularies, and a model that learns one text from the other."""
+
+    recipe_class = TranslationRecipe
+    tokenizers: Tokenizers
+
+    def prepare(self, note: Notify, *, resumed: bool) -> None:
+        inputs = prepare(
+            self.recipe,
+            self.folder,
+            note,
+            device=self.device,
+            given=self.given_tokenizers,
+            resumed=resumed,
+        )
+        self.tokenizers = inputs.tokenizers
+        self.recipe = with_bleu_tokenizer(inputs.recipe, inputs.data, note)
+        self.inputs = inputs._replace(recipe=self.recipe)
+
+    @cached_property
+    def inputs(self) -> TrainingInputs:
+        """What the model is trained with, or was, if the run was only loaded."""
+        return prepare(self.recipe, self.folder, lambda _: None, resumed=True)
+
+    def record(self) -> None:
+        """`prepare` has written the description, by which it knows what it need not do again."""
+
+    def load(self) -> None:
+        self.tokenizers = load_tokenizers(self.folder)
+
+    def new_model(self) -> AnyGenerator:
+        return build_translator(self.recipe, self.tokenizers)
+
+    def check_model(self, model: AnyGenerator, note: Notify) -> None:
+        check_max_positions(model, self.inputs, note)
+
+    def row_names(self) -> RowNames:
+        kinds = zip((SOURCE_TOKENS, TARGET_TOKENS), self.tokenizers, strict=True)
+        return {kind: one.row_names() for kind, one in kinds}
+
+    def training(self, model: AnyGenerator) -> TrainingTask:
+        return self._stage(model, self.recipe, build_loss(self.recipe.training))
+
+    def second_stage(self, model: AnyGenerator) -> SecondStage | None:
+        """Refinement, in which step 0 is what training ended with."""
+        settings, tokenize = self.recipe.second_stage_settings(), self.recipe.evaluation.tokenize
+        if self.recipe.refinement is None or settings is None:
+            return None
+        assert tokenize != "auto"  # `prepare` has chosen
+        loss = build_refinement_loss(self.recipe.refinement, self.tokenizers.target, tokenize)
+        refined = self.recipe.model_copy(update={"training": settings})
+        training = self._stage(model, refined, loss)._replace(validate_first=True)
+        return SecondStage(
+            training,
+            settings,
+            no_gain="refinement never raised the GLEU of the validation pairs: the model keeps the "
+            "weights that training ended with",
+        )
+
+    def _stage(self, model: AnyGenerator, recipe: TranslationRecipe, loss: LossFn) -> TrainingTask:
+        return TrainingTask(
+            build_batches(recipe, self.inputs, next(model.parameters()).device),
+            loss,
+            build_validation(recipe, self.inputs, max_tokens=position_limit(model)),
+            recipe.training.validation.selection,
+            build_buckets(recipe.training, model),
+        )
+
+    def summary(self) -> dict[str, str]:
+        (source, target), counts = self.tokenizers, self.inputs.data.pairs.items()
+        found = {"pairs": ", ".join(f"{count:,} {split}" for split, count in counts)}
+        if too_long := self.inputs.num_too_long:
+            limit = self.recipe.training.max_tokens
+            found["left out"] = f"{too_long:,} pairs with more than {limit:,} tokens"
+        other = "shared" if source is target else f"and {target.size:,}"
+        return {**found, "vocabulary": f"{source.size:,} {other}"}
+
+    def cleaning_report(self) -> CleaningReport:
+        return self.inputs.data.report
+
+    def choices(self) -> Sequence[SettingChoice]:
+        return self.inputs.choices
+
+    def warnings(self) -> Sequence[str]:
+        found = (advise_dropped(self.inputs.data.report), str(self.inputs.truncation))
+        return [warning for warning in found if warning]
+
+    def origin(self) -> str:
+        return self.inputs.data.origin
+
+
+def build_translator(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
+    """A new model of a recipe for these vocabularies."""
+    source, target = tokenizers
+    return build_model(recipe.model, source.size, target.size, joint=tokenizers.joint)
