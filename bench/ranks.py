@@ -27,7 +27,8 @@ from regard.recipes.trial.device_plan import exchange_seconds
 from regard.training.checkpoints import list_checkpoints
 from regard.training.metric_log import read_metrics
 
-STEPS, LOG_EVERY = 60, 5
+STEPS = 60
+LOG_EVERY = {"cpu": 5, "cuda": 50}  # steps; a GPU computes while the host waits for no log line
 PAYLOAD = 1 << 22  # numbers that are exchanged to measure a bandwidth
 EXCHANGES = 20
 KILLED_STEPS, SAVE_EVERY = 120, 4
@@ -88,7 +89,7 @@ def train(
     asked: argparse.Namespace, folder: Path, start: list[str], threads: int, *settings: str
 ) -> Speeds:
     """The speeds of a training that `start` starts, and of all its processes together."""
-    few = (f"training.steps={asked.steps}", f"training.log_every={LOG_EVERY}")
+    few = (f"training.steps={asked.steps}", f"training.log_every={LOG_EVERY[asked.device]}")
     never = (f"training.validation.every={asked.steps}", f"training.save_every={asked.steps}")
     command = [*start, "train", asked.recipe, "--device", asked.device, "--out", str(folder)]
     for one in (*few, *never, *settings):
@@ -132,7 +133,8 @@ def compare(asked: argparse.Namespace) -> None:
     found = ratio(together, alone)
     console.print(
         f"{ranks} ranks of {threads} threads train {found.median:.3f} times as fast together as "
-        f"one process of {threads * ranks} (the median of {len(alone)} stretches of {LOG_EVERY} "
+        f"one process of {threads * ranks} (the median of {len(alone)} stretches of "
+        f"{LOG_EVERY[asked.device]} "
         f"steps in {asked.rounds} alternating rounds)"
     )
     if ranks > 1:

@@ -127,9 +127,9 @@ def fit(
         if task.validate_first and training.progress.step == 0:
             training.validate()
         while not is_finished(training.progress, settings):
-            training.update(stream)
+            stops = training.update(stream, stop_requested=stop_requested())
             training.after_update()
-            if ranks.any(stop_requested()):
+            if stops:
                 training.save()
                 break
         else:
@@ -287,20 +287,23 @@ class _Training:
 
     # -- steps ------------------------------------------------------------------------------
 
-    def update(self, stream: Iterator[PositionedBatch]) -> None:
-        """One step of the optimizer, over `accumulate` batches on each rank."""
+    def update(self, stream: Iterator[PositionedBatch], *, stop_requested: bool) -> bool:
+        """One step of the optimizer, over `accumulate` batches on each rank; whether training is to
+        stop after it, as `stop_requested` says on some rank.
+        """
         self.model.train()
         positioned = [next(stream) for _ in range(self.settings.accumulate)]
         batches, step = [one.batch for one in positioned], self.progress.step + 1
-        own = [count_labels(batches), *positioned[-1].next_position]
-        of_ranks = self.ranks.gather_numbers(own)
-        all_tokens = sum(numbers[0] for numbers in of_ranks)
-        position = max(StreamPosition(*numbers[1:]) for numbers in of_ranks)
+        own = [stop_requested, count_labels(batches), *positioned[-1].next_position]
+        of_ranks = self.ranks.gather_numbers(own)  # once a step: each exchange takes time
+        all_tokens = sum(numbers[1] for numbers in of_ranks)
+        position = max(StreamPosition(*numbers[2:]) for numbers in of_ranks)
         if self.layers.freeze_for(step):
             self.step.forget_shapes()
         self.step(batches, tokens=all_tokens, lr=self._learning_rate(step), step=step)
         self.tokens += all_tokens
         self.progress = replace(self.progress, step=step, position=position)
+        return any(numbers[0] for numbers in of_ranks)
 
     def _learning_rate(self, step: int) -> float:
         s, peak = self.settings, self.settings.optimizer.learning_rate

@@ -36,8 +36,6 @@ BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float
 class ProcessGroupRanks(Ranks):
     """The processes of a training that `torchrun` has started."""
 
-    exchanges = True
-
     def __init__(self, number: int, count: int) -> None:
         self.number, self.count = number, count
         self._decisions = dist.new_group(backend="gloo", timeout=DECISION_TIMEOUT)
@@ -70,17 +68,13 @@ class ProcessGroupRanks(Ranks):
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
         for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with explain_lost_rank():
+            with _flattened(bucket) as flat, explain_lost_rank():
                 dist.all_reduce(flat)
-            _copy_back(flat, bucket)
 
     def broadcast_(self, tensors: Sequence[Tensor]) -> None:
         for bucket in _buckets(tensors):
-            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            with explain_lost_rank():
+            with _flattened(bucket) as flat, explain_lost_rank():
                 dist.broadcast(flat, 0)
-            _copy_back(flat, bucket)
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
         found = [torch.empty_like(tensor) for _ in range(self.count)] if self.leads else None
@@ -115,10 +109,19 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-def _copy_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+@contextmanager
+def _flattened(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Within it, the numbers of all tensors in one (N,); after it, the tensors have its numbers.
+
+    One kernel copies all of them each way: `torch.cat` is slow for many tensors of unlike sizes.
+    """
+    sizes = [tensor.numel() for tensor in tensors]
+    flat = tensors[0].new_empty(sum(sizes))
+    parts = torch.split(flat, sizes)
+    shaped = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
     with torch.no_grad():
-        shaped = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+        torch._foreach_copy_(shaped, list(tensors))
+        yield flat
         torch._foreach_copy_(list(tensors), shaped)
 
 

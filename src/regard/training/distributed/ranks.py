@@ -64,7 +64,6 @@ class Ranks:
     """The processes of a training: here a single one, which exchanges nothing."""
 
     number, count = 0, 1
-    exchanges = False  # whether gradients are exchanged between processes
 
     @property
     def leads(self) -> bool:

@@ -2,10 +2,10 @@
 
 Batches are padded to few shapes (`batching/shape_buckets.py`) and copied to the tensors that the
 graph of their shape reads; the learning rate and the number of tokens lie on the device too. A step
-of one batch is one graph; in a step of several, the graph of each batch adds to the gradients and
-one more updates the weights; on several ranks the gradients are summed between the two. The first
-batch of each shape is run without a graph, which compiles and loads all kernels, and the second is
-captured. Replays draw new random numbers.
+of one batch is one graph, in which several ranks sum their gradients; in a step of several batches,
+the graph of each adds to the gradients, and one more updates the weights after they are summed. The
+first batch of each shape is run without a graph, which compiles and loads all kernels, and the
+second is captured. Replays draw new random numbers.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -105,7 +105,8 @@ class CudaGraphStep:
             for factor, rate in self.rates.items():
                 rate.fill_(lr * factor)
             self.ema_weight.fill_(ema.ema_weight(step) if ema else 0.0)
-            if len(batches) == 1 and not context.ranks.exchanges:
+            if len(batches) == 1:
+                context.seed_batch(step, 0)
                 self._train_on(batches[0], self._whole_step)
                 return
             for parameter in self.parameters:  # gradients in place: several graphs use them
@@ -156,6 +157,7 @@ class CudaGraphStep:
     def _whole_step(self, batch: AnyBatch) -> None:
         """A step of one batch; its gradients are freed."""
         self._accumulate_grads(batch)
+        self.context.sum_gradients(self.parameters)
         self._update_weights()
         self.context.optimizer.zero_grad(set_to_none=True)
 
