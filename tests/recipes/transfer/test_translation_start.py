@@ -160,6 +160,14 @@ def test_pairs_are_as_long_as_the_positions_of_the_run_unless_said(tiny_run, ove
     assert recipe.training.max_tokens == expected
 
 
+def test_the_model_is_that_of_the_run_but_for_given_sizes_and_dropout(tiny_run):
+    corpus = corpus_from_options(data=["law.tsv"], languages="en-fr")
+    given = RunFolder(tiny_run).load_recipe()
+    overrides = [f"start.run={tiny_run}", "model.dropout=0.07", "model.encoder_layers=7"]
+    found = _load_new("own", corpus, tiny_run, overrides).begun_with(given).model
+    assert found == given.model.model_copy(update={"dropout": 0.07, "encoder_layers": 7})
+
+
 def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "other")
     recipe = tuned_recipe(path, domain)

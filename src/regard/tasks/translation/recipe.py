@@ -67,8 +67,9 @@ class TranslationRecipe(TaskRecipe):
 
     def begun_with(self, other: TaskRecipe) -> "TranslationRecipe":
         """The vocabulary is that of the run, unless the recipe wants its own, and so is the model,
-        where its size is `auto`. Pairs for which that has no positions are left out of training,
-        unless the recipe says how long pairs may be.
+        where its size is `auto`, but for the sizes and the dropout that the recipe gives. Pairs for
+        which that has no positions are left out of training, unless the recipe says how long pairs
+        may be.
         """
         if self.start is None:
             return self
@@ -82,11 +83,21 @@ class TranslationRecipe(TaskRecipe):
         given = other.model_dump(mode="json")
         if self.start.vocabulary == "own":
             given["model"] = without_vocabulary(given["model"])
+        given["model"] |= {
+            name: value for name, value in self._given_sizes().items() if name in given["model"]
+        }
         values = {name: given[name] for name in taken}
         positions = given["model"].get("max_positions") if "model" in taken else None
         if positions is not None and "max_tokens" not in self.training.model_fields_set:
             values["training.max_tokens"] = min(self.training.max_tokens, max(1, positions - 1))
         return self.with_values(values)
+
+    def _given_sizes(self) -> dict[str, Any]:
+        """The sizes and the dropout of the model that are given, not `auto` and not left out."""
+        names = (setting.rpartition(".")[2] for setting in AUTO_MODEL if setting not in self.auto)
+        return {
+            name: getattr(self.model, name) for name in names if name in self.model.model_fields_set
+        }
 
     @property
     def auto(self) -> tuple[str, ...]:
