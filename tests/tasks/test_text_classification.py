@@ -44,9 +44,12 @@ def prepared(tmp_path, *overrides, **options):
     return task, notes
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_stopped_and_resumed_equals_unbroken(encoder, tmp_path):
-    recipe = classifier_recipe(tmp_path, encoder)
+@pytest.mark.parametrize(
+    ("encoder", "settings"),
+    [*((name, []) for name in ENCODERS), ("elmo", ["model.standardize=true"])],
+)
+def test_stopped_and_resumed_equals_unbroken(encoder, settings, tmp_path):
+    recipe = classifier_recipe(tmp_path, encoder, *settings)
     train_recipe(recipe, tmp_path / "whole")
     for stop in (1, 6):
         steps = iter(range(1, 100))
@@ -60,6 +63,18 @@ def test_stopped_and_resumed_equals_unbroken(encoder, tmp_path):
     train_recipe(recipe, tmp_path / "broken")
     for file in ("model.safetensors", "weights/last.safetensors", "calibration.json"):
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "broken" / file).read_bytes()
+
+
+def test_pooled_vectors_are_standardized_by_the_training_texts_before_training(tmp_path):
+    task, _ = prepared(tmp_path, "model.standardize=true", "model.dropout=0")
+    model = task.new_model()
+    task.initialize(model)
+    texts = task.inputs_of("train")(np.arange(len(task.label_ids("train"))))
+    with torch.no_grad():
+        pooled = model.row_features(texts)  # there is no hidden layer
+    torch.testing.assert_close(pooled.mean(0), torch.zeros(pooled.shape[1]), atol=1e-5, rtol=0)
+    torch.testing.assert_close(pooled.std(0, correction=0), torch.ones(pooled.shape[1]))
+    assert not model.pooled_mean.requires_grad
 
 
 def test_a_run_learns_and_says_how_well(run):

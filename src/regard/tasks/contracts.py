@@ -282,6 +282,11 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
     def check_model(self, model: ModelT, note: Notify) -> None:
         """Raise a `SettingsError` if a new model cannot learn from the data."""
 
+    def initialize(self, model: ModelT) -> None:
+        """Set what depends on the data in a model that has its first weights, once, before it is
+        trained.
+        """
+
     def row_names(self) -> RowNames:
         """What the rows of a model stand for, in order, by kind (`Model.named_rows`)."""
         return {}

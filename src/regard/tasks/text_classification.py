@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from regard.batching.collate import pad
+from regard.batching.example_batches import shortest_first
 from regard.batching.shape_buckets import Buckets, RowBuckets
 from regard.corpora.classification.labelled_texts import (
     LabelledText,
@@ -27,6 +28,7 @@ from regard.models.classification.text_classifier import TextClassifier, TextCla
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
 from regard.tasks.classification import (
+    EVALUATION_ROWS,
     SPLITS,
     ClassificationRecipe,
     ClassificationTask,
@@ -41,6 +43,8 @@ from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.training.weight_transfer import RowNames
 from regard.types import Padded
+
+STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
 
 
 class TextClassificationRecipe(ClassificationRecipe):
@@ -229,6 +233,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def new_model(self) -> AnyPredictor:
         return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels))
+
+    def initialize(self, model: AnyPredictor) -> None:
+        assert isinstance(model, TextClassifier)
+        device, texts = next(model.parameters()).device, self.encoded("train")[:STANDARDIZED_TEXTS]
+        rows = shortest_first(self.lengths("train")[: len(texts)], EVALUATION_ROWS)
+        batches = (self.to_inputs([texts[row] for row in some]).to(device) for some in rows)
+        model.eval().fit_standardization(batches)
 
     def row_names(self) -> RowNames:
         return {**super().row_names(), "tokens": self.tokenizer.row_names()}

@@ -1,6 +1,6 @@
 """Classifiers of texts: any encoder of texts, its states pooled into one vector, a linear layer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
@@ -19,6 +19,7 @@ from regard.types import AttentionHook, Batch, Features, Padded
 
 PoolingName = Literal["first", "last", "mean", "max", "concat"]
 Words = Sequence[str]  # the text of each token of a vocabulary
+LEAST_DEVIATION = 1e-3  # of a number of the pooled vector that is the same for nearly all texts
 
 
 class EncoderFamily(NamedTuple):
@@ -63,6 +64,10 @@ class TextClassifierSettings(Settings):
     """Units of a layer between the pooled vector and the output layer; left out: none."""
     hidden_activation: Literal["relu", "tanh"] = "relu"
     """The activation function of that layer; BERT's and RoBERTa's classifiers have tanh."""
+    standardize: bool = False
+    """Bring each number of the pooled vector to mean 0 and variance 1, by what they are over the
+    training texts before training begins. The states of an ELMo differ little from their mean, of
+    which a frozen one learns no other."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """On the pooled vector, and on the hidden layer."""
     language_weight: NonNegativeFloat = 0.0
@@ -124,9 +129,15 @@ def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
 
 
 class TextClassifier(Predictor[Padded]):
-    """softmax(W dropped(pool(h_1, …, h_S)) + b), of the encoder's states h of a text."""
+    """softmax(W dropped(pool(h_1, …, h_S)) + b), of the encoder's states h of a text.
+
+    The pooled vector may be standardized: (v - μ) / σ, with the mean μ and the standard deviation σ
+    over some texts, which `fit_standardization` computes once.
+    """
 
     inner_prefix = "encoder."
+    pooled_mean: nn.Parameter | None  # μ
+    pooled_deviation: nn.Parameter | None  # σ
 
     def __init__(self, settings: TextClassifierSettings, words: Words, classes: int) -> None:
         super().__init__()
@@ -135,6 +146,9 @@ class TextClassifier(Predictor[Padded]):
         self.pooling: PoolingName = settings.pooling
         self.dropout = Dropout(settings.dropout)
         pooled = self.encoder.state_width * (3 if settings.pooling == "concat" else 1)
+        for name, first in (("pooled_mean", 0.0), ("pooled_deviation", 1.0)):
+            numbers = nn.Parameter(torch.full((pooled,), first), requires_grad=False)
+            self.register_parameter(name, numbers if settings.standardize else None)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
         self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
         self.output = nn.Linear(settings.hidden or pooled, classes)
@@ -167,9 +181,22 @@ class TextClassifier(Predictor[Padded]):
         penalty = self.language_weight * causal.next_token_loss(states, inputs)
         return Features(features, penalty=penalty)
 
+    @torch.no_grad()
+    def fit_standardization(self, batches: Iterable[Padded]) -> None:
+        """Compute the mean and deviation of the pooled vectors of some texts, if they are used."""
+        if self.pooled_mean is None or self.pooled_deviation is None:
+            return
+        vectors = [pool_states(self.encoder.token_states(x), x.mask, self.pooling) for x in batches]
+        pooled = torch.cat(vectors).double()  # (N, D)
+        self.pooled_mean.copy_(pooled.mean(0))
+        self.pooled_deviation.copy_(pooled.std(0, correction=0).clamp(min=LEAST_DEVIATION))
+
     def _read(self, states: Tensor, mask: Tensor) -> Tensor:
         """The input (B, E) of the output layer for states (B, S, D)."""
-        pooled: Tensor = self.dropout(pool_states(states, mask, self.pooling))
+        pooled = pool_states(states, mask, self.pooling)
+        if self.pooled_mean is not None and self.pooled_deviation is not None:
+            pooled = ((pooled - self.pooled_mean) / self.pooled_deviation).to(pooled.dtype)
+        pooled = self.dropout(pooled)
         return pooled if self.hidden is None else self.dropout(self.activation(self.hidden(pooled)))
 
 

@@ -146,14 +146,8 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return 2 * self.directions[0][0].proj_size
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """The mixed layers, forward and backward states concatenated.
-
-        Each state is brought to mean 0 and variance 1 first (Peters et al. 2018, section 3.2): sizes
-        differ between layers, and what learns from them would learn slowly from small ones.
-        """
-        layers = self.layers_of(inputs)  # (L + 1, 2, B, S, D)
-        normed = nn.functional.layer_norm(layers, layers.shape[-1:])
-        return torch.cat(self.mix_layers(normed).unbind(0), -1)
+        """The mixed layers, forward and backward states concatenated."""
+        return torch.cat(self.mix_layers(self.layers_of(inputs)).unbind(0), -1)
 
     @property
     def num_layers(self) -> int:
