@@ -109,7 +109,7 @@ def test_teaching_leaves_out_the_padding_and_nothing_else(name, dtype):
         torch.autograd.grad(found.features.square().sum(), weights, allow_unused=True),
         grads,
         rtol=1e-4,
-        atol=1e-4 if dtype == torch.float32 else 1e-10,
+        atol=1e-3 if dtype == torch.float32 else 1e-10,
     )
 
 
