@@ -195,7 +195,7 @@ def test_a_second_model_of_the_same_direction_is_refused(run, files, copied):
     with pytest.raises(SettingsError, match=message):
         run(*files, "--reverse", copied)
     assert run(*files, "--reverse", turn(copied)).exit_code == 0
-    shutil.rmtree(copied / "data")  # then nobody knows
+    shutil.rmtree(copied / "data")  # with it goes what says so
     assert run(*files, "--reverse", copied).exit_code == 0
 
 

@@ -21,11 +21,6 @@ def prepared(wanted, path, told=None, *, resumed=False):
 
 
 @pytest.fixture
-def own(tmp_path):
-    return recipe({"train": write_files(tmp_path, PAIRS), "split": {"valid": 7, "test": 5}})
-
-
-@pytest.fixture
 def run(tmp_path):
     return tmp_path / "run"
 
