@@ -112,6 +112,26 @@ def test_it_ends_where_the_plain_step_ends(how, accumulate, budget):
     assert captured.fallback is None
 
 
+@pytest.mark.parametrize(("accumulate", "replayed"), [(1, 1), (2, 3)])
+def test_the_gradients_of_ranks_are_summed_before_the_update(accumulate, replayed):
+    def add_other_rank(parameters):
+        for number, parameter in enumerate(parameters):
+            parameter.grad.mul_(number % 3)
+
+    (batch,), capturer = batches([[3, 5, 4]]), Counted()
+    plain, other, alone = (context(**FREE) for _ in range(3))
+    plain, other = (one._replace(sum_gradients=add_other_rank) for one in (plain, other))
+    captured = step_of(other, capturer)
+    for step in (1, 2, 3):
+        for train in (EagerStep(plain), EagerStep(alone), captured):
+            train([batch] * accumulate, lr=0.01, step=step)
+    close(other, plain)
+    assert not torch.equal(plain.ema.shadow[0], alone.ema.shadow[0])
+    replays = capturer.replayed
+    captured([batch] * accumulate, lr=0.01, step=4)
+    assert capturer.replayed - replays == replayed
+
+
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("until", [0, 1])
 def test_what_cannot_be_captured_is_learned_from_plainly_and_once(until, accumulate):
