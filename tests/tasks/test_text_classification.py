@@ -19,6 +19,7 @@ from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
+from regard.training.checkpoints import load_weights
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,13 @@ def test_pooled_vectors_are_standardized_by_the_training_texts_before_training(t
     torch.testing.assert_close(pooled.mean(0), torch.zeros(pooled.shape[1]), atol=1e-5, rtol=0)
     torch.testing.assert_close(pooled.std(0, correction=0), torch.ones(pooled.shape[1]))
     assert not model.pooled_mean.requires_grad
+
+
+def test_a_run_keeps_what_its_pooled_vectors_are_standardized_by(tmp_path):
+    recipe = classifier_recipe(tmp_path, "gpt", "model.standardize=true", "training.steps=2")
+    weights = load_weights(train_recipe(recipe, tmp_path / "run") / "model.safetensors")
+    assert weights["pooled_mean"].ne(0).all()
+    assert weights["pooled_deviation"].ne(1).all()
 
 
 def test_a_run_learns_and_says_how_well(run):
