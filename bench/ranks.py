@@ -1,5 +1,6 @@
-"""Training on several devices: two processes of one thread against one of two, on a CPU; one
-process under NCCL, captured, against one that trains alone, on a GPU.
+"""Training on several devices: two processes of one thread against one of two, on a CPU; on a GPU
+one process of torchrun against one that trains alone, and one that sums its gradients with itself
+under NCCL, inside captured steps, as each of several does.
 
 Both sides do the same work: a step of the one that is alone accumulates as many batches. Rounds
 alternate, so that what else the machine does slows both down, and speeds are compared at the same
@@ -127,8 +128,8 @@ def compare(asked: argparse.Namespace) -> None:
             together += both.values()
             middles = summarise(list(one.values())).median, summarise(list(both.values())).median
             console.print(f"alone {middles[0]:,.0f} tokens/s, {ranks} ranks {middles[1]:,.0f}")
-            if ranks > 1:
-                single += train(asked, folder / "single", regard, threads).values()
+            start = [*torchrun(1), "-m", "regard"] if on_gpu else regard
+            single += train(asked, folder / "single", start, threads).values()
         exchange = measure_exchange(asked, ranks, Path(temporary))
     found = ratio(together, alone)
     console.print(
@@ -137,7 +138,12 @@ def compare(asked: argparse.Namespace) -> None:
         f"{LOG_EVERY[asked.device]} "
         f"steps in {asked.rounds} alternating rounds)"
     )
-    if ranks > 1:
+    if on_gpu:
+        console.print(
+            f"the rank above exchanges with itself; one that torchrun starts, which does not, "
+            f"trains {ratio(single, alone).median:.3f} times as fast"
+        )
+    else:
         compare_plan(asked, ratio(together, single).median, ranks, exchange)
 
 

@@ -15,6 +15,7 @@ NEEDS = {
     "test_decode_attention.py",
     "test_topk_logits.py",
     "test_beam_update.py",
+    "test_window_attention.py",
 }
 
 

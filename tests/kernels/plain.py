@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from regard.attention.windows import merge_windows, shift_mask, split_windows
 from regard.kernels.dropout import drop_threshold
 
 GOLDEN, LOW_32_BITS = 0x9E3779B9, 0xFFFFFFFF
@@ -39,6 +40,20 @@ def attend_varlen(parts, of_queries, of_keys, *, causal, scale, dropout=0.0, see
         keep = keep_mask(seed, rows[:, None], heads[:, None, None], cols, dropout)  # (H, N, M)
         weights = weights * keep / (1 - dropout)
     return torch.einsum("hnm,mhk->nhk", weights, values)
+
+
+def attend_windows(stacked, bias, windows, *, scale):
+    """Of windows that are split and merged."""
+    heads = stacked.shape[3]
+    cut = split_windows(stacked.flatten(2), windows)  # (B W, N, 3 H K)
+    cut = torch.unflatten(cut, 2, (3, heads, -1))
+    queries, keys, values = cut.permute(2, 0, 3, 1, 4).unbind(0)  # (B W, H, N, K)
+    scores = queries @ keys.mT * scale + bias  # (B W, H, N, N)
+    if windows.shift:
+        mask = shift_mask(windows).to(scores.device)  # (W, 1, N, N)
+        scores = scores.masked_fill(~mask.repeat(len(stacked), 1, 1, 1), float("-inf"))
+    mixed = (scores.softmax(-1) @ values).transpose(1, 2)  # (B W, N, H, K)
+    return torch.unflatten(merge_windows(mixed.flatten(2), windows), 2, (heads, -1))
 
 
 def add_norm_with_sum(x, y, norm, *, bias=None, dropout=0.0, scales=None, seed=None):

@@ -14,10 +14,17 @@ from regard.kernels.beam_update import BeamUpdateConfig, Candidates, NBest, upda
 from regard.kernels.cross_entropy import cross_entropy_and_grad_
 from regard.kernels.decode_attention import decode_attention
 from regard.kernels.dispatch import have_triton, interpreted
-from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_add_norm import (
+    LayerNormParams,
+    add_norm,
+    add_norm_with_sum,
+    layer_norm,
+)
 from regard.kernels.fused_linear import fused_linear
 from regard.kernels.topk_logits import TokenRules, topk_continuations
 from regard.kernels.varlen_attention import PackedRows, attend_varlen
+from regard.kernels.window_attention import attend_windows
+from regard.types import PictureWindows
 
 H, D, V = 2, 512, 8000
 HALF = torch.bfloat16
@@ -114,6 +121,30 @@ def test_varlen_attention_compiles(width, compiled):
     assert names(compiled) == ["forward", "backward"]
 
 
+def attend_pictures(pictures, windows, *, width=32):
+    """Launch forward and backward."""
+    places, patches = windows.size**2, windows.rows * windows.columns
+    bias = leaf(places, places, H, dtype=torch.float32).permute(2, 0, 1)
+    attend_windows(leaf(pictures, patches, 3, H, width), bias, windows, scale=0.1).sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("windows", "width"),
+    [
+        (PictureWindows(16, 16, 4), 32),  # of recipe cifar10-swin
+        (PictureWindows(16, 16, 4, 2), 32),
+        (PictureWindows(4, 4, 4), 32),
+        (PictureWindows(56, 56, 7), 32),  # of Swin-T
+        (PictureWindows(56, 56, 7, 3), 32),
+        (PictureWindows(24, 16, 8, 4), 128),  # the largest tiles
+        (PictureWindows(10, 10, 5, 2), 24),
+    ],
+)
+def test_window_attention_compiles(windows, width, compiled):
+    attend_pictures(3, windows, width=width)
+    assert names(compiled) == ["forward", "backward"]
+
+
 def test_add_norm_compiles(compiled):
     x, y, norm = leaf(12, D), leaf(12, D), norm_params()
     options = {"bias": leaf(D, dtype=torch.float32), "dropout": 0.1}
@@ -121,6 +152,13 @@ def test_add_norm_compiles(compiled):
     added, normed = add_norm_with_sum(x, y, norm, **options)
     (added + normed).sum().backward()
     assert names(compiled) == ["forward", "backward"] * 2
+
+
+@pytest.mark.parametrize("width", [96, 1536])  # of patches, and of four merged ones
+def test_a_norm_alone_compiles(width, compiled):
+    norm = LayerNormParams(leaf(width, dtype=torch.float32), leaf(width, dtype=torch.float32))
+    layer_norm(leaf(12, width, dtype=torch.float32), norm, HALF).sum().backward()
+    assert names(compiled) == ["forward", "backward"]
 
 
 def test_add_norm_with_scales_compiles(compiled):
@@ -202,7 +240,9 @@ def test_kernels_of_training_are_compiled_once_for_all_batches(compiled):
         attend(lengths)
         num = sum(lengths)
         add_norm(leaf(num, D), leaf(num, D), norm, dropout=0.1).sum().backward()
+        layer_norm(leaf(num, D), norm, HALF).sum().backward()
         fused_linear(leaf(num, D), leaf(4 * D, D), leaf(4 * D), "relu").sum().backward()
         logits, labels = torch.zeros(num, V, dtype=HALF), torch.zeros(num, dtype=torch.int64)
         cross_entropy_and_grad_(logits, labels, 0.1)
-    assert versions(compiled) == len(compiled) // 4 == 6
+        attend_pictures(len(lengths), PictureWindows(4, 4, 4))
+    assert versions(compiled) == len(compiled) // 4 == 10

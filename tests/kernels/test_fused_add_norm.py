@@ -3,7 +3,12 @@ import torch
 
 from kernels.plain import add_norm_with_sum as plain_add_norm_with_sum
 from regard.kernels import dispatch, fused_add_norm
-from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_add_norm import (
+    LayerNormParams,
+    add_norm,
+    add_norm_with_sum,
+    layer_norm,
+)
 
 N, D = 11, 24
 
@@ -77,6 +82,35 @@ def test_an_unused_output_adds_nothing_to_the_gradients(device, seed):
     _, normed = add_norm_with_sum(x, y, LayerNormParams(weight, shift))
     wanted = grads((add_norm(x, y, LayerNormParams(weight, shift)),), (x,))
     torch.testing.assert_close(grads((normed,), (x,)), wanted)
+
+
+def test_the_norm_alone_equals_the_formula(device):
+    x, _, weight, shift, _ = given(device)
+    found = layer_norm(x, LayerNormParams(weight, shift, 1e-3), torch.float32)
+    wanted = torch.nn.functional.layer_norm(x, (D,), weight, shift, 1e-3)
+    torch.testing.assert_close(found, wanted)
+    inputs = [x, weight, shift]
+    torch.testing.assert_close(grads([found], inputs), grads([wanted], inputs))
+
+
+@pytest.mark.parametrize("stream", [torch.float32, torch.bfloat16])
+def test_the_norm_alone_is_computed_in_the_precision_that_is_asked_for(stream, device):
+    x, _, weight, shift, _ = given(device, stream=stream)
+    found = layer_norm(x, LayerNormParams(weight, shift), torch.bfloat16)
+    assert found.dtype == torch.bfloat16
+    precise = [z.detach().double().requires_grad_() for z in (x, weight, shift)]
+    wanted = torch.nn.functional.layer_norm(precise[0], (D,), *precise[1:])
+    ours, theirs = grads([found], [x, weight, shift]), grads([wanted], precise)
+    assert [z.dtype for z in ours] == [stream, torch.float32, torch.float32]
+    for one, other in [(found, wanted), *zip(ours, theirs, strict=True)]:
+        assert (one.double() - other).norm() < 0.01 * other.norm()
+
+
+def test_the_norm_of_no_rows_has_zeros_as_gradients(device):
+    x, _, weight, shift, _ = given(device)
+    found = layer_norm(x[:0], LayerNormParams(weight, shift), torch.float32)
+    for grad in torch.autograd.grad(found.sum(), [weight, shift]):
+        assert torch.equal(grad, torch.zeros(D, device=device))
 
 
 def test_rows_too_wide_are_refused(device):

@@ -1,6 +1,7 @@
 """Attention inside the windows of a picture (Liu et al. 2021, Swin)."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.types import PictureWindows
@@ -87,4 +88,5 @@ class RelativeBias(nn.Module):
     def forward(self) -> Tensor:
         """(1, H, N, N)"""
         side = round(len(self.index) ** 0.5)
-        return self.table[self.index].view(1, side, side, -1).permute(0, 3, 1, 2)
+        picked = F.embedding(self.index, self.table)  # its backward pass does not sort the indices
+        return picked.view(1, side, side, -1).permute(0, 3, 1, 2)

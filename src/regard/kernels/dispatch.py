@@ -20,6 +20,8 @@ MAX_QUERIES, MAX_QUERIES_FLOAT32 = 64, 16
 MAX_DECODE_HEAD_WIDTH = 128
 VARLEN_HEAD_WIDTHS = (16, 128)
 """The narrowest and the widest head that there are tiles for."""
+MAX_WINDOW_PLACES = 64
+"""Of window_attention, whose tiles hold a whole window; its heads are as wide as the above."""
 MAX_CANDIDATES = 256
 """Of beam_update, for continuations and for finished hypotheses of a sentence."""
 MAX_RANKED = 4096
@@ -28,7 +30,7 @@ MAX_RANKED = 4096
 disabled: set[str] = set()
 """Names of kernels that must not be used, for ablations: `varlen_attention`, `fused_add_norm`,
 `fused_linear_relu`, `fused_linear_gelu`, `cross_entropy`, `decode_attention`, `topk_logits`,
-`beam_update`."""
+`beam_update`, `window_attention`."""
 
 
 @cache
@@ -57,6 +59,18 @@ def use_kernel(kernel: str, x: Tensor) -> bool:
     return can_run(kernel, x) and (x.dtype in HALF_DTYPES or interpreted())
 
 
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The precision of products with `x`: autocast's, where it is enabled."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
+def use_layer_norm(x: Tensor) -> bool:
+    """Whether training has a kernel for the norm of `x` (..., D), which products read."""
+    halved = product_dtype(x) in HALF_DTYPES or interpreted()
+    return can_run("fused_add_norm", x) and not is_traced() and x.dtype != torch.float64 and halved
+
+
 def use_search_kernel(kernel: str, x: Tensor) -> bool:
     """Whether a search, which needs no gradients, uses `kernel` for `x`: not in float64."""
     return can_run(kernel, x) and x.dtype in FLOAT_DTYPES and not torch.is_grad_enabled()
@@ -66,6 +80,21 @@ def use_varlen_attention(x: Tensor) -> bool:
     """Whether there is a kernel for packed queries `x` (..., K)."""
     narrowest, widest = VARLEN_HEAD_WIDTHS
     return use_kernel("varlen_attention", x) and narrowest <= x.shape[-1] <= widest
+
+
+def use_window_attention(x: Tensor, *, width: int, places: int) -> bool:
+    """Whether there is a kernel for heads of `width`, projected from the patches `x` of pictures,
+    in windows of `places`.
+    """
+    narrowest, widest = VARLEN_HEAD_WIDTHS
+    return (
+        can_run("window_attention", x)
+        and not is_traced()
+        and x.dtype != torch.float64
+        and (product_dtype(x) in HALF_DTYPES or interpreted())
+        and places <= MAX_WINDOW_PLACES
+        and narrowest <= width <= widest
+    )
 
 
 def use_decode_attention(queries: Tensor) -> bool:

@@ -1,4 +1,6 @@
-"""The end of a sub-layer in one pass: its bias, dropout, the residual sum and the layer norm."""
+"""The end of a sub-layer in one pass: its bias, dropout, the residual sum and the layer norm; and
+a layer norm alone, whose gradients torch computes slowly for narrow rows.
+"""
 
 from typing import Any, NamedTuple
 
@@ -52,6 +54,54 @@ def add_norm_with_sum(
     return added, normed
 
 
+def layer_norm(x: Tensor, norm: LayerNormParams, dtype: torch.dtype) -> Tensor:
+    """norm(x) in the precision `dtype`: (N, D)."""
+    normed: Tensor = _Norm.apply(x, *norm, dtype)  # type: ignore[no-untyped-call]
+    return normed
+
+
+class _Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, shift: Tensor, epsilon: float, dtype: torch.dtype
+    ) -> Tensor:
+        x = x.contiguous()
+        num, width = x.shape
+        normed = torch.empty_like(x, dtype=dtype)
+        means, rstds = (x.new_empty(num, dtype=torch.float32) for _ in range(2))
+        options = _options(None, None, 0.0, False, width)
+        if num:
+            launch(
+                "fused_add_norm", "forward", (-(-num // options["ROWS"]),),
+                x, x, x, x, weight, shift, x, normed, means, rstds, x, num, 0, 1.0, epsilon,
+                HAS_Y=False, on=x, **options,
+            )  # fmt: skip
+        ctx.save_for_backward(x, weight, shift, means, rstds)
+        return normed
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, weight, shift, means, rstds = ctx.saved_tensors
+        (num, width), grad = x.shape, grad.contiguous()
+        x_grad = torch.empty_like(x)
+        shares = _new_shares(x, 2)
+        if num:
+            launch(
+                "fused_add_norm", "backward", (PROGRAMS,),
+                x, x, x, x, weight, grad, x, means, rstds, x, x_grad, x_grad, shares, num, 0, 1.0,
+                HAS_SUM_GRAD=False, PROGRAMS=PROGRAMS, on=x,
+                **_options(None, None, 0.0, True, width),
+            )  # fmt: skip
+        weight_grad, shift_grad = shares.sum(0).unbind()  # (D,) each
+        return x_grad, weight_grad.to(weight.dtype), shift_grad.to(shift.dtype), None, None
+
+
+def _new_shares(x: Tensor, count: int) -> Tensor:
+    """Room for each program's shares in the gradients of `count` vectors (D,), for x (N, D)."""
+    allocate = x.new_empty if len(x) else x.new_zeros
+    return allocate(PROGRAMS, count, x.shape[1], dtype=torch.float32)
+
+
 class _AddNorm(torch.autograd.Function):
     """The norm (N, D), and its input (N, D) if `return_sum`, else an empty tensor."""
 
@@ -71,7 +121,7 @@ class _AddNorm(torch.autograd.Function):
                 "fused_add_norm", "forward", (-(-num // options["ROWS"]),),
                 x, y, x if bias is None else bias, x if scales is None else scales, weight, shift,
                 added, normed, means, rstds, x if seed is None else seed, num,
-                drop_threshold(dropout), 1 / (1 - dropout), epsilon, on=x, **options,
+                drop_threshold(dropout), 1 / (1 - dropout), epsilon, HAS_Y=True, on=x, **options,
             )  # fmt: skip
         inputs = (added, None) if return_sum else (x, y)
         ctx.save_for_backward(*inputs, bias, scales, weight, shift, means, rstds, seed)
@@ -89,9 +139,7 @@ class _AddNorm(torch.autograd.Function):
         x_grad = torch.empty_like(x)
         grads_differ = ctx.dropout or scales is not None  # those of x and y
         y_grad = torch.empty_like(grad) if grads_differ else x_grad
-        # Each program's shares in the gradients of weight, shift and, if any, bias.
-        allocate = x.new_empty if num else x.new_zeros
-        shares = allocate(PROGRAMS, 2 if bias is None else 3, width, dtype=torch.float32)
+        shares = _new_shares(x, 2 if bias is None else 3)  # of weight, shift and, if any, bias
         if num:
             launch(
                 "fused_add_norm", "backward", (PROGRAMS,),

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.positions import sinusoid
-from regard.kernels.dispatch import HALF_DTYPES
+from regard.kernels.dispatch import HALF_DTYPES, product_dtype
+from regard.layers.transformer_parts import apply_norm
 
 Colour = tuple[float, float, float]
 MAX_BYTE = 255.0
@@ -24,9 +25,8 @@ class PixelScale(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(B, 3, height, width) -> the same shape; under autocast in its half precision."""
-        kind = pixels.device.type
         scaled = (pixels.to(self.mean.dtype) - self.mean) / self.deviation
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else scaled.dtype
+        dtype = product_dtype(scaled)
         return scaled.to(dtype) if dtype in HALF_DTYPES else scaled
 
 
@@ -67,7 +67,7 @@ class PatchMerging(nn.Module):
         """(B, T, D) -> (B, T / 4, 2 D)"""
         x = torch.unflatten(x, 1, (-1, 2, self.columns // 2, 2))  # (B, rows, 2, columns, 2, D)
         x = x.permute(0, 1, 3, 4, 2, 5).flatten(3).flatten(1, 2)  # (B, T / 4, 4 D)
-        merged: Tensor = self.reduce(self.norm(x))
+        merged: Tensor = self.reduce(apply_norm(self.norm, x))
         return merged.to(self.norm.weight.dtype)  # the precision of the residual stream
 
 

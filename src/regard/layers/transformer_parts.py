@@ -9,9 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.kernels.dispatch import use_kernel
+from regard.kernels.dispatch import product_dtype, use_kernel, use_layer_norm
 from regard.kernels.dropout import Dropout
-from regard.kernels.fused_add_norm import LayerNormParams, add_norm, add_norm_with_sum
+from regard.kernels.fused_add_norm import (
+    LayerNormParams,
+    add_norm,
+    add_norm_with_sum,
+    layer_norm,
+)
 from regard.kernels.fused_linear import fused_linear
 from regard.text.special_tokens import BOS
 
@@ -214,7 +219,7 @@ class Residual(nn.Module):
 
     def pre(self, x: Tensor) -> Tensor:
         """The input of the sub-layer for `x` (..., D)."""
-        return self.norm(x) if self.pre_norm else x
+        return apply_norm(self.norm, x) if self.pre_norm else x
 
     def post(
         self,
@@ -264,7 +269,22 @@ class Residual(nn.Module):
     @property
     def _norm_params(self) -> LayerNormParams:
         assert isinstance(self.norm, nn.LayerNorm)
-        return LayerNormParams(self.norm.weight, self.norm.bias, self.norm.eps)
+        return _norm_params(self.norm)
+
+
+def apply_norm(norm: nn.Module, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """norm(x) (..., D). Where training has a kernel, it has the precision `dtype`, or that of the
+    products that read it.
+    """
+    if isinstance(norm, nn.LayerNorm) and norm.training and use_layer_norm(x):
+        rows = x.flatten(0, -2)  # (N, D)
+        return layer_norm(rows, _norm_params(norm), dtype or product_dtype(x)).view(x.shape)
+    normed: Tensor = norm(x)
+    return normed
+
+
+def _norm_params(norm: nn.LayerNorm) -> LayerNormParams:
+    return LayerNormParams(norm.weight, norm.bias, norm.eps)
 
 
 def drop_path_scales(shape: tuple[int, int], p: float, device: torch.device) -> Tensor:

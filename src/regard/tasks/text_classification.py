@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import model_validator
+from pydantic import NonNegativeFloat, model_validator
 
 from regard.batching.collate import pad
 from regard.batching.example_batches import shortest_first
@@ -32,6 +33,7 @@ from regard.tasks.classification import (
     SPLITS,
     ClassificationRecipe,
     ClassificationTask,
+    ClassificationTrainingSettings,
     InputsOf,
 )
 from regard.tasks.contracts import Notify, SplitName, TaskRecipe, without_vocabulary
@@ -41,10 +43,19 @@ from regard.text.build import JOINT, load_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
+from regard.training.loss import LossFn, batch_loss
 from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
 STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
+
+
+class TextClassificationTrainingSettings(ClassificationTrainingSettings):
+    """How a classifier of texts is trained."""
+
+    consistency: NonNegativeFloat = 0.0
+    """What it costs when two draws of dropout disagree on the same text (Liang et al. 2021,
+    R-Drop): doubles the work of a step; 0 reads texts once."""
 
 
 class TextClassificationRecipe(ClassificationRecipe):
@@ -58,6 +69,8 @@ class TextClassificationRecipe(ClassificationRecipe):
     """How text becomes tokens."""
     model: TextClassifierSettings
     """What learns."""
+    training: TextClassificationTrainingSettings = TextClassificationTrainingSettings()
+    """How it learns."""
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
@@ -228,6 +241,11 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def buckets(self) -> Buckets[Any]:
         return RowBuckets(self.recipe.model.max_length)
+
+    def loss(self) -> LossFn:
+        training = self.recipe.training
+        smoothing, consistency = training.label_smoothing, training.consistency
+        return partial(batch_loss, smoothing=smoothing, consistency=consistency)
 
     # -- model ----------------------------------------------------------------------------------
 

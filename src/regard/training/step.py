@@ -99,6 +99,12 @@ class ExpertLoad:
         return numbers
 
 
+class SumGradients(Protocol):
+    """`Ranks.sum_gradients`."""
+
+    def __call__(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None: ...
+
+
 class StepContext(NamedTuple):
     """What a training step reads and updates: model, loss, optimizer, averages, running sums."""
 
@@ -111,7 +117,7 @@ class StepContext(NamedTuple):
     clip_norm: float  # gradients with a longer norm are cut to this; 0 never cuts
     autocast: Callable[[], AbstractContextManager[Any]]  # sets the precision of products
     ranks: Ranks = ALONE  # the processes that train together
-    sum_gradients: Callable[[Sequence[Tensor]], None] = ALONE.sum_gradients  # over the ranks
+    sum_gradients: SumGradients = ALONE.sum_gradients  # over the ranks
     seed: int | None = None  # of each batch's random numbers; None: one stream for all
 
     def seed_batch(self, step: int, number: int) -> None:

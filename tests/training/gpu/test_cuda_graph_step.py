@@ -114,9 +114,16 @@ def test_it_ends_where_the_plain_step_ends(how, accumulate, budget):
 
 @pytest.mark.parametrize(("accumulate", "replayed"), [(1, 1), (2, 3)])
 def test_the_gradients_of_ranks_are_summed_before_the_update(accumulate, replayed):
-    def add_other_rank(parameters):
+    asked = []
+
+    def add_other_rank(parameters, *, in_place=False):
+        asked.append(in_place)
         for number, parameter in enumerate(parameters):
-            parameter.grad.mul_(number % 3)
+            summed = parameter.grad * (number % 3)
+            if in_place:
+                parameter.grad.copy_(summed)
+            else:
+                parameter.grad = summed
 
     (batch,), capturer = batches([[3, 5, 4]]), Counted()
     plain, other, alone = (context(**FREE) for _ in range(3))
@@ -128,8 +135,10 @@ def test_the_gradients_of_ranks_are_summed_before_the_update(accumulate, replaye
     close(other, plain)
     assert not torch.equal(plain.ema.shadow[0], alone.ema.shadow[0])
     replays = capturer.replayed
+    asked.clear()
     captured([batch] * accumulate, lr=0.01, step=4)
     assert capturer.replayed - replays == replayed
+    assert asked == [accumulate > 1]  # the graph of the update reads the gradients where they were
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

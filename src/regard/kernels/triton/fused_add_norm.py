@@ -42,19 +42,23 @@ def forward(
     x, y, bias, scales, weight, shift, added, out, means, rstds, seed,
     num_rows, threshold, keep_scale, epsilon,
     BIAS: tl.constexpr, SCALES: tl.constexpr, DROPOUT: tl.constexpr, RETURN_SUM: tl.constexpr,
-    WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr,
+    HAS_Y: tl.constexpr, WIDTH: tl.constexpr, WIDTH_POW2: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """`out` = norm(x + s dropout(y + bias)); with RETURN_SUM also `added`, the norm's input."""
+    """`out` = norm(x + s dropout(y + bias)); with RETURN_SUM also `added`, the norm's input.
+
+    Without HAS_Y it is norm(x).
+    """
     rows, cols = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH_POW2)
     cells = rows[:, None].to(tl.int64) * WIDTH + cols[None, :]
     valid = (rows < num_rows)[:, None] & (cols < WIDTH)[None, :]
-    update = _load_block(y, cells, valid)
-    if BIAS:
-        update += _load_vector(bias, cols, WIDTH)
-    update = _drop_and_scale(
-        update, seed, rows, cols, threshold, keep_scale, scales, num_rows, DROPOUT, SCALES
-    )
-    z = _load_block(x, cells, valid) + update
+    z = _load_block(x, cells, valid)
+    if HAS_Y:
+        update = _load_block(y, cells, valid)
+        if BIAS:
+            update += _load_vector(bias, cols, WIDTH)
+        z += _drop_and_scale(
+            update, seed, rows, cols, threshold, keep_scale, scales, num_rows, DROPOUT, SCALES
+        )
     if RETURN_SUM:
         rounded = z.to(added.dtype.element_ty)
         tl.store(added + cells, rounded, mask=valid)

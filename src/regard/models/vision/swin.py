@@ -8,9 +8,11 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from regard.attention.windows import RelativeBias, merge_windows, shift_mask, split_windows
+from regard.kernels.dispatch import use_window_attention
 from regard.kernels.dropout import Dropout
+from regard.kernels.window_attention import attend_windows
 from regard.layers.patches import PatchEmbedding, PatchMerging, PixelScale
-from regard.layers.transformer_parts import Residual
+from regard.layers.transformer_parts import Residual, apply_norm
 from regard.models.contracts import PicturePredictor
 from regard.models.vision.vit import (
     PatchLayer,
@@ -92,6 +94,12 @@ class SwinLayer(PatchLayer):
 
     def attend(self, normed: Tensor, layer: int, hook: AttentionHook | None) -> Tensor:
         """The heads (B, T, D) of patches (B, T, D)."""
+        if self.training and hook is None and self._use_kernel(normed):
+            stacked = torch.unflatten(self.own.project(normed), -1, (3, self.own.heads, -1))
+            # (B, T, 3, H, K)
+            relative = self.relative()[0]  # (H, N, N)
+            mixed = attend_windows(stacked, relative, self.windows, scale=self.own.scale)
+            return mixed.flatten(2)  # (B, T, H, K) -> (B, T, D)
         cut = split_windows(normed, self.windows)  # (B W, N, D)
         bias: Tensor = self.relative()  # (1, H, N, N)
         if self.mask is not None:
@@ -102,6 +110,11 @@ class SwinLayer(PatchLayer):
         site = Site("encoder", layer, windows=self.windows)
         heads = self.own.attend(cut, site=site, hook=hook, bias=bias)
         return merge_windows(heads, self.windows)
+
+    def _use_kernel(self, normed: Tensor) -> bool:
+        """Whether the kernel of training is for `normed` (B, T, D): it has no dropout."""
+        width, places = normed.shape[-1] // self.own.heads, self.windows.size**2
+        return not self.own.dropout_p and use_window_attention(normed, width=width, places=places)
 
 
 class Swin(PicturePredictor):
@@ -154,20 +167,23 @@ class Swin(PicturePredictor):
         return [[self.patches, self.norm], *([*merger, *layers] for merger, layers in stages)]
 
     def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
-        x = self.dropout(self.norm(self.patches(self.scale(inputs.values))))  # (B, T, D)
-        index, count = 0, len(self.stages)
+        patches = self.patches(self.scale(inputs.values))  # (B, T, D)
+        x = self.dropout(apply_norm(self.norm, patches, self.norm.weight.dtype))
+        index = 0
         for number, layers in enumerate(self.stages):
             if number:
                 x = self.mergers[number - 1](x)  # (B, T / 4, 2 D)
-            end = self.last if number + 1 == count else None
+            pictures, count, _ = shape = x.shape
+            x = x.flatten(0, 1)  # (N, D), where N is B T
+            end = self.last if number + 1 == len(self.stages) else None
             after = [*(layer.around_own for layer in layers[1:]), end]
             normed = layers[0].around_own.pre(x)
             for layer, following in zip(layers, after, strict=True):
-                heads = layer.attend(normed, index, hook)
-                shape = x.shape[0], x.shape[1]
-                x, normed = layer.after_attention(x, heads, following, shape)
+                heads = layer.attend(normed.view(shape), index, hook).flatten(0, 1)
+                x, normed = layer.after_attention(x, heads, following, (pictures, count))
                 index += 1
-        return normed.mean(1)
+            x = x.view(shape)
+        return normed.view(shape).mean(1)
 
 
 def _windows(side: int, size: int, *, moved: bool) -> PictureWindows:

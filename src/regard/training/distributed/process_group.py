@@ -85,15 +85,21 @@ class ProcessGroupRanks(Ranks):
     def shard(self, model: AnyModel, loss: LossFn) -> ModelWeights:
         return ShardedWeights(model, loss)
 
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
+    def sum_gradients(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None:
         """A parameter without a gradient on this rank gets the sum of the others', or zeros."""
-        grads = []
-        for parameter in parameters:
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                grads.append(parameter.grad)
-        self.sum_(grads)
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        for parameter in trained:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        if in_place:
+            self.sum_([parameter.grad for parameter in trained if parameter.grad is not None])
+            return
+        for bucket in _buckets(trained):
+            flat, parts = _flatten([one.grad for one in bucket if one.grad is not None])
+            with explain_lost_rank():
+                dist.all_reduce(flat)
+            for parameter, part in zip(bucket, parts, strict=True):
+                parameter.grad = part
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
@@ -109,20 +115,27 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         yield bucket
 
 
-@contextmanager
-def _flattened(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Within it, the numbers of all tensors in one (N,); after it, the tensors have its numbers.
+def _flatten(tensors: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """A copy of the numbers of all tensors as one (N,), and its parts in the tensors' shapes.
 
-    One kernel copies all of them each way: `torch.cat` is slow for many tensors of unlike sizes.
+    One kernel copies all of them: `torch.cat` is slow for many tensors of unlike sizes.
     """
     sizes = [tensor.numel() for tensor in tensors]
     flat = tensors[0].new_empty(sum(sizes))
-    parts = torch.split(flat, sizes)
-    shaped = [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+    split = torch.split(flat, sizes)
+    parts = [part.view_as(tensor) for part, tensor in zip(split, tensors, strict=True)]
     with torch.no_grad():
-        torch._foreach_copy_(shaped, list(tensors))
-        yield flat
-        torch._foreach_copy_(list(tensors), shaped)
+        torch._foreach_copy_(parts, list(tensors))
+    return flat, parts
+
+
+@contextmanager
+def _flattened(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Within it, the numbers of all tensors in one (N,); after it, the tensors have its numbers."""
+    flat, parts = _flatten(tensors)
+    yield flat
+    with torch.no_grad():
+        torch._foreach_copy_(list(tensors), parts)
 
 
 @contextmanager

@@ -103,8 +103,10 @@ class Ranks:
         """A tensor of every rank, all of one shape, on rank 0; elsewhere this rank's alone."""
         return [tensor]
 
-    def sum_gradients(self, parameters: Sequence[Tensor]) -> None:
-        """Sum the gradients of the trained parameters over all ranks, in place."""
+    def sum_gradients(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None:
+        """Sum the gradients of the trained parameters over all ranks. The parameters get other
+        tensors as gradients, unless the sums are written `in_place`.
+        """
 
     def shard(self, model: AnyModel, loss: LossFn) -> ModelWeights:
         """Divide the weights of a model among the ranks."""

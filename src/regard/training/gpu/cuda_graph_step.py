@@ -115,7 +115,7 @@ class CudaGraphStep:
             for number, batch in enumerate(batches):
                 context.seed_batch(step, number)
                 self._train_on(batch, self._accumulate_grads)
-            context.sum_gradients(self.parameters)
+            context.sum_gradients(self.parameters, in_place=True)  # the next graph reads them
             self._warm_up_or_replay(None, self._finish_accumulation)
 
     def _fall_back(self) -> EagerStep:
