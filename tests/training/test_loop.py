@@ -24,7 +24,7 @@ from regard.training.checkpoints import (
 )
 from regard.training.loop import Selection, TrainingTask, fit
 from regard.training.loss import batch_loss
-from regard.training.optimizer import build_optimizer
+from regard.training.optimizer import OptimizerSettings, build_optimizer
 
 VOCABULARY = 20
 
@@ -127,8 +127,9 @@ def same(one, other):
         {"moving_average": 0.9, "accumulate": 2},
         {"experts": {"count": 3, "every": 1}},
         {"precision": "bfloat16"},
+        {"optimizer": OptimizerSettings(kind="muon", weight_decay=0.1)},
     ],
-    ids=["plain", "averaged", "experts", "bfloat16"],
+    ids=["plain", "averaged", "experts", "bfloat16", "muon"],
 )
 def test_stopped_and_resumed_equals_unbroken(store, tmp_path, stop_after, changed):
     whole, _ = run(store, tmp_path / "whole", **changed)

@@ -1,15 +1,18 @@
-"""Adam or SGD, and its learning rate at each step."""
+"""Adam, Muon or SGD, and the learning rate at each step."""
 
 import math
-from typing import Annotated, Literal, Self
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
-from torch import nn
+from torch import Tensor, nn
 
-from regard.models.contracts import AnyModel
+from regard.errors import SettingsError
+from regard.models.contracts import AnyModel, Model
 from regard.settings import Settings
 from regard.training.layer_groups import LayerGroups
+from regard.training.muon import Muon, ParameterGroup
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
@@ -51,27 +54,29 @@ class ScheduleSettings(Settings):
 
 
 class OptimizerSettings(Settings):
-    """Adam (Kingma and Ba 2015), or AdamW when there is weight decay; or gradient descent."""
+    """Adam (Kingma and Ba 2015), or AdamW when there is weight decay; Muon; or gradient descent."""
 
-    kind: Literal["adam", "sgd"] = "adam"
-    """How the gradients change the weights."""
+    kind: Literal["adam", "muon", "sgd"] = "adam"
+    """How the gradients change the weights. `muon` (Jordan et al. 2024) moves the matrices of
+    linear layers, but not the output layer's, along orthogonalized momentum, and everything else as
+    `adam` does, both by one learning rate."""
     learning_rate: PositiveFloat = 5e-4
     """The peak of the schedule."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
-    """Decay of the running mean of gradients and of their squares. For `adam`."""
+    """Decay of the running mean of gradients and of their squares. For `adam` and `muon`."""
     epsilon: PositiveFloat = 1e-9
-    """Keeps the division by the root of the squares finite. For `adam`."""
+    """Keeps the division by the root of the squares finite. For `adam` and `muon`."""
     momentum: Decay = 0.0
     """Decay of the running sum of gradients. For `sgd`."""
     weight_decay: NonNegativeFloat = 0.0
     """Decay of matrices (never of biases and norms): decoupled from the gradients in `adam`, where
-    0 is plain Adam, and added to them in `sgd`."""
+    0 is plain Adam, and in `muon`, and added to them in `sgd`."""
     clip_norm: NonNegativeFloat = 1.0
     """Gradients with a longer norm are cut to this; 0 never cuts."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
-        unused = ("momentum",) if self.kind == "adam" else ("betas", "epsilon")
+        unused = ("betas", "epsilon") if self.kind == "sgd" else ("momentum",)
         for name in unused:
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} has no effect on kind: {self.kind}; leave it out")
@@ -102,7 +107,12 @@ def learning_rate(
             return peak * (1 + share * (schedule.ratio - 1)) / schedule.ratio
 
 
-OPTIMIZER_STATES = {"adam": ("step", "exp_avg", "exp_avg_sq"), "sgd": ("momentum_buffer",)}
+ADAM_STATES = ("step", "exp_avg", "exp_avg_sq")
+OPTIMIZER_STATES = {
+    "adam": ADAM_STATES,
+    "muon": (*ADAM_STATES, "momentum_buffer"),
+    "sgd": ("momentum_buffer",),
+}
 """What each kind of optimizer keeps of a parameter."""
 
 
@@ -117,22 +127,51 @@ def build_optimizer(
         by_factor = {layers.rate_factor(n): [] for n in range(len(layers.groups))}
         for number, parameters in enumerate(layers.groups):
             by_factor[layers.rate_factor(number)] += parameters
-    groups = [
-        {"params": [p for p in parameters if (p.ndim > 1) is decays], **more}
+    decays = {True: settings.weight_decay, False: 0.0}
+    groups: list[ParameterGroup] = [
+        {
+            "params": [p for p in parameters if (p.ndim > 1) is matrix],
+            "weight_decay": decays[matrix],
+            "rate_factor": factor,
+        }
         for factor, parameters in by_factor.items()
-        for decays, more in (
-            (True, {"weight_decay": settings.weight_decay, "rate_factor": factor}),
-            (False, {"weight_decay": 0.0, "rate_factor": factor}),
-        )
+        for matrix in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
+    lr = settings.learning_rate
     if settings.kind == "sgd":
-        lr, momentum = settings.learning_rate, settings.momentum
-        return torch.optim.SGD(groups, lr=lr, momentum=momentum, fused=True)
-    return torch.optim.AdamW(
-        groups,
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        eps=settings.epsilon,
-        fused=True,
+        return torch.optim.SGD(groups, lr=lr, momentum=settings.momentum, fused=True)
+    adam: dict[str, Any] = {"betas": settings.betas, "eps": settings.epsilon, "fused": True}
+    if settings.kind == "adam":
+        return torch.optim.AdamW(groups, lr=lr, **adam)
+    return Muon(*_split_groups(groups, hidden_matrices(model)), lr=lr, **adam)
+
+
+def _split_groups(
+    groups: Sequence[ParameterGroup], chosen: Collection[Tensor]
+) -> tuple[list[ParameterGroup], list[ParameterGroup]]:
+    """The groups of the `chosen` parameters, and those of the others."""
+    inside, outside = (
+        [
+            group | {"params": [p for p in group["params"] if (p in chosen) is wanted]}
+            for group in groups
+        ]
+        for wanted in (True, False)
     )
+    return [one for one in inside if one["params"]], [one for one in outside if one["params"]]
+
+
+def hidden_matrices(model: AnyModel | nn.Module) -> set[Tensor]:
+    """The weights of all linear layers but the output layer; an error if there are none."""
+    output = model.output_layer() if isinstance(model, Model) else None
+    matrices = {
+        layer.weight
+        for layer in model.modules()
+        if isinstance(layer, nn.Linear) and (output is None or layer.weight is not output.weight)
+    }
+    if not matrices:
+        raise SettingsError(
+            f"training.optimizer.kind muon is for the matrices of linear layers, of which "
+            f"{type(model).__name__} has none below its output; choose adam"
+        )
+    return matrices

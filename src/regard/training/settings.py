@@ -75,6 +75,11 @@ class TrainingSettings(Settings):
                 "fine_tuning, of groups of layers or by low-rank updates, goes with whole weights; "
                 "leave out one of sharded and fine_tuning"
             )
+        if self.sharded and self.optimizer.kind == "muon":
+            raise ValueError(
+                "optimizer.kind muon needs whole matrices, and sharded ranks have some rows of "
+                "each; choose adam, or sharded: false"
+            )
         if self.sharded and (self.compile or self.capture is True):
             raise ValueError(
                 "what is sharded is neither compiled nor captured; leave out one of them"

@@ -334,7 +334,8 @@ def test_a_captured_step_learns_what_a_plain_one_learns(name, where, budget):
     assert losses[0][-1] < losses[0][0]
 
 
-def test_masked_windows_of_every_batch_are_one_graph():
+@pytest.mark.parametrize("kind", ["sgd", "muon"])
+def test_masked_windows_of_every_batch_are_one_graph(kind):
     text, masking = np.random.default_rng(0).integers(4, SIZE, 400), Masking(SIZE, 0.2, pairs=True)
     stream = masked_windows(text, StreamPosition(0, 0), masking, rows=4, length=16, seed=1)
     given = [one.batch for one in islice(stream, 8)]
@@ -343,12 +344,12 @@ def test_masked_windows_of_every_batch_are_one_graph():
         torch.manual_seed(1)
         sizes = {"layers": 1, "width": 16, "heads": 2, "context": 16, "dropout": 0.0}
         model = Bert(BertSettings(**sizes, positions="sinusoid"), SIZE)
-        optimizer = build_optimizer(model, OptimizerSettings(kind="sgd"))
+        optimizer = build_optimizer(model, OptimizerSettings(kind=kind))
         loss, totals = partial(batch_loss, smoothing=0.0), torch.zeros(2, dtype=torch.float64)
         it = StepContext(model, loss, optimizer, None, totals, ExpertLoad(), CLIP, nullcontext)
         step = CudaGraphStep(it, ExactShapes(), capturer, pytest.fail) if capture else EagerStep(it)
         for number, batch in enumerate(given, start=1):
-            step([batch], lr=0.1, step=number)
+            step([batch], lr=0.1 if kind == "sgd" else 1e-3, step=number)
         ends.append([totals, *model.parameters()])
     assert (capturer.captured, capturer.replayed) == (1, 7)
     for found, wanted in zip(*ends, strict=True):

@@ -16,7 +16,8 @@ from regard.recipes.trial.dry_run import DryRun, StepStats
 from regard.tasks.translation.recipe import TranslationRecipe
 
 BYTES_PER_NUMBER = 4
-COPIES = {"adam": 4, "sgd": 2}  # numbers of a parameter: weight, gradient, and two moments
+COPIES = {"adam": 4, "muon": 4, "sgd": 2}
+"""Numbers of a parameter: weight, gradient, and two moments (of matrices, `muon` has one)."""
 MESSAGE_SECONDS = 30e-6
 DEFAULT_BANDWIDTH = 12.5  # GB/s: Ethernet of 100 Gbit/s
 

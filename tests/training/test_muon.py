@@ -1,0 +1,100 @@
+import math
+
+import pytest
+import torch
+
+from regard.errors import SettingsError
+from regard.models.vision.vit import Vit, VitSettings
+from regard.training.muon import ADAM_RMS, MOMENTUM, orthogonalize
+from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.settings import TrainingSettings
+
+LR, DECAY = 0.02, 0.1
+
+
+def model():
+    torch.manual_seed(0)
+    return Vit(VitSettings(picture_size=8, patch=4, layers=2, width=8, heads=2), 5).double()
+
+
+def muon(of):
+    settings = OptimizerSettings(kind="muon", learning_rate=LR, weight_decay=DECAY)
+    return build_optimizer(of, settings)
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 6), (2, 4, 9), (2, 9, 4)])
+def test_singular_values_come_near_to_one_and_vectors_stay(shape):
+    x = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    u, _, vh = torch.linalg.svd(x, full_matrices=False)
+    turned = u.mT @ orthogonalize(x) @ vh.mT
+    values = turned.diagonal(dim1=1, dim2=2)
+    assert ((values > 0.3) & (values < 1.3)).all()
+    torch.testing.assert_close(turned, torch.diag_embed(values), atol=1e-9, rtol=0)
+
+
+def test_matrices_of_one_shape_do_not_mix():
+    x = torch.randn(3, 4, 5, dtype=torch.float64)
+    alone = torch.cat([orthogonalize(one[None]) for one in x])
+    torch.testing.assert_close(orthogonalize(x), alone)
+
+
+def test_a_step_is_the_formula():
+    tried = model()
+    optimizer, matrix = muon(tried), tried.layers[1].feed.inner.weight  # (32, 8)
+    momentum = torch.zeros_like(matrix)
+    for _ in range(3):
+        for parameter in tried.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        momentum = MOMENTUM * momentum + (1 - MOMENTUM) * matrix.grad
+        ahead = (1 - MOMENTUM) * matrix.grad + MOMENTUM * momentum
+        step = ADAM_RMS * math.sqrt(32) * LR * orthogonalize(ahead[None])[0]
+        wanted = (1 - LR * DECAY) * matrix.detach() - step
+        optimizer.step()
+        torch.testing.assert_close(matrix.detach(), wanted)
+
+
+def test_updates_are_about_as_large_as_those_of_adam():
+    tried = model()
+    optimizer, matrix = muon(tried), tried.layers[0].own.project.weight
+    matrix.grad = 1e-6 * torch.randn_like(matrix)
+    before = matrix.detach().clone()
+    optimizer.step()
+    change = (matrix.detach() - (1 - LR * DECAY) * before).square().mean().sqrt() / LR
+    assert 0.1 < change < 0.3
+
+
+def test_the_output_and_all_that_is_no_linear_layer_are_left_to_adam():
+    tried = model()
+    optimizer, names = muon(tried), {p: name for name, p in tried.named_parameters()}
+    moved = {names[p] for group in optimizer.matrix_groups for p in group["params"]}
+    linear = {
+        f"{name}.weight" for name, x in tried.named_modules() if type(x).__name__.endswith("Linear")
+    }
+    assert moved == linear - {"output.weight"}
+    assert len(moved) == 9
+    others = {names[p] for group in optimizer.adam.param_groups for p in group["params"]}
+    assert moved | others == {*names.values()}
+    assert not moved & others
+    decayed = {names[p] for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
+    assert decayed == {name for name, p in tried.named_parameters() if p.ndim > 1}
+
+
+def test_parameters_without_gradients_stay():
+    tried = model()
+    before = [p.detach().clone() for p in tried.parameters()]
+    optimizer = muon(tried)
+    optimizer.step()
+    assert all(map(torch.equal, before, tried.parameters()))
+    assert not optimizer.state
+
+
+def test_a_model_without_linear_layers_is_refused():
+    with pytest.raises(SettingsError, match="Embedding has none below its output; choose adam"):
+        muon(torch.nn.Embedding(3, 4))
+
+
+def test_what_has_no_effect_or_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="momentum has no effect on kind: muon"):
+        OptimizerSettings(kind="muon", momentum=0.9)
+    with pytest.raises(ValueError, match="muon needs whole matrices"):
+        TrainingSettings(optimizer=OptimizerSettings(kind="muon"), sharded=True)
