@@ -47,7 +47,11 @@ def prepared(tmp_path, *overrides, **options):
 
 @pytest.mark.parametrize(
     ("encoder", "settings"),
-    [*((name, []) for name in ENCODERS), ("elmo", ["model.standardize=true"])],
+    [
+        *((name, []) for name in ENCODERS),
+        ("elmo", ["model.standardize=true"]),
+        ("gpt", ["training.consistency=2", "model.language_weight=0.5"]),
+    ],
 )
 def test_stopped_and_resumed_equals_unbroken(encoder, settings, tmp_path):
     recipe = classifier_recipe(tmp_path, encoder, *settings)
@@ -194,6 +198,12 @@ def test_labels_that_cannot_be_learned_or_measured_are_said(tmp_path):
         prepared(tmp_path, valid=held_out)
     with pytest.raises(CorpusError, match="two labels or more to train on; all"):
         prepared(tmp_path, rows=[("number", text) for _, text in examples(30)])
+
+
+def test_two_passes_need_dropout_to_differ_by(tmp_path):
+    given = ["training.consistency=2", "model.dropout=0", "model.encoder.dropout=0"]
+    with pytest.raises(SettingsError, match="consistency 2 asks .*: set model.dropout"):
+        classifier_recipe(tmp_path, "gpt", *given)
 
 
 def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):

@@ -1,6 +1,7 @@
 """Scores of classifiers: accuracy, F1, calibration, confusion matrices."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,6 +138,12 @@ def log_softmax(logits: Logits) -> Logits:
     """Log-probabilities (N, V)."""
     shifted = logits - logits.max(-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
+
+
+def mean_log_probs(members: Sequence[Logits]) -> Logits:
+    """The logarithms of the mean of the probabilities of several models, of logits (N, V) each."""
+    log_probs = [log_softmax(logits) for logits in members]
+    return np.asarray(np.logaddexp.reduce(log_probs) - math.log(len(log_probs)))
 
 
 def calibration_error(found: Classified, temperature: float = 1.0) -> float:

@@ -8,7 +8,7 @@ from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
 from regard.recipes.paths import PACKAGED_RUN, run_task_name
-from regard.tasks.names import TRANSLATION
+from regard.tasks.names import CLASSIFICATION_TASKS, TRANSLATION
 
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner
@@ -75,17 +75,22 @@ def load(
     folder, the small translator that comes with the package.
 
     With `task` its type is known to an editor, and a run of another task is an error. Of a
-    translator, `others` are further runs of an ensemble, and `options` those of
-    `regard.pipelines.translator.load`; other tasks take `device`, `weights` and `adapter`.
+    translator or a classifier, `others` are further runs of an ensemble. `options` of a translator
+    are those of `regard.pipelines.translator.load`; other tasks take `device`, `weights` and
+    `adapter`.
     """
     found = run_task_name(Path(path))
     if task is not None and task != found:
         raise RunError(f"{path}: its task is {found}, and {task} was asked for")
     if found == TRANSLATION or found not in PIPELINES:
         return load_translator(path, *others, **options)
-    if others:
+    if others and found not in CLASSIFICATION_TASKS:
         raise SettingsError(f"{path}: its task is {found}, of which there are no ensembles")
-    return import_module(PIPELINES[found]).load(path, **options)
+    pipeline = import_module(PIPELINES[found]).load(path, **options)
+    if others:
+        device = options.get("device", "auto")
+        pipeline.vote_with([load(one, task=found, device=device) for one in others])
+    return pipeline
 
 
 def load_for_look(

@@ -1,10 +1,10 @@
 """What all classification tasks share: labels, batches, loss, metrics."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from regard.evaluation.classification import (
     compare_classified,
     confusion_matrix,
     fit_temperature,
+    mean_log_probs,
     wilson_interval,
 )
 from regard.evaluation.scores import Comparison, ScoreSettings
@@ -53,7 +54,6 @@ ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
-CLASSIFICATION_TASKS = ("text-classification", "picture-classification")
 
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
 
@@ -120,6 +120,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     labels: tuple[str, ...]
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
+    others: Sequence["EnsembleMember"] = ()
+    """What else answers: the mean of the calibrated probabilities of all counts."""
 
     # -- examples -------------------------------------------------------------------------------
 
@@ -229,10 +231,32 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         found = self.classify_split(model, "valid")
         return {"loss": found.nll(), "accuracy": found.accuracy()}
 
+    def vote_with(self, others: Sequence["EnsembleMember"]) -> None:
+        """From now on, measure an ensemble: the model with those of other runs."""
+        for other in others:
+            self.check_same_labels(other.task)
+        self.others = others
+
+    def check_same_labels(self, other: "AnyClassificationTask") -> None:
+        """An error unless another run's labels are this one's, in the same order."""
+        if other.labels != self.labels:
+            ours, theirs = (", ".join(one.labels[:10]) for one in (self, other))
+            raise SettingsError(
+                f"--ensemble: {other.folder} has other labels than {self.folder}: {theirs}; not "
+                f"{ours}"
+            )
+
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
-        """A model's logits for all examples of a split, and their labels."""
+        """The logits of a model, or of the ensemble, for the examples of a split; their labels."""
         logits = classify_examples(model, self.inputs_of(split), self.lengths(split))
-        return Classified(logits, self.label_ids(split))
+        if not self.others:
+            return Classified(logits, self.label_ids(split))
+        calibrated = [logits / self.temperature]
+        for other in self.others:
+            self.check_same_examples(other.task, split, option="--ensemble")
+            found = other.task.classify_split(other.model, split)
+            calibrated.append(found.logits / other.task.temperature)
+        return Classified(mean_log_probs(calibrated), self.label_ids(split))
 
     def finish(self, model: AnyPredictor) -> None:
         """Fit the temperature to the validation data, and write it into the run."""
@@ -243,6 +267,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def evaluate(self, model: AnyPredictor, split: SplitName) -> Evaluation:
         found, temperature = self.classify_split(model, split), self.temperature
+        if self.others:
+            temperature = 1.0  # each member is calibrated by itself
         counts = confusion_matrix(found)  # (V, V)
         right, total = int(counts.trace()), int(counts.sum())
         numbers = {
@@ -256,13 +282,19 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         notes = (
             f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
             "interval by Wilson's score, likelihoods in nats",
-            f"calibrated: logits divided by the temperature {temperature:.3f}, which "
-            f"{self._describe_fit(split)}; "
-            f"expected calibration error in {CALIBRATION_BINS} bins",
+            f"{self._describe_calibration(split)}; expected calibration error in "
+            f"{CALIBRATION_BINS} bins",
         )
         confusion = Confusion(self.labels, counts)
         intervals = {"accuracy": wilson_interval(right, total)}
         return Evaluation(split, numbers, notes, intervals, confusion)
+
+    def _describe_calibration(self, split: SplitName) -> str:
+        if self.others:
+            count = 1 + len(self.others)
+            return f"the mean of the probabilities of {count} runs, each calibrated by its own data"
+        fit = self._describe_fit(split)
+        return f"calibrated: logits divided by the temperature {self.temperature:.3f}, which {fit}"
 
     def _describe_fit(self, split: SplitName) -> str:
         """Where the temperature is from, for scores on a split."""
@@ -288,15 +320,24 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         theirs, ours = other.classify_split(its_model, split), self.classify_split(model, split)
         return compare_classified(theirs, ours, ScoreSettings())
 
-    def check_same_examples(self, other: Self, split: SplitName) -> None:
+    def check_same_examples(
+        self, other: Self, split: SplitName, *, option: str = "--against"
+    ) -> None:
         """An error unless a split of another run has the same examples, as far as labels tell."""
         ours, theirs = ((one.labels, one.label_ids(split).tolist()) for one in (self, other))
         if ours != theirs:
-            raise SettingsError(f"--against: {other.folder} has other {split} examples or labels")
+            raise SettingsError(f"{option}: {other.folder} has other {split} examples or labels")
 
 
 AnyClassificationTask = ClassificationTask[Any]
 """A task of either kind."""
+
+
+class EnsembleMember(NamedTuple):
+    """A run whose answers count beside those of another."""
+
+    task: AnyClassificationTask
+    model: AnyPredictor
 
 
 @torch.inference_mode()

@@ -225,12 +225,14 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
             "pictures": f"{size}, patches of {model.patch} × {model.patch}",
         }
 
-    def check_same_examples(self, other: Self, split: SplitName) -> None:
+    def check_same_examples(
+        self, other: Self, split: SplitName, *, option: str = "--against"
+    ) -> None:
         ours, theirs = (
             (one.labels, one.splits.read(split, "picture", "label")) for one in (self, other)
         )
         if ours != theirs:
-            raise SettingsError(f"--against: {other.folder} has other {split} pictures or labels")
+            raise SettingsError(f"{option}: {other.folder} has other {split} pictures or labels")
 
 
 def _picture_row(picture: LabelledPicture) -> dict[str, str]:

@@ -91,6 +91,18 @@ class TextClassificationRecipe(ClassificationRecipe):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_consistency_has_dropout(self) -> Self:
+        known = [self.model] if self.model.encoder is None else [self.model, self.model.encoder]
+        dropouts = [x for some in known for name, x in some if name.endswith("dropout")]
+        if self.training.consistency and self.model.encoder and not any(dropouts):
+            raise ValueError(
+                f"training.consistency {self.training.consistency:g} asks that two passes with "
+                "unlike dropout agree, and the model has no dropout: set model.dropout, or "
+                "training.consistency to 0"
+            )
+        return self
+
     def inner_model(self) -> Settings:
         return self.model.known_encoder
 
@@ -268,9 +280,11 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         vocabulary = f"{self.tokenizer.size:,} tokens; unknown in valid: {unknown:.1%}"
         return {**super().summary(), "vocabulary": vocabulary}
 
-    def check_same_examples(self, other: Self, split: SplitName) -> None:
+    def check_same_examples(
+        self, other: Self, split: SplitName, *, option: str = "--against"
+    ) -> None:
         if (self.labels, self.examples(split)) != (other.labels, other.examples(split)):
-            raise SettingsError(f"--against: {other.folder} has other {split} texts or labels")
+            raise SettingsError(f"{option}: {other.folder} has other {split} texts or labels")
 
 
 def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:

@@ -48,11 +48,11 @@ from regard.pipelines.translator import Translator, load
 from regard.recipes.paths import run_task_name
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.task_run import TaskRun, load_task_run
-from regard.tasks.classification import CLASSIFICATION_TASKS
+from regard.tasks.classification import EnsembleMember
 from regard.tasks.contracts import SplitName
-from regard.tasks.names import CHAT, TRANSLATION
+from regard.tasks.names import CHAT, CLASSIFICATION_TASKS, TRANSLATION
 
-TRANSLATOR_OPTIONS = "ensemble unknown lowercase by_length engine precision"
+TRANSLATOR_OPTIONS = "unknown lowercase by_length engine precision"
 TASK_OPTIONS = "data"  # that a translator and a chatbot have not
 TEXT_OPTIONS = "source reference beam tokenize"  # that a chatbot has, too
 
@@ -98,13 +98,15 @@ def command(
     people's and beside the commonest one. A history has its turns in one line, separated by tabs;
     one with several answers is repeated on neighbouring lines. Of a classifier, accuracy and macro
     F1 are printed, and how well its probabilities are calibrated, before and after its temperature
-    was fitted on the validation data.
+    was fitted on the validation data; of an --ensemble of classifiers, those of the mean of their
+    calibrated probabilities.
 
     Examples:
 
         regard evaluate runs/travel
         regard evaluate runs/mine --source test.en --reference test.de --against runs/other
         regard evaluate runs/trec6 --output confusions.png
+        regard evaluate runs/sst2-gpt --ensemble runs/sst2-roberta --against runs/sst2
         regard evaluate runs/gpt2 --data letters.txt
     """
     if (task := run_task_name(Path(model))) != TRANSLATION:
@@ -243,12 +245,13 @@ def _evaluate_task(context: Context, task: str) -> None:
     refuse_options(context, TRANSLATOR_OPTIONS, f"a run of the task {task}")
     if task == CHAT:
         refuse_options(context, TASK_OPTIONS, "a chatbot, which has --source and --reference")
+        refuse_options(context, "ensemble", "a chatbot")
         _evaluate_chat(context)
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
     given = context.params
     if task not in CLASSIFICATION_TASKS:
-        refuse_options(context, "output", f"a run of the task {task}")
+        refuse_options(context, "ensemble output", f"a run of the task {task}")
     if given["output"] is not None and given["output"].suffix not in (".json", *FORMATS):
         raise SettingsError(
             f"--output {given['output']}: its name should end in {', '.join(FORMATS)} or .json"
@@ -256,10 +259,14 @@ def _evaluate_task(context: Context, task: str) -> None:
     device = pick_device(given["device"])
     loading = {name: given[name] for name in ("weights", "adapter")}
     run = load_task_run(given["model"], task, device=device, **loading)
+    members = [load_task_run(one, task, device=device) for one in given["ensemble"] or ()]
+    if members:
+        run.task.vote_with([EnsembleMember(one.task, one.model) for one in members])
     against = given["against"]
     other = None if against is None else load_task_run(against, task, device=device)
     with TemporaryDirectory(prefix="regard-evaluate-", ignore_cleanup_errors=True) as place:
-        split = _held_out(run, other, given["data"] or (), Path(place))
+        runs = [run, *members, *([] if other is None else [other])]
+        split = _held_out(runs, given["data"] or (), Path(place))
         found, comparisons = run.task.evaluate(run.model, split), list[Comparison]()
         if other is not None:
             comparisons = run.task.compare(run.model, other.task, other.model, split)
@@ -269,14 +276,16 @@ def _evaluate_task(context: Context, task: str) -> None:
         compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
         print_json({**found.to_json(), **compared})
     else:
-        tables.print_evaluation(found, given["model"])
-        _print_comparisons(comparisons, given["model"], against or "")
+        name = " + ".join((given["model"], *(given["ensemble"] or ())))
+        tables.print_evaluation(found, name)
+        _print_comparisons(comparisons, name, against or "")
     if given["output"] is not None and found.confusion is not None:
         _save_confusion(found.confusion, given["output"])
 
 
-def _held_out(run: TaskRun, other: TaskRun | None, files: Sequence[str], place: Path) -> SplitName:
+def _held_out(runs: Sequence[TaskRun], files: Sequence[str], place: Path) -> SplitName:
     """The split to measure runs on: the first run's, or `test`, if it is read from `files`."""
+    run = runs[0]
     if not files:
         if run.recipe.is_imported:
             raise SettingsError(
@@ -285,9 +294,8 @@ def _held_out(run: TaskRun, other: TaskRun | None, files: Sequence[str], place: 
             )
         split: SplitName = run.task.held_out()
         return split
-    for number, one in enumerate((run, other)):
-        if one is not None:
-            one.task.read_test(files, place / str(number))
+    for number, one in enumerate(runs):
+        one.task.read_test(files, place / str(number))
     return "test"
 
 

@@ -17,7 +17,7 @@ from regard.pipelines.load import load
 from regard.recipes.paths import wrong_task_error
 from regard.recipes.run_folder import RunFolder
 from regard.settings import abbreviate, escape_control
-from regard.tasks.classification import CLASSIFICATION_TASKS
+from regard.tasks.names import CLASSIFICATION_TASKS
 
 
 def command(
@@ -31,6 +31,7 @@ def command(
     file: list[str] | None = option(
         "Lines of a file, also .gz, as of the standard input; may be repeated.", metavar="FILE"
     ),
+    ensemble: shared_options.Ensemble = None,
     best: int = option("Print the N likeliest labels.", "--best", "-k", default=1, min=1),
     weights: shared_options.Weights = "model",
     adapter: shared_options.Adapter = None,
@@ -44,16 +45,18 @@ def command(
     that cannot be read gives an empty label and an error on stderr, and so does a blank line in the
     place of a name; the others are classified all the same, and the command ends with 1. Control
     characters of names and labels are printed as escapes, such as \\t; --json has them as they are.
-    A pair of texts is written `A ||| B`.
+    A pair of texts is written `A ||| B`. With --ensemble the mean of the probabilities of several
+    runs with the same labels counts.
 
     Examples:
 
         regard classify runs/trec6 "How far is it from Denver to Aspen ?"
         regard classify runs/trec6 --best 3 < questions.txt
         regard classify runs/sst2 --file reviews.txt --json > labels.jsonl
+        regard classify runs/sst2 --ensemble runs/sst2-gpt "A gem of a film ."
         regard classify runs/cifar10-vit photo.jpg holidays/
     """
-    pipeline = _load(model, device, weights, adapter)
+    pipeline = _load(model, ensemble or (), device, weights, adapter)
     for remark in pipeline.remarks:
         note(remark)
     asked = [
@@ -74,11 +77,14 @@ def command(
         raise Exit(1)
 
 
-def _load(model: str, device: str, weights: str, adapter: str | None) -> AnyLabelPipeline:
+def _load(
+    model: str, ensemble: Sequence[str], device: str, weights: str, adapter: str | None
+) -> AnyLabelPipeline:
     task = RunFolder(Path(model)).load_any_recipe().task
     if task not in CLASSIFICATION_TASKS:
         raise wrong_task_error(model, task, "which has no labels")
-    pipeline: AnyLabelPipeline = load(model, device=device, weights=weights, adapter=adapter)
+    options = {"device": device, "weights": weights, "adapter": adapter}
+    pipeline: AnyLabelPipeline = load(model, *ensemble, **options)
     return pipeline
 
 

@@ -1,13 +1,14 @@
 """What the pipelines of all classifiers share: examples -> labels with calibrated probabilities."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from regard.evaluation.classification import Logits, log_softmax
+from regard.errors import SettingsError
+from regard.evaluation.classification import Logits, log_softmax, mean_log_probs
 from regard.models.contracts import AnyPredictor
 from regard.settings import abbreviate
 from regard.tasks.classification import UNCALIBRATED, AnyClassificationTask
@@ -68,6 +69,21 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
     def __init__(self, task: TaskT, model: ModelT) -> None:
         self.task, self.model = task, model
+        self.others: Sequence[LabelPipeline[TaskT, ModelT]] = ()  # of its ensemble
+
+    def vote_with(self, others: Sequence["LabelPipeline[TaskT, ModelT]"]) -> None:
+        """From now on, answer by the mean of the probabilities of this run and of others."""
+        for other in others:
+            self.task.check_same_labels(other.task)
+        self.others = others
+
+    def require_single(self) -> None:
+        """An error if it is an ensemble, which has no attention of its own."""
+        if self.others:
+            raise SettingsError(
+                f"{self!r}: an ensemble of {1 + len(self.others)} runs has no attention of its "
+                "own; look into one of them"
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -77,9 +93,11 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a person should know about all answers."""
-        if self.task.is_calibrated or self.task.recipe.is_imported:
-            return ()
-        return (f"{self.task.folder}: {UNCALIBRATED}: probabilities are not calibrated",)
+        return tuple(
+            f"{one.task.folder}: {UNCALIBRATED}: probabilities are not calibrated"
+            for one in (self, *self.others)
+            if not (one.task.is_calibrated or one.task.recipe.is_imported)
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.task.folder}, {len(self.labels)} labels>"
@@ -104,12 +122,26 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
         """The labels of examples by their logits (N, V), each row's likeliest first; `before` are
         the logits without interventions.
         """
+        temperature = self.task.temperature
+        others = None if before is None else log_softmax(before / temperature)
+        return self._ranked(log_softmax(logits / temperature), others)
+
+    def voted_labels(self, logits_of: Callable[[Any], Logits]) -> list[tuple[LikelyLabel, ...]]:
+        """The same by all runs of the ensemble, whose logits `logits_of` computes."""
+        runs = (self, *self.others)
+        if len(runs) == 1:
+            return self.likely_labels(logits_of(self))
+        calibrated = [logits_of(one) / one.task.temperature for one in runs]
+        return self._ranked(mean_log_probs(calibrated))
+
+    def _ranked(
+        self, log_probs: Logits, before: Logits | None = None
+    ) -> list[tuple[LikelyLabel, ...]]:
         shares, others = (
-            None if x is None else np.exp(log_softmax(x / self.task.temperature)).round(DECIMALS)
-            for x in (logits, before)
+            None if x is None else np.exp(x).round(DECIMALS) for x in (log_probs, before)
         )
         assert shares is not None
-        orders = np.argsort(-logits, axis=-1, kind="stable")  # (N, V)
+        orders = np.argsort(-log_probs, axis=-1, kind="stable")  # (N, V)
         return [
             tuple(
                 LikelyLabel(

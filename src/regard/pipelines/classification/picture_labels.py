@@ -113,7 +113,8 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         for names in chunked(given, PICTURES_AT_ONCE):
             read = [try_to_read(name) for name in names]
             good = [one for one in read if isinstance(one, Picture)]
-            found = iter(self.likely_labels(self._logits(good)) if good else ())
+            logits_of = partial(PictureLabelPipeline._logits, pictures=good)
+            found = iter(self.voted_labels(logits_of) if good else ())
             for name, one in zip(names, read, strict=True):
                 if isinstance(one, Picture):
                     yield Classification(name, next(found), self._notes(one))
@@ -147,6 +148,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         """The labels of a picture with the attention of each head, under `changes`; a list has one
         picture.
         """
+        self.require_single()
         names = [pictures] if isinstance(pictures, str | os.PathLike) else list(pictures)
         if len(names) != 1:
             raise SettingsError(f"give one PICTURE to classify and look into, got {len(names)}")

@@ -95,10 +95,17 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         for some in chunked(given, TEXTS_AT_ONCE):
             parts = [self._parts(text) for text in some]
             encoded = self.task.encode(parts)
-            lengths = np.array([len(one.ids) for one in encoded])
-            logits = classify_examples(self.model, self.task.rows_of(encoded), lengths)
-            for text, one, labels in zip(some, encoded, self.likely_labels(logits), strict=True):
+            found = self.voted_labels(partial(self._logits_of, parts, encoded))
+            for text, one, labels in zip(some, encoded, found, strict=True):
                 yield Classification(text, labels, self._notes(text, one))
+
+    def _logits_of(
+        self, parts: Sequence[tuple[str, ...]], own: list[EncodedText], run: "TextLabelPipeline"
+    ) -> Logits:
+        """The logits (N, V) of a run of the ensemble for texts, which this one reads as `own`."""
+        encoded = own if run is self else run.task.encode(parts)
+        lengths = np.array([len(one.ids) for one in encoded])
+        return classify_examples(run.model, run.task.rows_of(encoded), lengths)
 
     def _parts(self, text: str) -> tuple[str, ...]:
         """The text, or the two texts of a pair, in single lines, as examples were read."""
@@ -133,6 +140,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         """The labels of a text with its attention, under `changes`; several texts are one, with
         spaces between them, or the two of a pair.
         """
+        self.require_single()
         between = f" {BETWEEN} " if self.task.text_counts == (2,) else " "
         text = texts if isinstance(texts, str) else between.join(texts)
         if not text.strip():

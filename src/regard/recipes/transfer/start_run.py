@@ -18,8 +18,9 @@ from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.settings import abbreviate
-from regard.tasks.classification import CLASSIFICATION_TASKS, load_labels
+from regard.tasks.classification import load_labels
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
+from regard.tasks.names import CLASSIFICATION_TASKS
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
