@@ -202,7 +202,7 @@ def test_labels_that_cannot_be_learned_or_measured_are_said(tmp_path):
 
 def test_two_passes_need_dropout_to_differ_by(tmp_path):
     given = ["training.consistency=2", "model.dropout=0", "model.encoder.dropout=0"]
-    with pytest.raises(SettingsError, match="consistency 2 asks .*: set model.dropout"):
+    with pytest.raises(SettingsError, match=r"consistency 2 asks .*: set model.dropout"):
         classifier_recipe(tmp_path, "gpt", *given)
 
 

@@ -102,7 +102,7 @@ def test_the_commands_take_ensembles(runs):
 
 def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path):
     with pytest.raises(
-        SettingsError, match="--ensemble: .* other labels than .*: animal0, number1; not anim"
+        SettingsError, match=r"--ensemble: .* other labels than .*: animal0, number1; not anim"
     ):
         load(runs[0], stranger)
     refused = invoke("evaluate", runs[0], "--ensemble", stranger).exception
@@ -110,7 +110,7 @@ def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path
     first, second = task_runs(runs)
     second.task.read_test([write_table(tmp_path / "other.tsv", examples(6, 80))], tmp_path / "data")
     first.task.vote_with([EnsembleMember(second.task, second.model)])
-    with pytest.raises(SettingsError, match="--ensemble: .* has other test texts or labels"):
+    with pytest.raises(SettingsError, match=r"--ensemble: .* has other test texts or labels"):
         first.task.evaluate(first.model, "test")
 
 
