@@ -17,7 +17,7 @@ TWINS = {Int8Linear: 0.02, Bfloat16Linear: 0.01}  # how far they may be from the
 
 def layer(*, bias=True):
     torch.manual_seed(0)
-    return StackedLinear(D, N, bias=bias)
+    return StackedLinear(D, [N - 8, 8], bias=bias)
 
 
 @pytest.mark.parametrize("bias", [True, False])

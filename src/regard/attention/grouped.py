@@ -43,7 +43,8 @@ class GroupedSelfAttention(AttentionHeads):
         self.kv_heads, self.rotary_base = kv_heads, rotary_base
         self.head_width = head_width or width // heads
         self.scale = self.score.scale(self.head_width)
-        self.project = StackedLinear(width, (heads + 2 * kv_heads) * self.head_width, bias=bias)
+        sizes = [size * self.head_width for size in (heads, kv_heads, kv_heads)]
+        self.project = StackedLinear(width, sizes, bias=bias)
         self.out = nn.Linear(heads * self.head_width, width, bias=bias)
 
     def project_all(self, x: Tensor, positions: Tensor) -> tuple[Tensor, KeyValues]:
@@ -54,7 +55,7 @@ class GroupedSelfAttention(AttentionHeads):
         sizes = [self.heads, self.kv_heads, self.kv_heads]
         if x.is_cuda and torch.is_grad_enabled():
             # Three products: the gradient of a single one would be concatenated from three.
-            ends = [size * self.head_width for size in accumulate(sizes, initial=0)]
+            ends = accumulate(self.project.sizes, initial=0)
             projected = (self.project(x, bounds) for bounds in pairwise(ends))
             queries, keys, values = map(split_heads, projected, sizes)
         else:

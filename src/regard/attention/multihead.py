@@ -42,7 +42,13 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 class StackedLinear(nn.Linear):
-    """A linear layer that can compute a slice of its outputs."""
+    """Linear layers of one input, their matrices one below the other, with `sizes` outputs; a slice
+    of all outputs can be computed.
+    """
+
+    def __init__(self, inputs: int, sizes: Sequence[int], *, bias: bool = True) -> None:
+        super().__init__(inputs, sum(sizes), bias=bias)
+        self.sizes = tuple(sizes)
 
     def forward(self, x: Tensor, outputs: tuple[int, int] | None = None) -> Tensor:
         """(..., D) -> (..., N), or only the outputs from the first number up to the second."""
@@ -76,7 +82,7 @@ class MultiHeadAttention(AttentionHeads):
         if width % heads:
             raise ValueError(f"width must be a multiple of heads, got {width=} and {heads=}")
         self.scale = self.score.scale(width // heads)
-        self.project = StackedLinear(width, 3 * width, bias=bias)
+        self.project = StackedLinear(width, [width] * 3, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
         self.reset_parameters()
 

@@ -7,7 +7,7 @@ here matrices of one shape go through it together, and a CUDA graph can replay i
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,22 +30,26 @@ class Muon(torch.optim.Optimizer):
 
         W ← (1 - η λ) W - 0.2 √max(rows, columns) η orthogonalized((1 - μ) G + μ B)
 
-    with the learning rate η and the weight decay λ of the matrix's group.
+    with the learning rate η and the weight decay λ of the matrix's group. Where a weight holds
+    several matrices, one below the other, each is orthogonalized by itself.
     """
 
     def __init__(
         self,
         matrices: Sequence[ParameterGroup],
         others: Sequence[ParameterGroup],
+        rows: Mapping[Tensor, Sequence[int]],
         *,
         lr: float,
         **adam: Any,
     ) -> None:
-        """Groups of matrices; and groups of parameters that AdamW changes, with its options."""
+        """Groups of matrices; groups of parameters that AdamW changes, with its options; and the
+        rows of each matrix that a weight of the former holds.
+        """
         super().__init__(list(matrices), {"lr": lr})
-        self.matrix_groups = list(self.param_groups)
+        self.matrix_groups, self.rows = list(self.param_groups), rows
         self.adam = torch.optim.AdamW(list(others), lr=lr, **adam)
-        # One state and one list of the very same groups, for whoever sets rates or saves states.
+        # One state and one list of the very same groups, for whatever sets rates or saves states.
         self.param_groups += self.adam.param_groups
         self.state = self.adam.state
 
@@ -53,16 +57,12 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Change all parameters that have gradients."""
         for group in self.matrix_groups:
-            by_shape = defaultdict[torch.Size, list[Tensor]](list)
-            for matrix in group["params"]:
-                if matrix.grad is not None:
-                    by_shape[matrix.shape].append(matrix)
-            for matrices in by_shape.values():
+            matrices = [matrix for matrix in group["params"] if matrix.grad is not None]
+            if matrices:
                 self._update(matrices, group["lr"], group["weight_decay"])
         self.adam.step()
 
     def _update(self, matrices: list[Tensor], lr: float | Tensor, decay: float) -> None:
-        """Change matrices (R, C) of one shape."""
         grads = [matrix.grad for matrix in matrices if matrix.grad is not None]
         for matrix in matrices:
             if not self.state[matrix]:
@@ -70,25 +70,34 @@ class Muon(torch.optim.Optimizer):
         momenta = [self.state[matrix]["momentum_buffer"] for matrix in matrices]
         torch._foreach_lerp_(momenta, grads, 1 - MOMENTUM)
         ahead = torch._foreach_lerp(grads, momenta, MOMENTUM)
-        rows, columns = matrices[0].shape
-        updates = orthogonalize(torch.stack(list(ahead)))  # (M, R, C)
-        updates = updates.to(matrices[0].dtype) * (lr * (ADAM_RMS * math.sqrt(max(rows, columns))))
         if decay:
             torch._foreach_mul_(matrices, 1 - lr * decay)
-        torch._foreach_sub_(matrices, list(updates.unbind()))
+        by_shape = defaultdict[torch.Size, list[tuple[Tensor, Tensor]]](list)
+        for matrix, direction in zip(matrices, ahead, strict=True):
+            split = (torch.split(x, list(self.rows[matrix])) for x in (matrix, direction))
+            for part, turn in zip(*split, strict=True):
+                wide = turn.mT if turn.shape[0] > turn.shape[1] else turn
+                by_shape[wide.shape].append((part, wide))
+        for (_, columns), pairs in by_shape.items():
+            parts, directions = zip(*pairs, strict=True)
+            updates = orthogonalize(torch.stack(directions)).to(parts[0].dtype)  # (M, R, C)
+            updates = updates * (lr * (ADAM_RMS * math.sqrt(columns)))
+            torch._foreach_sub_(parts, [_shaped(x, p) for x, p in zip(updates, parts, strict=True)])
+
+
+def _shaped(update: Tensor, part: Tensor) -> Tensor:
+    return update if update.shape == part.shape else update.mT.contiguous()
 
 
 def orthogonalize(x: Tensor) -> Tensor:
-    """Near U Vᵀ for each matrix U S Vᵀ of `x` (M, R, C), by Newton-Schulz iterations; in bfloat16
-    on a GPU.
+    """Near U Vᵀ for each matrix U S Vᵀ of `x` (M, R, C) with R ≤ C, by Newton-Schulz iterations; on
+    a GPU in bfloat16.
     """
     a, b, c = COEFFICIENTS
     if x.is_cuda:
         x = x.bfloat16()
-    tall = x.shape[1] > x.shape[2]
-    x = x.mT if tall else x
     x = x / (torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True) + EPSILON)
     for _ in range(ITERATIONS):
         gram = x @ x.mT  # (M, R, R)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+    return x

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor, nn
 
+from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel, Model
 from regard.settings import Settings
@@ -144,7 +145,8 @@ def build_optimizer(
     adam: dict[str, Any] = {"betas": settings.betas, "eps": settings.epsilon, "fused": True}
     if settings.kind == "adam":
         return torch.optim.AdamW(groups, lr=lr, **adam)
-    return Muon(*_split_groups(groups, hidden_matrices(model)), lr=lr, **adam)
+    hidden = hidden_matrices(model)
+    return Muon(*_split_groups(groups, hidden), hidden, lr=lr, **adam)
 
 
 def _split_groups(
@@ -161,17 +163,19 @@ def _split_groups(
     return [one for one in inside if one["params"]], [one for one in outside if one["params"]]
 
 
-def hidden_matrices(model: AnyModel | nn.Module) -> set[Tensor]:
-    """The weights of all linear layers but the output layer; an error if there are none."""
+def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:
+    """The weights of all linear layers but the output layer, with the rows of each matrix that a
+    weight holds, one below the other; an error if there are none.
+    """
     output = model.output_layer() if isinstance(model, Model) else None
-    matrices = {
-        layer.weight
+    found: dict[Tensor, Sequence[int]] = {
+        layer.weight: layer.sizes if isinstance(layer, StackedLinear) else [layer.out_features]
         for layer in model.modules()
         if isinstance(layer, nn.Linear) and (output is None or layer.weight is not output.weight)
     }
-    if not matrices:
+    if not found:
         raise SettingsError(
             f"training.optimizer.kind muon is for the matrices of linear layers, of which "
             f"{type(model).__name__} has none below its output; choose adam"
         )
-    return matrices
+    return found
