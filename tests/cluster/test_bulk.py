@@ -22,6 +22,7 @@ from regard.cluster.bulk_job import (
 )
 from regard.decoding.settings import DecodingSettings
 from regard.errors import CorpusError, RunError, SettingsError, StorageError
+from regard.pipelines.translator import CHUNK
 
 LINES = 5000  # three blocks
 MODEL = ModelIdentity(weights={"a": "0"}, vocabularies=("v",), engine="native", precision="float32")
@@ -118,13 +119,30 @@ def test_another_model_another_input_and_what_would_be_overwritten_are_refused(t
         run_bulk(plan_of(text), twin.parent, Carrier(), Counts())
 
 
-def test_an_input_that_changes_meanwhile_never_yields_its_last_block(text):
-    file = scan_input(InputFile(path=str(text)))
-    text.write_text(text.read_text().replace("line 7\n", "line 8\n"))
-    blocks = read_blocks(file, 0, frozenset())
-    assert [next(blocks).number, next(blocks).number] == [0, 1]
-    with pytest.raises(CorpusError, match="has changed while it was translated"):
-        next(blocks)
+def test_of_an_input_that_changes_meanwhile_no_changed_block_is_translated(text, tmp_path):
+    before = text.read_text()
+    changes = {
+        before.replace("line 2100\n", "line 2101\n"): [0],
+        before.replace("line 4999\n", ""): [0, 1],
+        "".join(before.splitlines(keepends=True)[: 2 * CHUNK]): [0, 1],  # without its last block
+        before + "".join("more\n" for _ in range(CHUNK - LINES % CHUNK)): [0, 1],
+    }
+    for number, (changed, unchanged) in enumerate(changes.items()):
+        plan, carried, out = plan_of(text), [], tmp_path / str(number)
+
+        def translate(inputs, carried=carried):
+            for block in read_blocks(inputs[0].file, 0, inputs[0].finished):
+                carried.append(block.number)
+                yield TranslatedBlock(input=0, number=block.number, texts=block.texts)
+
+        text.write_text(changed)
+        with pytest.raises(CorpusError, match="has changed while it was translated; restore it"):
+            run_bulk(plan, out, translate, Counts())
+        assert carried == unchanged
+        text.write_text(before)
+        run_bulk(plan_of(text), out, translate, Counts())
+        assert carried == [0, 1, 2]
+        assert (out / text.name).read_text() == before
 
 
 def test_a_damaged_block_is_translated_again(text, tmp_path):

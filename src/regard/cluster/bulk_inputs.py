@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Collection, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, cast
 
 import pyarrow as pa
 from pyarrow import fs, parquet
-from pydantic import NonNegativeInt
+from pydantic import Field, NonNegativeInt
 
 from regard.corpora.readers.pair_files import (
     STDIN,
@@ -39,6 +39,8 @@ class InputFile(Settings):
     lines: NonNegativeInt = 0
     sha256: str = ""
     """Of its lines, decompressed."""
+    block_sha256: tuple[bytes, ...] = Field(default=(), exclude=True)
+    """Of the lines of each block."""
 
     @property
     def is_remote(self) -> bool:
@@ -82,37 +84,34 @@ class SourceLine(NamedTuple):
 
 
 def scan_input(file: InputFile) -> InputFile:
-    """The file with the number and the digest of its lines; reads it all, a block at a time."""
-    lines, digest = 0, hashlib.sha256()
+    """The file with the number and the digests of its lines; reads it all, a block at a time."""
+    lines, digest, of_blocks = 0, hashlib.sha256(), []
     for block in chunked(_read_source_lines(file), CHUNK):
+        content = _block_bytes(block)
         lines += len(block)
-        digest.update(_block_bytes(block))
-    return file.model_copy(update={"lines": lines, "sha256": digest.hexdigest()})
+        digest.update(content)
+        of_blocks.append(hashlib.sha256(content).digest())
+    found = {"lines": lines, "sha256": digest.hexdigest(), "block_sha256": tuple(of_blocks)}
+    return file.model_copy(update=found)
 
 
 def read_blocks(file: InputFile, index: int, finished: Collection[int]) -> Iterator[SourceBlock]:
     """The unfinished blocks of the input number `index`, in order.
 
-    Raises an error instead of the last block if the file has changed since it was scanned.
+    Raises an error instead of the first block that has changed since the file was scanned, so that
+    no line is translated that was not there.
     """
-    digest = hashlib.sha256()
-    for number, block in enumerate(chunked(_read_source_lines(file), CHUNK), 1):
-        digest.update(_block_bytes(block))
-        if number >= file.num_blocks:
-            _check_digest(file, digest.hexdigest())
-        if number - 1 not in finished:
+    blocks = chunked(_read_source_lines(file), CHUNK)
+    for number, (block, digest) in enumerate(zip_longest(blocks, file.block_sha256)):
+        if block is None or hashlib.sha256(_block_bytes(block)).digest() != digest:
+            raise CorpusError(
+                f"{file.path}: has changed while it was translated; restore it, or begin anew with "
+                "another --out"
+            )
+        if number not in finished:
             texts, notes = zip(*block, strict=True)
             noted = tuple((place, note) for place, note in enumerate(notes) if note)
-            yield SourceBlock(input=index, number=number - 1, texts=texts, notes=noted)
-    _check_digest(file, digest.hexdigest())
-
-
-def _check_digest(file: InputFile, digest: str) -> None:
-    if digest != file.sha256:
-        raise CorpusError(
-            f"{file.path}: has changed while it was translated; restore it, or begin anew with "
-            "another --out"
-        )
+            yield SourceBlock(input=index, number=number, texts=texts, notes=noted)
 
 
 def _block_bytes(block: list[SourceLine]) -> bytes:
