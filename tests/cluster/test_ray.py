@@ -23,7 +23,7 @@ from bench.process_tree import descendants, kill, processes_called
 from forks import Fork
 from regard.cli.main import command_app
 from regard.cluster.bulk import RayOptions
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from servers import client
 
 NODE = Path(__file__).parents[1] / "ray_node.py"
@@ -138,6 +138,7 @@ def check_bulk(run, folder, node, log):
         for actor in actors:
             kill(actor)
         wait_until((out / "second.txt").exists, killed)
+        assert "raylet" not in killed.said()
     assert not (out / "third.txt").exists()
     with Fork(folder / "again.log", *bulk, "--actors", "1") as again:
         second.feed(again)
@@ -155,6 +156,21 @@ def test_rays_line_about_its_log_level_is_not_shown(capfd):
         os.write(2, b"[I 1] logging.cc:303: Set ray log level from environment variable X to 3\n")
         os.write(2, b"no memory\n")
     assert capfd.readouterr().err == "no memory\n"
+
+
+def test_an_error_of_an_actor_or_a_reader_is_one_line_without_rays_advice():
+    ray_bulk, errors = map(import_module, ("regard.cluster.ray_bulk", "ray.exceptions"))
+    advice = (
+        "\nFailed to apply UDF transform after 1/1 attempts (total backoff 0.0s).\nTo change retry "
+        "attempts, configure `ray.data.DataContext.get_current()`."
+    )
+    ours = RunError(f"runs/a: damaged{advice}{advice}")
+    found = ray_bulk._as_our_error(errors.RayTaskError("read", "trace", ours))
+    assert str(found) == "runs/a: damaged"
+    memory = errors.RayTaskError("map", "trace", MemoryError(f"no room{advice}"))
+    assert str(ray_bulk._as_our_error(memory)).startswith("an actor failed: no room; what was")
+    died = errors.RayError("the actor died\n  trace\nregard.errors.RunError: runs/a: damaged\n")
+    assert str(ray_bulk._as_our_error(died)).startswith("an actor failed: runs/a: damaged; what")
 
 
 def test_an_address_where_no_cluster_is_ends_at_once():

@@ -42,6 +42,7 @@ class RayOptions(NamedTuple):
         return {
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_BACKEND_LOG_LEVEL": "fatal",  # actors may die
+            "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it tells so on stdout, with tracebacks
             "RAY_worker_niceness": "0",  # as the command itself; Ray's default is 15
             **({} if self.address else {"RAY_AUTH_MODE": "token"}),
         }

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -30,6 +31,9 @@ LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0  # within which a cluster must answer
 STDERR = 2  # its file descriptor
 LOG_LEVEL_LINE = b"Set ray log level from environment variable"
+RAY_ADVICE = re.compile(r"\nFailed to .* after \d+/\d+ attempts.*", re.DOTALL)
+"""What Ray Data adds to the message of an error: settings of its own, for a second try."""
+OUR_ERROR = re.compile(r"^regard\.errors\.\w+: ")  # where Ray has only the text of an error
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 
 
@@ -53,6 +57,9 @@ def _connect(options: RayOptions) -> None:
     """Start Ray on this machine, or connect to a cluster."""
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
+    for handler in logging.getLogger("ray.data").handlers:
+        if isinstance(handler, logging.StreamHandler):  # its errors are raised here, too
+            handler.setLevel(logging.CRITICAL)
     local: dict[str, Any] = {}
     if options.address is not None:
         _check_address(options.address)
@@ -218,6 +225,7 @@ def _as_our_error(error: RayError) -> RegardError:
     if isinstance(error, RayTaskError) and isinstance(error.cause, Exception):
         cause = error.cause
     if isinstance(cause, RegardError):
+        cause.args = (RAY_ADVICE.sub("", str(cause)),)
         return cause
     return RunError(
         f"an actor failed: {_last_line(cause)}; what was finished is kept, and the same command "
@@ -226,5 +234,6 @@ def _as_our_error(error: RayError) -> RegardError:
 
 
 def _last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
+    text = RAY_ADVICE.sub("", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return OUR_ERROR.sub("", lines[-1]) if lines else type(error).__name__
