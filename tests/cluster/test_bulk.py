@@ -204,13 +204,47 @@ def test_an_actor_translates_as_the_translator_does(tiny_run, translator, tmp_pa
     file = tmp_path / "in.txt"
     file.write_text("\n".join(lines))
     [block] = read_blocks(scan_input(InputFile(path=str(file))), 0, frozenset())
-    translated = BlockTranslator(BulkJob(options, settings))(block)
+    identity = options.identity(translator, settings)
+    translated = BlockTranslator(BulkJob(options, identity, settings))(block)
     expected = translator.translate(lines, settings)
     assert list(translated.texts) == [answer.text for answer in expected]
     assert translated.blank == 1
-    identity = options.identity(translator, settings)
     assert (identity.engine, identity.precision) == ("native", "auto")
     assert [Path(name).name for name in identity.weights] == ["model.safetensors"]
+
+
+def test_an_actor_refuses_weights_and_vocabularies_that_the_command_has_not_loaded(
+    tiny_run, translator
+):
+    options = ModelOptions((str(tiny_run),), device="cpu", engine="native")
+    settings = translator.search_settings(beam=1)
+    identity = options.identity(translator, settings)
+    [path] = identity.weights
+    for changed, what in (({"weights": {path: "0"}}, "weights"), ({"vocabularies": ()}, "vocab")):
+        job = BulkJob(options, identity.model_copy(update=changed), settings)
+        with pytest.raises(RunError, match=rf"on the machine \S+ the {what}\w* are not those that"):
+            BlockTranslator(job)
+
+
+def test_actors_in_another_folder_find_the_model_and_the_inputs(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny_run.parent)
+    (tmp_path / "in.txt").write_text("a\n")
+    (tmp_path / "lora.safetensors").touch()
+    options = ModelOptions(
+        (tiny_run.name,),
+        weights=f"{tiny_run.name}/model.safetensors",
+        adapter=os.path.relpath(tmp_path / "lora.safetensors"),
+    )
+    file, absolute = (
+        scan_input(InputFile(path=os.path.relpath(tmp_path / "in.txt"))),
+        options.absolute(),
+    )
+    monkeypatch.chdir("/")
+    assert [block.texts for block in read_blocks(file, 0, frozenset())] == [("a",)]
+    assert Path(*absolute.models).samefile(tiny_run)
+    assert Path(absolute.weights).samefile(tiny_run / "model.safetensors")
+    assert Path(absolute.adapter).samefile(tmp_path / "lora.safetensors")
+    assert options._replace(weights="best", adapter=None).absolute().weights == "best"
 
 
 def test_without_ray_the_command_says_so_in_one_line(tiny_run, monkeypatch):

@@ -33,7 +33,7 @@ class InputFile(Settings):
     """A file of a bulk translation, and what it held when the translation was begun."""
 
     path: str
-    """As given: of this machine, or a URI such as s3://bucket/news.fr.gz."""
+    """Of this machine, absolute once it was scanned, or a URI such as s3://bucket/news.fr.gz."""
     column: NonNegativeInt | str | None = None
     """Of a table: a number from 0, or a name."""
     lines: NonNegativeInt = 0
@@ -84,7 +84,10 @@ class SourceLine(NamedTuple):
 
 
 def scan_input(file: InputFile) -> InputFile:
-    """The file with the number and the digests of its lines; reads it all, a block at a time."""
+    """The file with the number and the digests of its lines; reads it all, a block at a time.
+
+    Its path becomes absolute: it is read again in the folder where Ray was started.
+    """
     lines, digest, of_blocks = 0, hashlib.sha256(), []
     for block in chunked(_read_source_lines(file), CHUNK):
         content = _block_bytes(block)
@@ -92,7 +95,8 @@ def scan_input(file: InputFile) -> InputFile:
         digest.update(content)
         of_blocks.append(hashlib.sha256(content).digest())
     found = {"lines": lines, "sha256": digest.hexdigest(), "block_sha256": tuple(of_blocks)}
-    return file.model_copy(update=found)
+    path = file.path if file.is_remote else str(Path(file.path).absolute())
+    return file.model_copy(update={"path": path, **found})
 
 
 def read_blocks(file: InputFile, index: int, finished: Collection[int]) -> Iterator[SourceBlock]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple
 
 from pydantic import NonNegativeInt
@@ -11,9 +12,10 @@ from regard.cluster.bulk_inputs import SourceBlock
 from regard.decoding.settings import DecodingSettings
 from regard.engines.ctranslate2.export_artifact import MODEL_FILE, ExportPrecision, is_export
 from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, load_tuned_engine
+from regard.errors import RunError
 from regard.manifest import sha256_of_file
 from regard.pipelines.translator import EngineChoice, Translator, load
-from regard.recipes.paths import find_adapter, weights_file
+from regard.recipes.paths import NAMED_WEIGHTS, find_adapter, weights_file
 from regard.settings import Settings
 
 
@@ -49,6 +51,16 @@ class ModelOptions(NamedTuple):
     device: str = "auto"
     engine: EngineChoice = "auto"
     precision: ExportPrecision = "auto"
+
+    def absolute(self) -> "ModelOptions":
+        """The same with absolute paths: actors work in the folder where Ray was started."""
+        is_file = self.weights not in ("model", *NAMED_WEIGHTS)
+        adapter = self.adapter and find_adapter(Path(self.models[0]), self.adapter)
+        return self._replace(
+            models=[str(Path(model).absolute()) for model in self.models],
+            weights=str(Path(self.weights).absolute()) if is_file else self.weights,
+            adapter=str(adapter.absolute()) if adapter else None,
+        )
 
     def load(
         self, *, cores: int | None = None, tell: Callable[[str], None] = lambda message: None
@@ -92,6 +104,8 @@ class BulkJob:
     """A model and how it translates: all that an actor needs to know."""
 
     model: ModelOptions
+    identity: ModelIdentity
+    """Of the model that the command has loaded."""
     settings: DecodingSettings
     split: bool | None = None
     forbidden: tuple[str, ...] = ()
@@ -102,7 +116,17 @@ class BlockTranslator:
     """The translations of blocks by the model of a job."""
 
     def __init__(self, job: BulkJob) -> None:
+        """An error if the model is not the one that the command has loaded."""
         self._job, self._translator = job, job.model.load(cores=job.cores)
+        found, wanted = job.model.identity(self._translator, job.settings), job.identity
+        same_weights = list(found.weights.values()) == list(wanted.weights.values())
+        if not same_weights or found.vocabularies != wanted.vocabularies:
+            what = "vocabularies" if same_weights else "weights"
+            raise RunError(
+                f"{', '.join(job.model.models)}: on the machine {gethostname()} the {what} are not "
+                "those that the command has loaded: they have changed meanwhile, or this is "
+                "another copy; restore them, or begin anew with another --out"
+            )
 
     def __call__(self, block: SourceBlock) -> TranslatedBlock:
         """The translation of each line, exactly as `regard translate` gives it."""

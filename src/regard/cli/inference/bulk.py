@@ -93,15 +93,16 @@ def command(
     if translator.on_gpu:
         on_gpu, options = True, options._replace(device="cuda")
     inputs = _scan([InputFile(path=file, column=_column(column)) for file in files])
+    identity = here.identity(translator, settings)
     plan = BulkPlan(
-        model=here.identity(translator, settings),
+        model=identity,
         decoding=settings,
         split=split,
         forbidden=tuple(forbid or ()),
         inputs=inputs,
     )
     del translator  # actors have their own
-    job = BulkJob(options, settings, split, tuple(forbid or ()), cores)
+    job = BulkJob(options.absolute(), identity, settings, split, tuple(forbid or ()), cores)
     ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
 
     def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
