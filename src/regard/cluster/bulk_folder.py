@@ -33,6 +33,7 @@ from regard.settings import Settings
 
 PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER = "bulk.json", "summary.json", ".blocks"
 NOTES_SUFFIX = ".notes.tsv"
+OWN_NAMES = ("", PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER)  # in a folder, which no output may have
 
 
 class BulkPlan(Settings):
@@ -102,12 +103,14 @@ class BulkFolder:
         check_outputs(plan.inputs, self.path)
         file = self.path / PLAN_FILE
         if not file.exists():
+            written = [self.path / SUMMARY_FILE]
             for one in plan.inputs:
-                if (self.path / one.output).exists():
-                    raise RunError(
-                        f"{self.path / one.output}: is there already, and would be replaced by the "
-                        f"translation of {one.path}; move it, or give another --out"
-                    )
+                written += [self.path / one.output, notes_file(self.path / one.output)]
+            for there in filter(Path.exists, written):
+                raise RunError(
+                    f"{there}: is there already, and would be replaced by the translation of "
+                    f"{', '.join(one.path for one in plan.inputs)}; move it, or give another --out"
+                )
             write_atomic(file, f"{plan.model_dump_json(indent=1)}\n".encode())
             return
         begun = load_json(file, BulkPlan, advice="give another --out")
@@ -194,16 +197,23 @@ def notes_file(output: Path) -> Path:
 
 
 def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
-    """Raise an error if two inputs have one output, or an output would replace an input."""
-    writers: dict[str, str] = {}
+    """Raise an error if an output or its notes would replace those of another input, a file of the
+    folder's own, or the input.
+    """
+    writers: dict[Path, str] = {}
     for file in inputs:
-        other = writers.get(file.output)
-        writers[file.output] = file.path
-        if other is not None:
+        output = folder / file.output
+        if file.output in OWN_NAMES:
             raise SettingsError(
-                f"{other} and {file.path} would both be written as {folder / file.output}; rename "
-                "one of them, or translate them into two folders"
+                f"{file.path}: would be written as {output}, which has another use; rename the file"
             )
+        for name in (output, notes_file(output)):
+            if other := writers.get(name):
+                raise SettingsError(
+                    f"{other} and {file.path} would both be written as {name}; rename one of them, "
+                    "or translate them into two folders"
+                )
+            writers[name] = file.path
         if not file.is_remote and Path(file.path).resolve() == (folder / file.output).resolve():
             raise SettingsError(f"{file.path}: would be replaced; give another folder with --out")
 
