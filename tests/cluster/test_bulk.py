@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.cluster.bulk import run_bulk
-from regard.cluster.bulk_folder import BulkPlan
+from regard.cluster.bulk_folder import BulkPlan, check_outputs
 from regard.cluster.bulk_inputs import InputFile, read_blocks, scan_input
 from regard.cluster.bulk_job import (
     BlockTranslator,
@@ -119,6 +119,29 @@ def test_another_model_another_input_and_what_would_be_overwritten_are_refused(t
         run_bulk(plan_of(text), twin.parent, Carrier(), Counts())
 
 
+@pytest.mark.parametrize("name", ["summary.json", "bulk.json.gz", ".blocks", ".gz"])
+def test_an_output_never_takes_the_name_of_the_plan_or_the_summary(name, tmp_path):
+    file = InputFile(path=str(tmp_path / name), lines=1)
+    with pytest.raises(SettingsError, match="which has another use; rename the file"):
+        check_outputs([file], tmp_path / "out")
+
+
+@pytest.mark.parametrize("names", [("a", "a.notes.tsv"), ("a.notes.tsv.gz", "a"), ("a", "a")])
+def test_an_output_never_takes_the_name_of_the_notes_of_another_one(names, tmp_path):
+    files = [InputFile(path=str(tmp_path / name), lines=1) for name in names]
+    with pytest.raises(SettingsError, match=r"would both be written as \S+out/a"):
+        check_outputs(files, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["in.txt.notes.tsv", "summary.json"])
+def test_notes_and_a_summary_that_are_there_already_are_not_replaced(name, text, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(RunError, match="is there already, and would be replaced"):
+        run_bulk(plan_of(text), tmp_path / "out", Carrier(), Counts())
+    assert (tmp_path / "out" / name).read_text() == "mine"
+
+
 def test_of_an_input_that_changes_meanwhile_no_changed_block_is_translated(text, tmp_path):
     before = text.read_text()
     changes = {
@@ -195,6 +218,17 @@ def test_columns_of_tables_and_uris(tmp_path):
         cells(tsv.as_uri() + "x", 0)
     with pytest.raises(SettingsError, match="it reads files"):
         cells("-", None)
+
+
+def test_texts_of_parquet_may_be_a_dictionarys_or_not_utf8(tmp_path):
+    table = tmp_path / "a.parquet"
+    bad = pa.array([b"un", b"\xff\r\n", None]).view(pa.string())
+    for column in (bad, bad.cast(pa.string_view()), bad.dictionary_encode()):
+        parquet.write_table(pa.table({"text": column}), table)
+        [block] = read_blocks(scan_input(InputFile(path=str(table))), 0, frozenset())
+        assert block.texts == ("un", "\ufffd  ", "")
+        notes = (1, "not UTF-8: byte 1 of the line is 0xff"), (2, "the cell holds nothing")
+        assert block.notes == notes
 
 
 def test_an_actor_translates_as_the_translator_does(tiny_run, translator, tmp_path):

@@ -26,7 +26,7 @@ from regard.settings import Settings, counted
 
 PARQUET = ".parquet"
 COMPRESSED = (".gz", ".xz")
-LINE_BREAKS = str.maketrans("\r\n", "  ")
+LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 class InputFile(Settings):
@@ -172,21 +172,17 @@ def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
             table = parquet.ParquetFile(stream)
             name = _parquet_column(file, table.schema_arrow)
             batches = table.iter_batches(batch_size=CHUNK, columns=[name])
-            cells = chain.from_iterable(batch.column(0).to_pylist() for batch in batches)
+            columns = (batch.column(0).cast(pa.large_binary()) for batch in batches)
             null = SourceLine("", "the cell holds nothing")
-            for cell in cells:
-                yield null if cell is None else SourceLine(cell.translate(LINE_BREAKS))
+            for cell in chain.from_iterable(column.to_pylist() for column in columns):
+                yield null if cell is None else _decode(cell.translate(LINE_BREAKS))
         except (pa.ArrowException, OSError) as error:
             raise CorpusError(f"{file.path}: cannot be read as Parquet: {error}") from None
 
 
 def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
     """The name of the column to translate: the one asked for, or the only one with text."""
-    texts = [
-        field.name
-        for field in schema
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-    ]
+    texts = [field.name for field in schema if _is_text(field.type)]
     wanted = file.column
     if isinstance(wanted, int) and wanted < len(schema):
         wanted = schema.names[wanted]
@@ -194,6 +190,12 @@ def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
         return texts[0] if wanted is None else str(wanted)
     asked = "no --column was given" if wanted is None else f"--column {wanted} was asked for"
     raise CorpusError(f"{file.path}: {asked}; its columns of text are {', '.join(texts) or 'none'}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether the values of a column are texts, each stored by itself or as one of a dictionary."""
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return str(values) in ("string", "large_string", "string_view")
 
 
 def _open_uri(path: str | Path, *, seekable: bool = False) -> BinaryIO:
