@@ -24,6 +24,7 @@ from forks import Fork
 from regard.cli.main import command_app
 from regard.cluster.bulk import RayOptions
 from regard.errors import RunError, SettingsError
+from regard.interruption import InterruptedBySignal
 from servers import client
 
 NODE = Path(__file__).parents[1] / "ray_node.py"
@@ -156,6 +157,22 @@ def test_rays_line_about_its_log_level_is_not_shown(capfd):
         os.write(2, b"[I 1] logging.cc:303: Set ray log level from environment variable X to 3\n")
         os.write(2, b"no memory\n")
     assert capfd.readouterr().err == "no memory\n"
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_sigterm_interrupts_though_ray_has_a_handler_of_its_own(connected, monkeypatch):
+    ray_bulk, before = import_module("regard.cluster.ray_bulk"), signal.getsignal(signal.SIGTERM)
+
+    def init(**_):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        if not connected:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(ray_bulk.ray, "init", init)
+    with pytest.raises(InterruptedBySignal) as stopped, ray_bulk.ray_cluster(RayOptions(actors=1)):
+        signal.raise_signal(signal.SIGTERM)
+    assert stopped.value.number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_an_error_of_an_actor_or_a_reader_is_one_line_without_rays_advice():

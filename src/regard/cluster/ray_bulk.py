@@ -3,12 +3,14 @@
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from tempfile import TemporaryFile
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +25,7 @@ from regard.cluster.bulk_inputs import SourceBlock, read_blocks
 from regard.cluster.bulk_job import BlockTranslator, BulkJob, TranslatedBlock
 from regard.engines.engine_tuning import count_cores
 from regard.errors import RegardError, RunError, SettingsError
+from regard.interruption import InterruptedBySignal
 
 COLUMN = "block"  # the one column of our datasets: a block in JSON
 TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
@@ -43,14 +46,21 @@ def ray_cluster(options: RayOptions) -> Iterator[int]:
 
     The dashboard listens on this machine alone. See also `RayOptions.environment`.
     """
-    is_ours = not ray.is_initialized()
-    if is_ours:
-        _connect(options)
+    if ray.is_initialized():
+        yield options.actors or _room_for_actors(options)
+        return
+    before = signal.getsignal(signal.SIGTERM)
     try:
+        _connect(options)
+        signal.signal(signal.SIGTERM, _interrupt)  # in place of Ray's handler
         yield options.actors or _room_for_actors(options)
     finally:
-        if is_ours:
-            ray.shutdown()
+        ray.shutdown()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise InterruptedBySignal(number)
 
 
 def _connect(options: RayOptions) -> None:
@@ -79,9 +89,13 @@ def _connect(options: RayOptions) -> None:
                 logging_level=logging.ERROR,
                 **local,
             )
+    except SystemExit:  # of Ray's handler of SIGTERM
+        raise InterruptedBySignal(signal.SIGTERM) from None
     except Exception as error:  # on a busy machine Ray gives up after half a minute, with this type
         ray.shutdown()
-        raise SettingsError(f"Ray cannot be started or reached: {_last_line(error)}") from None
+        token = "; is RAY_AUTH_TOKEN that of the cluster?" if options.address else ""
+        reason = f"{_last_line(error)}{token}"
+        raise SettingsError(f"Ray cannot be started or reached: {reason}") from None
 
 
 @contextmanager
