@@ -86,6 +86,17 @@ def test_two_ranks_do_what_one_does_that_accumulates_two_batches(tmp_path):
             torch.testing.assert_close(shared[key], tensor, rtol=0, atol=1e-8)
 
 
+def train_in_float32(ranks, recipe, path):
+    train_run(recipe, path, ranks=ranks, dtype=torch.float32)
+
+
+def test_sharded_weights_are_trained_in_float32_as_whole_ones_are(tmp_path):
+    for sharded in ("true", "false"):
+        recipe = tiny(1, f"training.sharded={sharded}")
+        assert in_ranks(2, train_in_float32, recipe, tmp_path / sharded) == [0, 0]
+    assert losses(tmp_path / "true") == pytest.approx(losses(tmp_path / "false"), abs=1e-5)
+
+
 def train_and_tell(ranks, recipe, path, stop_at=None):
     told = train_run(recipe, path, ranks=ranks, stop_at=stop_at)
     if ranks.leads:

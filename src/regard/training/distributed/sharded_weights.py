@@ -46,7 +46,8 @@ class ShardedWeights(ModelWeights):
         fully_shard(module, mesh=mesh)
         for part in module.modules():
             if isinstance(part, FSDPModule):
-                part.set_gradient_divide_factor(1.0)  # gradients are summed, as those of batches
+                part.set_gradient_divide_factor(1.0)  # gradients are summed, as those of batches,
+                part.set_force_sum_reduction_for_comms(True)  # by what gloo has in float32, too
 
         def sharded_loss(_: AnyModel, batch: AnyBatch) -> Loss:
             result: Loss = module(batch)
