@@ -221,6 +221,16 @@ def test_several_devices_that_cannot_be(given, around, said, monkeypatch):
     assert said in str(refused.value)
 
 
+def test_a_single_process_is_started_again_too(monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        "regard.cli.commands.train.start_processes", lambda *given: started.append(given) or 3
+    )
+    given = ("mine.yaml", "--devices", "1", "--max-restarts", "2", "--device", "cpu", *SMALL)
+    assert run(*given).exit_code == 3
+    assert started == [(1, "cpu", 2)]
+
+
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_started_again(tmp_path):
     """With --devices, as users start it; a second training in the folder is refused meanwhile."""

@@ -118,7 +118,7 @@ def command(
             recipe_to_train = folder.load_any_recipe(settings or [])
         elif launch.leads:
             folder.require_new()
-    if not launch.ranks and devices is not None and devices > 1:
+    if not launch.ranks and devices is not None and (devices > 1 or max_restarts):
         sys.exit(start_processes(devices, device, max_restarts or 0))
     where = pick_device(launch.own_device(device))
     if launch.ranks:
