@@ -159,6 +159,16 @@ def test_rays_line_about_its_log_level_is_not_shown(capfd):
     assert capfd.readouterr().err == "no memory\n"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ray.serve's, of its own settings
+def test_replicas_in_another_folder_find_models_files_and_keys(tmp_path, monkeypatch):
+    ray_serve = import_module("regard.cluster.ray_serve")
+    monkeypatch.chdir(tmp_path)
+    given = ray_serve.ServeArguments(models="fr-en=runs/a,b", files="files", keys="keys")
+    [bound] = ray_serve.app(given)._bound_deployment.init_args
+    assert bound.models == (f"fr-en={tmp_path}/runs/a", f"{tmp_path}/b")
+    assert (bound.files, bound.keys) == (tmp_path / "files", tmp_path / "keys")
+
+
 @pytest.mark.parametrize("connected", [False, True])
 def test_sigterm_interrupts_though_ray_has_a_handler_of_its_own(connected, monkeypatch):
     ray_bulk, before = import_module("regard.cluster.ray_bulk"), signal.getsignal(signal.SIGTERM)

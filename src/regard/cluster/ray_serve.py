@@ -94,7 +94,8 @@ def app(arguments: ServeArguments) -> Any:
         ray_actor_options={"num_cpus": arguments.cores, "num_gpus": arguments.gpus},
     )
     files = arguments.files or Path(mkdtemp(prefix="regard-files-"))
-    changed = {"models": models, "files": files.resolve()}
+    keys = arguments.keys and arguments.keys.resolve()
+    changed = {"models": models, "files": files.resolve(), "keys": keys}
     return deployment.bind(arguments.model_copy(update=changed))
 
 
