@@ -14,6 +14,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from regard.errors import SettingsError, TrainingError
 from regard.training.distributed.launch import shared_kind
 
+ELASTIC_LOGGERS = ("torch.distributed.elastic", "torch.distributed.elastic.agent.server.api")
+"""Of torch's launcher; the second, which tells of signals, has a level of its own."""
+
 
 def start_processes(count: int, device: str, max_restarts: int) -> int:
     """Run this command in `count` processes, as torchrun would on one machine: the exit status."""
@@ -24,7 +27,8 @@ def start_processes(count: int, device: str, max_restarts: int) -> int:
         )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // count)))
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    for name in ELASTIC_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
