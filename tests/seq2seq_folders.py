@@ -3,7 +3,6 @@
 import io
 import json
 import os
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ TEXT = """the cat sat on the mat and the dog ran away from the house
 eine Katze saß auf der Matte und der Hund lief aus dem Haus
 Jane visite l'Afrique en septembre et elle parle à ses amis
 numbers 0 1 2 3 4 5 6 7 8 9 , . ! ? ' " - ( ) : ;"""
-LANGUAGES = ("af", "de", "en", "fr")
+LANGUAGES = FAIRSEQ_LANGUAGE_CODES["m2m100"]
 
 
 def spm_model(size: int = 90) -> bytes:
@@ -104,13 +103,13 @@ def make_marian(folder: Path, *, separate: bool = False, **switches: Any) -> Non
     save(folder, transformers.MarianMTModel(transformers.MarianConfig(**options)))
 
 
-def write_language_tokenizer(folder: Path, languages: Sequence[str] = LANGUAGES) -> int:
-    """M2M100's files; the size of its vocabulary."""
+def write_language_tokenizer(folder: Path) -> int:
+    """M2M100's files, with all languages that its class numbers; the size of its vocabulary."""
     model = spm_model(90)
     (folder / "sentencepiece.bpe.model").write_bytes(model)
     listed = ["<s>", "<pad>", "</s>", "<unk>", *reversed(pieces_of(model))]
     (folder / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(listed)}))
-    tokens = [f"__{code}__" for code in languages]
+    tokens = [f"__{code}__" for code in LANGUAGES]
     config = {
         "tokenizer_class": "M2M100Tokenizer",
         "additional_special_tokens": tokens,
@@ -141,8 +140,7 @@ def make_bart(folder: Path, *, pre_norm: bool = False, **switches: Any) -> None:
 
 
 def m2m100_tokenizer(folder: Path) -> Any:
-    """With all languages that its class numbers."""
-    write_language_tokenizer(folder, FAIRSEQ_LANGUAGE_CODES["m2m100"])
+    write_language_tokenizer(folder)
     return _saved(folder, transformers.M2M100Tokenizer.from_pretrained(folder))
 
 

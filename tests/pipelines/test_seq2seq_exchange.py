@@ -16,7 +16,7 @@ from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import load_weights
-from seq2seq_folders import make_m2m100, make_marian
+from seq2seq_folders import LANGUAGES, make_m2m100, make_marian
 
 LINES = ["the cat sat on the mat .", "Jane visite l'Afrique en septembre .", "a dog"]
 
@@ -79,5 +79,5 @@ def test_many_languages_need_a_choice_that_the_model_has(tmp_path: Path):
     target = load(run, device="cpu", engine="native").target
     assert target.encode([""]) == [list(target.opening)]
     assert target.vocabulary_map is not None
-    french = len(json.loads((tmp_path / "m" / "vocab.json").read_text())) + 3
+    french = len(json.loads((tmp_path / "m" / "vocab.json").read_text())) + LANGUAGES.index("fr")
     assert target.vocabulary_map.to_theirs(target.opening) == [french]

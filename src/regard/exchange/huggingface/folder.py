@@ -5,9 +5,10 @@ Only JSON and safetensors are read, each with a limit on its size.
 
 import struct
 from collections.abc import Mapping
+from copy import copy
 from errno import ENOENT
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import safetensors.torch
 from pydantic import BaseModel, TypeAdapter
@@ -21,6 +22,7 @@ from regard.json_files import JSON_MAX_BYTES, describe_error, parse_json, read_j
 from regard.manifest import sha256_of_file
 from regard.settings import abbreviate
 
+TOKENIZER = "tokenizer.json"
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 CONFIG_MAX_BYTES = 1 << 20
 HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
@@ -49,6 +51,7 @@ class HfFolder:
         if not path.is_dir():
             raise RunError(f"{path}: no such folder")
         self.path, self.languages = path, languages or {}
+        self._tokenizer: bytes | None = None
         config = self.read_object(CONFIG, max_bytes=CONFIG_MAX_BYTES)
         if config is None:
             raise RunError(
@@ -68,6 +71,12 @@ class HfFolder:
                 f"{path / CONFIG}: quantization_config: quantized weights cannot be imported; take "
                 "the model from before it was quantized"
             )
+
+    def with_tokenizer(self, content: bytes) -> Self:
+        """The folder with another `tokenizer.json`."""
+        other = copy(self)
+        other._tokenizer = content
+        return other
 
     def config_reader(self) -> ConfigReader:
         """A reader of its settings, each of which must be read or ignored."""
@@ -96,6 +105,8 @@ class HfFolder:
 
     def read_bytes(self, name: str) -> bytes | None:
         """All of a file; None if there is no such file."""
+        if name == TOKENIZER and self._tokenizer is not None:
+            return self._tokenizer
         try:
             return read_limited(self.path / name, max_bytes=JSON_MAX_BYTES)
         except FileNotFoundError:

@@ -1,29 +1,48 @@
 """A folder that `transformers` saved -> a model to import."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
+from regard.errors import RegardError
 from regard.exchange.huggingface.families import find_family
+from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.json_files import dump_json
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.gate import GateReport, check_import, check_shapes
+from regard.pipelines.exchange.tokenization_parity import (
+    load_peer_tokenizer,
+    tokenization_difference,
+    tokenizer_json,
+)
 from regard.pipelines.load import load_for_look
 from regard.tasks.classification import LABELS_FILE
+
+
+class _Described(NamedTuple):
+    """The model of a folder, and how texts are cut here otherwise than by `transformers`."""
+
+    model: HfModel
+    difference: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> ForeignModel:
     """The model of a folder; `languages`: codes of "source" and "target", if it has many."""
     folder = HfFolder(source, languages)
     family = find_family(folder)
-    described = family.read(folder)
+    described, difference, notes = _describe(family, folder)
     stored = folder.tensors()
     check_shapes(folder, described, stored)
     tensors = {described.present_name(key): one for key, one in stored.items()}
 
     def check(place: Path) -> GateReport:
         run = load_for_look(place, device="cpu")
-        return check_import(family, folder, described, tensors, run)
+        report = check_import(family, folder, described, tensors, run)
+        refused = difference if report.refused is None else report.refused
+        return report.model_copy(update={"refused": refused})
 
     return ForeignModel(
         format=f"transformers, {family.model_type}",
@@ -35,7 +54,34 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
         tokenizers=described.tokenizers,
         recipe=described.recipe,
         run_files=_label_files(described.labels),
+        notes=notes,
     )
+
+
+def _describe(family: HfFamily, folder: HfFolder) -> _Described:
+    """The model of a folder, whose texts are cut as `transformers` cuts them where that is there:
+    its classes of tokenizers change what `tokenizer.json` says.
+    """
+    described = family.read(folder)
+    if described.tokenizers is None or find_spec("transformers") is None:
+        return _Described(described)
+    peer = load_peer_tokenizer(folder)
+    difference = tokenization_difference(peer, described.tokenizers, family.task)
+    content = None if difference is None else tokenizer_json(peer)
+    if difference is None or content is None:
+        return _Described(described, difference)
+    try:
+        again = family.read(folder.with_tokenizer(content))
+    except RegardError:  # such as for tokens that the model does not have
+        return _Described(described, difference)
+    assert again.tokenizers is not None
+    if (still := tokenization_difference(peer, again.tokenizers, family.task)) is not None:
+        return _Described(described, still)
+    note = (
+        f"texts are cut as {type(peer).__name__} of transformers cuts them, which changes what "
+        "the folder's tokenizer.json says"
+    )
+    return _Described(again, None, (note,))
 
 
 def _label_files(labels: tuple[str, ...]) -> dict[str, bytes]:

@@ -249,7 +249,7 @@ def build_peer(folder: HfFolder, described: HfModel) -> Any:
     own.
     """
     transformers = import_module("transformers")  # optional, and slow to import
-    with _loading(folder, transformers):
+    with loading(folder, transformers):
         config = transformers.AutoConfig.from_pretrained(
             str(folder.path), local_files_only=True, trust_remote_code=False
         )
@@ -257,7 +257,7 @@ def build_peer(folder: HfFolder, described: HfModel) -> Any:
 
 
 @contextmanager
-def _loading(folder: HfFolder, transformers: Any) -> Iterator[None]:
+def loading(folder: HfFolder, transformers: Any) -> Iterator[None]:
     """Within it, errors of `transformers` become a `RunError` about a folder."""
     with quiet(transformers):
         try:
@@ -282,7 +282,7 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
     }
     known, given = {*peer.state_dict()}, {**copies, **tensors}
     named = {name if name in known else described.peer_name(name): name for name in given}
-    with _loading(folder, import_module("transformers")):
+    with loading(folder, import_module("transformers")):
         missing, unexpected = peer.load_state_dict(
             {there: given[name].float() for there, name in named.items()}, strict=False
         )

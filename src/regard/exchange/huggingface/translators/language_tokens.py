@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel, imported_vocabulary
-from regard.exchange.huggingface.folder import HfFolder, string_token
+from regard.exchange.huggingface.folder import TOKENIZER, HfFolder
 from regard.exchange.huggingface.tokenizer_files import (
     SPECIAL_TOKENS,
-    TOKENIZER,
     TOKENIZER_CONFIG,
     TokenizerFiles,
     read_byte_bpe,
@@ -46,6 +45,7 @@ from regard.text.mapped_sentencepiece import PieceTable
 from regard.text.settings import TokenizerSettings
 from regard.text.vocabulary_map import VocabularyMap
 
+M2M100_ROLES = {**ROLES, "bos_token": "<s>"}
 LANGUAGE_SETTINGS = ("src_lang", "tgt_lang")
 
 
@@ -70,8 +70,9 @@ def _from_pieces(folder: HfFolder) -> Tokenizers:
     languages = [name for name in _language_names(folder) if name not in ids]
     numbered = {name: len(ids) + n for n, name in enumerate(languages)}
     all_ids = {**numbered, **added, **ids}
-    special = tuple(dict.fromkeys([*special_tokens(folder).values(), *added, *languages]))
-    vocabulary = _map(folder, ids.get(special_tokens(folder)["unk_token"]))
+    roles = special_tokens(folder, M2M100_ROLES)
+    special = tuple(dict.fromkeys([*roles.values(), *added, *languages]))
+    vocabulary = _map(folder, ids.get(roles["unk_token"]))
     table = PieceTable(all_ids, special)
     openings = [[language_id(all_ids, folder, side)] for side in ("source", "target")]
     ours = [_our_ids(folder, vocabulary, opening) for opening in openings]
@@ -82,13 +83,10 @@ def _from_pieces(folder: HfFolder) -> Tokenizers:
 
 def _language_names(folder: HfFolder) -> list[str]:
     """The languages of M2M100's tokenizer, in the order of their ids: those of the list that its
-    settings refer to, or those that they name.
+    settings refer to, whatever else they name.
     """
     raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
-    named = raw.get("additional_special_tokens") or raw.get("extra_special_tokens")
     code = raw.get("language_codes")
-    if code is None and isinstance(named, list) and named:
-        return [name for name in map(string_token, named) if name is not None]
     code = DEFAULT_LANGUAGES if code is None else code
     if not isinstance(code, str) or code not in LANGUAGE_LISTS:
         raise RunError(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.folder import HfFolder, JsonObject, string_token
+from regard.exchange.huggingface.tokenizer_files import ROLES as TOKENIZER_ROLES
 from regard.exchange.huggingface.tokenizer_files import SPECIAL_TOKENS, TOKENIZER_CONFIG
 from regard.exchange.huggingface.translators.seq2seq import seq2seq_map
 from regard.settings import abbreviate
@@ -37,10 +38,11 @@ def read_pieces(folder: HfFolder, name: str) -> dict[str, int]:
     return raw
 
 
-def special_tokens(folder: HfFolder) -> dict[str, str]:
-    """The token of each of `ROLES`, as the folder's settings name it."""
+def special_tokens(folder: HfFolder, defaults: Mapping[str, str] = ROLES) -> dict[str, str]:
+    """The token of each role that the folder's settings name, or that `defaults` has."""
     raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
-    return {role: string_token(raw.get(role)) or name for role, name in ROLES.items()}
+    named = {role: string_token(raw.get(role)) for role in TOKENIZER_ROLES}
+    return {**defaults, **{role: name for role, name in named.items() if name}}
 
 
 def added_tokens(folder: HfFolder) -> dict[str, int]:

@@ -1,0 +1,115 @@
+"""What tokenizers, ours and those of `transformers`, make of the same texts."""
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from itertools import islice
+from random import Random
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+from regard.exchange.huggingface.folder import HfFolder
+from regard.pipelines.exchange.gate import loading, quiet
+from regard.settings import abbreviate
+from regard.tasks.names import TRANSLATION
+from regard.text.build import Tokenizers
+from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
+from regard.text.tokenizer import Tokenizer
+from regard.text.vocabulary_map import VocabularyMap
+
+TEXTS = (
+    "",
+    "The Cat sat on the mat.",
+    "  two  spaces, at its ends too ",
+    "don't, you'll: 12,345.67 1e-9 $5 50% a_b-c/d\\e @x #y",
+    "Élève, naïve ÅNGSTRÖM, İstanbul ß",
+    "漢字かな한국어 עברית العربية हिन्दी 👩\u200d👧 🇩🇪",
+    "a\tb\nc\u00a0d\u3000e",
+    "e\u0301 ﬁ ² Å",
+    "▁ \x01 \x7f \ufffd \u200b…“”„‚'’",
+    "x" * 300,
+)
+"""Texts that tokenizers cut differently by their settings."""
+FRAMED = "a"
+LANGUAGE_MODEL = "language-model"
+NUM_DRAWN, MAX_PIECES, MAX_NAMED = 100, 20, 100
+"""Texts of random pieces, pieces of each, and special tokens that are put into a text."""
+
+
+def load_peer_tokenizer(folder: HfFolder) -> Any:
+    """The tokenizer that `transformers` makes of a folder's files, for the languages asked for."""
+    transformers = import_module("transformers")  # optional, and slow to import
+    names = {"source": "src_lang", "target": "tgt_lang"}
+    languages = {names[side]: code for side, code in folder.languages.items()}
+    with loading(folder, transformers), catch_warnings():
+        simplefilter("ignore")  # that Marian's tokenizer recommends a package
+        return transformers.AutoTokenizer.from_pretrained(
+            str(folder.path), local_files_only=True, trust_remote_code=False, **languages
+        )
+
+
+def tokenizer_json(peer: Any) -> bytes | None:
+    """The `tokenizer.json` of their tokenizer as its class made it; None: it has none."""
+    backend = getattr(peer, "backend_tokenizer", None)
+    return None if backend is None else backend.to_str().encode()
+
+
+def tokenization_difference(peer: Any, tokenizers: Tokenizers, task: str) -> str | None:
+    """How our tokenizers and theirs differ on sample texts; None: they do not."""
+    source, target = tokenizers
+    with quiet(import_module("transformers")):
+        found = _difference(peer, source, "text")
+        if found is None and target is not source:
+            found = _difference(peer, target, "text_target")
+        return _frame_difference(peer, source, task) if found is None else found
+
+
+def _difference(peer: Any, tokenizer: Tokenizer, argument: str) -> str | None:
+    """The first text that is cut otherwise; `argument` is the side that `peer` reads it as.
+
+    Ids that their model does not have are not compared: it has no answer to such a text.
+    """
+    vocabulary, opening = tokenizer.vocabulary_map, len(tokenizer.opening)
+    assert vocabulary is not None
+    for text in _sample(peer, tokenizer):
+        theirs = peer(**{argument: text}, add_special_tokens=False)["input_ids"]
+        ours = _spelled(vocabulary, tokenizer.encode([text])[0][opening:])
+        if ours != theirs and max(theirs, default=0) < vocabulary.rows:
+            return _different(text, peer, theirs, ours)
+    return None
+
+
+def _sample(peer: Any, tokenizer: Tokenizer) -> Iterator[str]:
+    """Texts of every kind, with each special token that theirs has, and of random pieces."""
+    yield from TEXTS
+    named = dict.fromkeys([*peer.all_special_tokens, *peer.get_added_vocab()])
+    yield from (f"a {name} b" for name in islice(named, MAX_NAMED))
+    rng, first = Random(0), len(SPECIAL_PIECES)
+    for n in range(NUM_DRAWN if tokenizer.size > first else 0):
+        ids = [rng.randrange(first, tokenizer.size) for _ in range(1 + n % MAX_PIECES)]
+        yield tokenizer.decode(ids)
+
+
+def _frame_difference(peer: Any, tokenizer: Tokenizer, task: str) -> str | None:
+    """How the special tokens around a text differ."""
+    vocabulary = tokenizer.vocabulary_map
+    assert vocabulary is not None
+    theirs, [ids] = peer(FRAMED)["input_ids"], tokenizer.encode([FRAMED])
+    if task == LANGUAGE_MODEL:  # a prompt has no end
+        ours = [*(tokenizer.text_prefix or ()), *ids]
+        theirs = theirs[: len(ours)]
+    else:
+        ours = [*ids, EOS] if task == TRANSLATION else [BOS, *ids, EOS]
+    spelled = _spelled(vocabulary, ours)
+    return None if spelled == theirs else _different(FRAMED, peer, theirs, spelled)
+
+
+def _spelled(vocabulary: VocabularyMap, ids: Sequence[int]) -> list[int | None]:
+    """Their ids for ours; None for a token that they do not have."""
+    return [vocabulary.theirs[i] for i in ids]
+
+
+def _different(text: str, peer: Any, theirs: Sequence[int], ours: Sequence[int | None]) -> str:
+    def names(ids: Sequence[int | None]) -> str:
+        return abbreviate(str([i if i is None else peer.convert_ids_to_tokens(i) for i in ids]))
+
+    return f"{abbreviate(repr(text))} becomes {names(theirs)} there, and {names(ours)} here"

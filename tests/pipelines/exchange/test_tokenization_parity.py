@@ -1,0 +1,80 @@
+"""An imported run cuts texts as `transformers` does, whose classes change what a file says."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hf_folders import save_folder
+from regard.errors import RunError
+from regard.pipelines.exchange.import_run import import_folder
+from regard.pipelines.load import load
+from regard.text.build import load_tokenizers
+from seq2seq_folders import make_m2m100
+
+transformers = pytest.importorskip("transformers")
+
+TEXTS = ("The Cat sat", "  two  spaces ", "élève 漢字", "a <s> b")
+CHANGED = [
+    ("bert", {"tokenizer_class": "BertTokenizer", "do_lower_case": False}),
+    ("bert", {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False}),
+    ("roberta", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}),
+    ("gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}),
+    ("llama", {"tokenizer_class": "LlamaTokenizer", "add_prefix_space": False}),
+]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    made = tmp_path_factory.mktemp("hf")
+    return {family: save_folder(made / family, family) for family, _ in CHANGED}
+
+
+def with_settings(folder: Path, settings: dict, path: Path) -> Path:
+    file = shutil.copytree(folder, path) / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    return path
+
+
+@pytest.mark.parametrize(("family", "settings"), CHANGED)
+def test_texts_are_cut_by_the_class_of_transformers(family, settings, folders, tmp_path):
+    plain = import_folder(folders[family], tmp_path / "plain")
+    assert plain.report.notes == ()
+    path = with_settings(folders[family], settings, tmp_path / "folder")
+    found = import_folder(path, tmp_path / "run")
+    assert "changes what the folder's tokenizer.json says" in found.report.notes[0]
+    peer = transformers.AutoTokenizer.from_pretrained(path)
+    tokenizers = [load(one.folder, device="cpu").tokenizer for one in (found, plain)]
+    ours, before = (
+        [one.vocabulary_map.to_theirs(ids) for ids in one.encode(TEXTS)] for one in tokenizers
+    )
+    assert ours == [peer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
+    assert ours != before
+
+
+def test_a_tokenizer_that_cuts_as_none_here_does_is_refused(folders, tmp_path):
+    path = with_settings(folders["bert"], {"split_special_tokens": True}, tmp_path / "folder")
+    with pytest.raises(RunError, match=r"'a \[UNK\] b' becomes \['a', .* there, and .* here"):
+        import_folder(path, tmp_path / "run")
+    assert [file.name for file in (tmp_path / "run").iterdir()] == ["exchange.json"]
+
+
+def test_texts_without_the_special_tokens_of_a_model_are_refused(folders, tmp_path):
+    path = shutil.copytree(folders["bert"], tmp_path / "folder")
+    raw = json.loads((path / "tokenizer.json").read_text())
+    (path / "tokenizer.json").write_text(json.dumps(raw | {"post_processor": None}))
+    with pytest.raises(RunError, match=r"'a' becomes \['a'\] there, and \['\[CLS\]', 'a', "):
+        import_folder(path, tmp_path / "run")
+
+
+def test_the_beginning_of_a_text_is_a_special_token_of_m2m100_without_being_named(tmp_path):
+    (tmp_path / "folder").mkdir()
+    make_m2m100(tmp_path / "folder")
+    run = import_folder(tmp_path / "folder", tmp_path / "run").folder
+    source = load_tokenizers(run).source
+    peer = transformers.AutoTokenizer.from_pretrained(tmp_path / "folder")
+    assert (
+        source.vocabulary_map.to_theirs(source.encode(["a <s> b"])[0])
+        == (peer("a <s> b")["input_ids"][:-1])
+    )
