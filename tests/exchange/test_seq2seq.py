@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from hostile_lines import hostile_lines
-from regard.decoding.settings import MAX_BEAM, BeamSettings, DecodingSettings
+from regard.decoding.settings import MAX_BEAM, BeamSettings, DecodingSettings, SamplingSettings
 from regard.errors import RunError
 from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfModel
@@ -262,6 +262,9 @@ def write_generation(folder: Path, **values: Any) -> None:
         ("max_length", 0),
         ("max_length", -5),
         ("no_repeat_ngram_size", -1),
+        ("min_length", -1),
+        ("min_new_tokens", 1.5),
+        ("max_new_tokens", 0),
     ],
 )
 def test_a_search_that_cannot_be_honoured_is_refused_by_name(
@@ -286,6 +289,36 @@ def test_a_search_is_that_of_the_folder(tmp_path: Path) -> None:
     write_generation(tmp_path, length_penalty=5.0)
     unlimited = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
     assert (unlimited.beam.length_penalty, unlimited.rules.max_length) == (5.0, 512)
+
+
+def test_lengths_and_sampling_are_those_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"max_length": 40}')
+    write_generation(tmp_path, min_length=6, max_new_tokens=9, num_beams=2, do_sample=True)
+    rules = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path))).rules
+    assert (rules.min_length, rules.max_length) == (5, 9)
+    write_generation(tmp_path, min_length=6, min_new_tokens=8, do_sample=True, top_p=0.5)
+    found = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
+    assert (found.rules.min_length, found.rules.max_length) == (8, 39)
+    assert found.sampling == SamplingSettings(temperature=1.0, top_k=50, top_p=0.5)
+    write_generation(tmp_path, do_sample=True, temperature=0.0)
+    with pytest.raises(RunError, match=r"generation_config\.json: temperature is 0\.0: it must be"):
+        search_groups(HfFolder(tmp_path))
+
+
+def test_what_no_search_has_is_noted_and_another_first_token_is_refused(tmp_path: Path) -> None:
+    make_marian(tmp_path)
+    pad = json.loads((tmp_path / "config.json").read_text())["pad_token_id"]
+    without_effect = {"repetition_penalty": 1.0, "bad_words_ids": [[pad]], "suppress_tokens": [1]}
+    write_generation(tmp_path, **without_effect, eos_token_id=0, decoder_start_token_id=pad)
+    assert read(tmp_path).described.notes == ()
+    asked = {"repetition_penalty": 1.3, "bad_words_ids": [[5, 6]], "forced_bos_token_id": 7}
+    write_generation(tmp_path, **asked, do_sample=True, num_beams=2, eos_token_id=[0, 5])
+    notes = read(tmp_path).described.notes
+    named = {*asked, "do_sample", "eos_token_id"}
+    assert {note.partition(" is ")[0] for note in notes} == named
+    write_generation(tmp_path, decoder_start_token_id=4)
+    with pytest.raises(RunError, match=f"decoder_start_token_id is 4: config.json says {pad}"):
+        read(tmp_path)
 
 
 def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:

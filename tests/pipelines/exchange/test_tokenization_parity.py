@@ -78,3 +78,10 @@ def test_the_beginning_of_a_text_is_a_special_token_of_m2m100_without_being_name
         source.vocabulary_map.to_theirs(source.encode(["a <s> b"])[0])
         == (peer("a <s> b")["input_ids"][:-1])
     )
+
+
+def test_a_language_model_that_ends_texts_with_several_tokens_says_so(folders, tmp_path):
+    path = shutil.copytree(folders["gpt2"], tmp_path / "folder")
+    (path / "generation_config.json").write_text('{"eos_token_id": [0, 7]}')
+    found = import_folder(path, tmp_path / "run")
+    assert found.report.notes[0].startswith("eos_token_id is 7 too in its settings of generation")

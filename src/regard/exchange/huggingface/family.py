@@ -37,6 +37,8 @@ class HfModel:
     """The name in the table of a tensor that a file has under an older one."""
     labels: tuple[str, ...] = ()
     """Names of the output layer's rows, where it is a classifier."""
+    notes: tuple[str, ...] = ()
+    """What its folder asks for that a run does not do."""
     float64_tolerance: float | None = None
     """How far logits may differ in float64, where one side rounds more; None: the default."""
     peer_names: Sequence[tuple[str, str]] = ()

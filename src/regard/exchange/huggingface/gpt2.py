@@ -1,6 +1,7 @@
 """GPT-2 (Radford et al. 2019): `transformers` has its matrices transposed (`Conv1D`)."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from regard.errors import RunError
@@ -13,6 +14,7 @@ from regard.exchange.huggingface.family import (
 )
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.tokenizer_files import read_byte_bpe, with_tokenizer_files
+from regard.exchange.huggingface.translators.generation import end_notes
 from regard.exchange.tensor_table import (
     SAME,
     TRANSPOSED,
@@ -65,7 +67,8 @@ def _read(folder: HfFolder) -> HfModel:
     )
     config.finish()
     groups = running_text_groups("language-model", tokenizer)
-    return _model(settings, tokenizers, vocabulary, groups)
+    described = _model(settings, tokenizers, vocabulary, groups)
+    return replace(described, notes=tuple(end_notes(folder, vocabulary)))
 
 
 def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:

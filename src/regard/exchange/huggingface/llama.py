@@ -3,6 +3,7 @@
 Their rotary positions pair the two halves of a head and ours neighbours: rows are reordered.
 """
 
+from dataclasses import replace
 from types import MethodType
 from typing import Any
 
@@ -22,6 +23,7 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_tokenizer_json,
     with_tokenizer_files,
 )
+from regard.exchange.huggingface.translators.generation import end_notes
 from regard.exchange.tensor_table import (
     StackedPart,
     TensorEntry,
@@ -82,7 +84,8 @@ def _read(folder: HfFolder) -> HfModel:
         config.where,
     )
     config.finish()
-    return _model(settings, tokenizers, running_text_groups(TASK, tokenizer))
+    described = _model(settings, tokenizers, running_text_groups(TASK, tokenizer))
+    return replace(described, notes=tuple(end_notes(folder, imported_vocabulary(tokenizers))))
 
 
 def _rotary_base(config: ConfigReader) -> float:

@@ -54,7 +54,7 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
         tokenizers=described.tokenizers,
         recipe=described.recipe,
         run_files=_label_files(described.labels),
-        notes=notes,
+        notes=(*described.notes, *notes),
     )
 
 

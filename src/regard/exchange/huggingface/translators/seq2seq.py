@@ -1,7 +1,7 @@
 """The encoder-decoder that Marian, Pegasus, M2M100, BART and mBART share, under several names."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,7 +10,12 @@ from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder, JsonObject
-from regard.exchange.huggingface.translators.generation import MAX_ANSWER, search_groups
+from regard.exchange.huggingface.translators.generation import (
+    MAX_ANSWER,
+    check_first_token,
+    search_groups,
+    search_notes,
+)
 from regard.exchange.tensor_table import (
     TensorChange,
     TensorEntry,
@@ -93,8 +98,11 @@ def read_seq2seq(
         config.where,
     )
     config.finish()
+    check_first_token(folder)
     table = seq2seq_table(kind, settings, tokenizers, names)
-    return describe(kind, settings, tokenizers, table, recipe_groups(folder, tokenizers))
+    described = describe(kind, settings, tokenizers, table, recipe_groups(folder, tokenizers))
+    notes = search_notes(folder, vocabulary, tokenizers.target.opening)
+    return replace(described, notes=tuple(notes))
 
 
 def _common(config: ConfigReader, name: str) -> int:
