@@ -170,6 +170,10 @@ def test_switches_that_are_not_honoured_are_refused_by_name(kind, changes, reaso
         ({"resample": 4}, "resample is 4"),
         ({"image_std": [1]}, "three numbers"),
         ({"size": {"shortest_edge": 12}}, "size"),
+        ({"image_processor_type": "CLIPImageProcessor"}, "image_processor_type is 'CLIPImage"),
+        ({"feature_extractor_type": "DeiTFeatureExtractor"}, "feature_extractor_type is 'DeiT"),
+        ({"do_pad": True}, "do_pad is True"),
+        ({"crop_pct": 0.9}, "crop_pct is 0.9: not known here"),
     ],
 )
 def test_other_ways_to_read_pictures_are_refused(change, reason, tmp_path):
@@ -181,6 +185,15 @@ def test_other_ways_to_read_pictures_are_refused(change, reason, tmp_path):
     path.unlink()
     with pytest.raises(RunError, match=r"holds no preprocessor_config\.json"):
         import_folder(tmp_path, tmp_path / "run")
+
+
+def test_settings_of_other_versions_that_change_no_pixel_are_honoured(tmp_path):
+    save(tmp_path / "folder", "vit")
+    path = tmp_path / "folder" / "preprocessor_config.json"
+    fast = {"image_processor_type": "ViTImageProcessorFast", "data_format": "channels_first"}
+    unset = dict.fromkeys(("do_pad", "device", "do_center_crop", "disable_grouping", "new_one"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | fast | unset))
+    assert import_folder(tmp_path / "folder", tmp_path / "run").report.gate.refused is None
 
 
 def test_a_class_too_many_is_refused(tmp_path):

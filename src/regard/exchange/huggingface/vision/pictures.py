@@ -22,6 +22,14 @@ from regard.models.vision.vit import PictureModelSettings
 from regard.settings import abbreviate
 
 PREPROCESSOR = "preprocessor_config.json"
+PROCESSORS = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTFeatureExtractor")
+"""Classes of theirs that scale and normalise alone; others have crops of their own as a default."""
+_WITHOUT_EFFECT = """
+    _valid_processor_keys crop_size data_format default_to_square device do_convert_rgb
+    input_data_format pad_size processor_class return_tensors
+    """
+WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
+"""Settings of a processor that change no pixel of a picture in colours."""
 RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")  # by Pillow's numbers
 PEER_NAMES = (
     (r"\.attention\.(attention|self)\.(query|key|value)\.", r".attention.\2_proj."),
@@ -117,6 +125,10 @@ def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
         )
     where = str(folder.path / PREPROCESSOR)
     config = ConfigReader(raw, where)
+    for name in ("image_processor_type", "feature_extractor_type"):
+        config.require(name, (None, *PROCESSORS))
+    config.require("do_pad", (False, None), default=False)
+    config.ignore(*WITHOUT_EFFECT, *(name for name, value in raw.items() if value is None))
     config.require("do_resize", (True,), default=True)
     config.require("do_rescale", (True,), default=True)
     config.require("do_center_crop", (False, None), default=False)
@@ -128,6 +140,8 @@ def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
     if not 0 <= resample < len(RESAMPLING):
         raise config.refusal("resample", f"known are 0 to {len(RESAMPLING) - 1}")
     normalizes = config.get("do_normalize", bool, True)
+    config.ignore("image_mean", "image_std")
+    config.finish()
     mean, deviation = (
         _colour(raw.get(name), name, where) if normalizes else [value] * 3
         for name, value in (("image_mean", 0.0), ("image_std", 1.0))
