@@ -8,9 +8,14 @@ import pytest
 
 from hf_folders import save_folder
 from regard.errors import RunError
+from regard.exchange.huggingface import tokenizer_files
+from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.translators.language_tokens import read_language_tokenizers
+from regard.exchange.huggingface.translators.own_vocabulary import language_files
+from regard.pipelines.exchange.export_run import export_folder
 from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.load import load
-from regard.text.build import load_tokenizers
+from regard.text.build import extend_tokenizers, load_tokenizers
 from seq2seq_folders import make_m2m100
 
 transformers = pytest.importorskip("transformers")
@@ -85,3 +90,25 @@ def test_a_language_model_that_ends_texts_with_several_tokens_says_so(folders, t
     (path / "generation_config.json").write_text('{"eos_token_id": [0, 7]}')
     found = import_folder(path, tmp_path / "run")
     assert found.report.notes[0].startswith("eos_token_id is 7 too in its settings of generation")
+
+
+def test_an_export_whose_texts_transformers_would_cut_otherwise_is_refused(
+    folders, tmp_path, monkeypatch
+):
+    run = import_folder(folders["bert"], tmp_path / "run").folder
+    written = tokenizer_files.dump_json
+    monkeypatch.setattr(
+        tokenizer_files, "dump_json", lambda one, **more: written(one | {"unk_token": "a"}, **more)
+    )
+    with pytest.raises(RunError, match=r"not exported, as .* becomes .* there, and .* here"):
+        export_folder(run, tmp_path / "out")
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["exchange.json"]
+
+
+def test_languages_before_added_pieces_have_no_place_in_m2m100s_tokenizer(tmp_path):
+    make_m2m100(tmp_path)
+    grown = extend_tokenizers(
+        read_language_tokenizers(HfFolder(tmp_path)), *[lambda: ["the dog the dog"] * 9] * 2, 20
+    )
+    with pytest.raises(RunError, match="its vocabulary has pieces behind its languages"):
+        language_files(grown)

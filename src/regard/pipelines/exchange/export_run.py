@@ -11,7 +11,7 @@ from regard.atomic_io import temporary_folder, write_atomic
 from regard.errors import RunError
 from regard.exchange.huggingface.families import FAMILIES
 from regard.exchange.huggingface.family import HfFamily, HfModel, imported_vocabulary
-from regard.exchange.huggingface.folder import CONFIG, WEIGHTS
+from regard.exchange.huggingface.folder import CONFIG, WEIGHTS, HfFolder
 from regard.json_files import dump_json, read_json
 from regard.manifest import sha256_of_file
 from regard.pipelines.exchange.exchange_report import (
@@ -30,6 +30,10 @@ from regard.pipelines.exchange.gate import (
     store_answers,
 )
 from regard.pipelines.exchange.generation_config import GENERATION_CONFIG, generation_config
+from regard.pipelines.exchange.tokenization_parity import (
+    load_peer_tokenizer,
+    tokenization_difference,
+)
 from regard.pipelines.load import load_for_look
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
@@ -70,6 +74,10 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             reference_name(),
             float64_tolerance=described.float64_tolerance,
         )
+        if gate.refused is None and tokenizers is not None:
+            theirs = load_peer_tokenizer(HfFolder(place))
+            found = tokenization_difference(theirs, tokenizers, recipe.task)
+            gate = gate.model_copy(update={"refused": found})
         report = ExchangeReport(
             direction="export",
             format=f"transformers, {family.model_type}",

@@ -94,6 +94,12 @@ def language_files(tokenizers: Tokenizers) -> dict[str, bytes]:
     names = {i: piece for piece, i in table.ids.items()}
     languages = sorted((i, piece) for piece, i in table.ids.items() if _is_language(piece))
     listed = [piece for _, piece in languages]
+    if [i for i, _ in languages] != [*range(len(ids), len(ids) + len(listed))]:
+        raise RunError(
+            "text: its vocabulary has pieces behind its languages, as --vocabulary extended adds "
+            "them: M2M100's tokenizer numbers languages behind all pieces, and would take others; "
+            "export it --to ctranslate2 or --to onnx"
+        )
     config: JsonObject = {
         "tokenizer_class": "M2M100Tokenizer",
         "additional_special_tokens": listed,
