@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hf_folders import save_folder
-from regard.errors import RunError
+from regard.errors import RegardError, RunError
 from regard.exchange.huggingface import tokenizer_files
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.translators.language_tokens import read_language_tokenizers
@@ -21,6 +21,13 @@ from seq2seq_folders import make_m2m100
 transformers = pytest.importorskip("transformers")
 
 TEXTS = ("The Cat sat", "  two  spaces ", "élève 漢字", "a <s> b")
+DECODER = {"prefix": "##", "cleanup": True}  # WordPiece's
+NO_SUCH_TOKEN = {
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {},
+}
 CHANGED = [
     ("bert", {"tokenizer_class": "BertTokenizer", "do_lower_case": False}),
     ("bert", {"tokenizer_class": "BertTokenizer", "tokenize_chinese_chars": False}),
@@ -63,6 +70,21 @@ def test_a_tokenizer_that_cuts_as_none_here_does_is_refused(folders, tmp_path):
     with pytest.raises(RunError, match=r"'a \[UNK\] b' becomes \['a', .* there, and .* here"):
         import_folder(path, tmp_path / "run")
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["exchange.json"]
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "message"),
+    [
+        ("tokenizer_config.json", {"model_max_length": []}, "transformers .* cannot load it: "),
+        ("tokenizer.json", {"decoder": {**DECODER, "type": {}}}, "its decoder is"),
+        ("tokenizer.json", {"post_processor": NO_SUCH_TOKEN}, "no entry found for key"),
+    ],
+)
+def test_a_tokenizer_of_nonsense_is_refused_in_one_line(file, settings, message, folders, tmp_path):
+    path = shutil.copytree(folders["bert"], tmp_path / "folder") / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    with pytest.raises(RegardError, match=message):
+        import_folder(path.parent, tmp_path / "run")
 
 
 def test_texts_without_the_special_tokens_of_a_model_are_refused(folders, tmp_path):

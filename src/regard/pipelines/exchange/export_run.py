@@ -75,8 +75,9 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             float64_tolerance=described.float64_tolerance,
         )
         if gate.refused is None and tokenizers is not None:
-            theirs = load_peer_tokenizer(HfFolder(place))
-            found = tokenization_difference(theirs, tokenizers, recipe.task)
+            folder = HfFolder(place)
+            theirs = load_peer_tokenizer(folder)
+            found = tokenization_difference(folder, theirs, tokenizers, recipe.task)
             gate = gate.model_copy(update={"refused": found})
         report = ExchangeReport(
             direction="export",

@@ -66,7 +66,7 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
     if described.tokenizers is None or find_spec("transformers") is None:
         return _Described(described)
     peer = load_peer_tokenizer(folder)
-    difference = tokenization_difference(peer, described.tokenizers, family.task)
+    difference = tokenization_difference(folder, peer, described.tokenizers, family.task)
     content = None if difference is None else tokenizer_json(peer)
     if difference is None or content is None:
         return _Described(described, difference)
@@ -75,7 +75,7 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
     except RegardError:  # such as for tokens that the model does not have
         return _Described(described, difference)
     assert again.tokenizers is not None
-    if (still := tokenization_difference(peer, again.tokenizers, family.task)) is not None:
+    if (still := tokenization_difference(folder, peer, again.tokenizers, family.task)) is not None:
         return _Described(described, still)
     note = (
         f"texts are cut as {type(peer).__name__} of transformers cuts them, which changes what "

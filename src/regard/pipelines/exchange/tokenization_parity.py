@@ -8,7 +8,7 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from regard.exchange.huggingface.folder import HfFolder
-from regard.pipelines.exchange.gate import loading, quiet
+from regard.pipelines.exchange.gate import loading
 from regard.settings import abbreviate
 from regard.tasks.names import TRANSLATION
 from regard.text.build import Tokenizers
@@ -53,10 +53,14 @@ def tokenizer_json(peer: Any) -> bytes | None:
     return None if backend is None else backend.to_str().encode()
 
 
-def tokenization_difference(peer: Any, tokenizers: Tokenizers, task: str) -> str | None:
-    """How our tokenizers and theirs differ on sample texts; None: they do not."""
+def tokenization_difference(
+    folder: HfFolder, peer: Any, tokenizers: Tokenizers, task: str
+) -> str | None:
+    """How our tokenizers and those that `peer` has of a folder differ on sample texts; None: they
+    do not.
+    """
     source, target = tokenizers
-    with quiet(import_module("transformers")):
+    with loading(folder, import_module("transformers")):
         found = _difference(peer, source, "text")
         if found is None and target is not source:
             found = _difference(peer, target, "text_target")
