@@ -79,7 +79,7 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
         return _Described(described, still)
     note = (
         f"texts are cut as {type(peer).__name__} of transformers cuts them, which changes what "
-        "the folder's tokenizer.json says"
+        "the files of its tokenizer say"
     )
     return _Described(again, None, (note,))
 
