@@ -13,7 +13,7 @@ from languages import language_recipe
 from regard.cli.main import command_app
 from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
-from regard.errors import RunError, SettingsError
+from regard.errors import RegardError, RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced
 from regard.pipelines.translator import Translator
 from regard.recipes.paths import PACKAGED_RUN
@@ -51,6 +51,15 @@ def test_without_a_model_the_one_of_the_package_is_looked_into(run):
     assert shown.stderr.startswith("no MODEL is given")
     assert str(PACKAGED_RUN) in shown.stderr
     assert "no MODEL" not in run().stderr
+
+
+def test_a_text_without_a_model_may_be_longer_than_a_file_name_or_blank():
+    long = " ".join(40 * ["Elle ne la visite pas."])
+    shown = CliRunner().invoke(app, [long, "--json"], catch_exceptions=False)
+    assert shown.exit_code == 0
+    for blank in ("", "  "):
+        with pytest.raises(RegardError, match="the sentence is blank"):
+            CliRunner().invoke(app, [blank], catch_exceptions=False)
 
 
 def test_the_map_of_the_readme_is_what_the_command_draws():

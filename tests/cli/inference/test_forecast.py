@@ -27,6 +27,7 @@ def test_numbers_of_the_command_line(run):
     assert len(numbers) == 4
     assert all(first < second for first, second in pairwise(numbers))
     assert call("forecast", run, "-1.5", -2, "-3e0").exit_code == 0
+    assert call("forecast", run, " ".join(200 * ["21"])).exit_code == 0  # longer than a file name
 
 
 def test_a_line_in_is_a_line_out(run):

@@ -1,6 +1,7 @@
 """`regard look`: what a model attends to in a sentence, or measurements of all its heads."""
 
 from collections.abc import Mapping, Sequence
+from os.path import exists
 from pathlib import Path
 from typing import Any, Literal
 
@@ -217,8 +218,8 @@ def command(
 
 
 def _is_text(argument: str) -> bool:
-    """Whether an argument is no folder but a text: one of several words."""
-    return len(argument.split()) > 1 and not Path(argument).exists()
+    """Whether an argument is no folder but a text: one of several words, or of none."""
+    return len(argument.split()) != 1 and not exists(argument)  # a Path refuses long texts
 
 
 def _take_for_sentence(context: Context) -> None:

@@ -1,7 +1,7 @@
 """`regard forecast`: the numbers that follow a series."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from os.path import isfile
 
 from typer import Argument, Exit
 
@@ -57,7 +57,7 @@ def command(
 
 def _is_file(given: Sequence[str]) -> bool:
     """Whether a file is named, rather than numbers given."""
-    return given == [STDIN] or (len(given) == 1 and Path(given[0]).is_file())
+    return given == [STDIN] or (len(given) == 1 and isfile(given[0]))
 
 
 def _forecast_line(
