@@ -273,6 +273,16 @@ CONTRASTS = """() => {
 }"""
 
 
+def test_lines_of_other_rows_go_behind_the_words(chromium, tmp_path):
+    text = " ".join([TWENTY] * 2)
+    ground = "(word) => getComputedStyle(word).backgroundColor"
+    with opened(chromium, tmp_path, make_document(text, text)) as page:
+        first, last = (page.locator(".rows .word").nth(place) for place in (0, -1))
+        assert last.bounding_box()["y"] > first.bounding_box()["y"] + 20  # several rows
+        card = page.locator(".stage").evaluate(ground)
+        assert first.evaluate(ground) == card == "rgb(255, 255, 255)"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_stand_out_from_what_is_behind_them(chromium, tmp_path, scheme):
     """WCAG 2.2, 1.4.3: a contrast of 4.5, or of 3 for letters of 24 pixels and more."""
