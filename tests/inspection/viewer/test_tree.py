@@ -39,3 +39,23 @@ def test_a_tree_that_is_cut_says_where_it_goes_on_and_can_fit_its_frame(chromium
         expect(page.locator(more)).to_have_text(re.compile("^There is more to the left: scroll"))
         page.get_by_label("Fit").check()
         expect(page.locator(more)).to_be_hidden()
+
+
+CROSSED = """() => {
+  const boxes = [...document.querySelectorAll(".node rect")].map((rect) => rect.getBBox());
+  const inside = ({ x, y }, box) =>
+    x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 1 && y < box.y + box.height - 1;
+  return [...document.querySelectorAll(".edge")].filter((edge) => {
+    const places = Array.from({ length: 101 }, (_, at) => (at * edge.getTotalLength()) / 100);
+    return places.some((at) => boxes.some((box) => inside(edge.getPointAtLength(at), box)));
+  }).length;
+}"""
+
+
+def test_no_line_runs_through_a_box(chromium, tmp_path):
+    document = make_document(*SHORT)
+    nodes = document["tree"]["nodes"]
+    nodes += [(0, "▁extraordinary", -3.0, "dropped"), (1, "▁mountains", -2.0, "dropped")]
+    nodes += [(1, piece, -5.0, "dropped") for piece in ("▁land", "▁sky", "▁end", "▁rain")]
+    with opened(chromium, tmp_path, document) as page:
+        assert page.evaluate(CROSSED) == 0

@@ -87,9 +87,8 @@ export class BeamTree {
 
   #edge({ parent, x, y, rank, state }) {
     const from = this.#plan.byNode.get(parent);
-    const start = from.x + from.width;
-    const bend = (start + x) / 2;
-    const d = `M${start},${from.y} C${bend},${from.y} ${bend},${y} ${x},${y}`;
+    const bend = (from.end + x) / 2; // behind the column, where it crosses no other box
+    const d = `M${from.x + from.width},${from.y} H${from.end} C${bend},${from.y} ${bend},${y} ${x},${y}`;
     return draw("path", { d, class: `edge ${standing(rank, state)}` });
   }
 

@@ -10,7 +10,8 @@ const FONT = "13px system-ui, sans-serif";
 /**
  * `rank` is that of the best answer that the node leads to; null: to none.
  * @typedef {{node: number, parent: number|null, depth: number, state: string}} Node
- * @typedef {Node & {x: number, y: number, width: number, rank: number|null}} Place
+ * `end` is that of its column.
+ * @typedef {Node & {x: number, y: number, width: number, end: number, rank: number|null}} Place
  */
 
 /**
@@ -102,7 +103,10 @@ function standInColumns(places) {
   for (const { depth, width } of places) widths[depth] = Math.max(widths[depth] ?? 0, width);
   const start = (depth) => widths.slice(0, depth).reduce((sum, width) => sum + width + GAP, 2);
   const starts = widths.map((_, depth) => start(depth));
-  for (const place of places) place.x = starts[place.depth];
+  for (const place of places) {
+    place.x = starts[place.depth];
+    place.end = place.x + widths[place.depth];
+  }
   return starts.at(-1) + widths.at(-1) + 4;
 }
 
