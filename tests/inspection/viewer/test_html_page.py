@@ -283,6 +283,22 @@ def test_lines_of_other_rows_go_behind_the_words(chromium, tmp_path):
         assert first.evaluate(ground) == card == "rgb(255, 255, 255)"
 
 
+def test_on_paper_the_same_picture_stands_on_white_without_the_controls(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document(*SHORT), color_scheme="dark") as page:
+        on_screen = page.locator(".words").bounding_box()["width"]
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        expect(page.locator(".toolbar, .card-tools, .switch").filter(visible=True)).to_have_count(0)
+        assert page.locator(".words").evaluate("(one) => one.clientWidth") == int(on_screen)
+        assert page.locator(".words").bounding_box()["width"] == pytest.approx(600, abs=1)
+        ground = page.locator(".stage").evaluate("(card) => getComputedStyle(card).backgroundColor")
+        assert ground == "rgb(255, 255, 255)"
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate("document.documentElement.dataset.theme") is None
+        page.emulate_media(media="screen")
+        expect(page.locator(".toolbar")).to_be_visible()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_stand_out_from_what_is_behind_them(chromium, tmp_path, scheme):
     """WCAG 2.2, 1.4.3: a contrast of 4.5, or of 3 for letters of 24 pixels and more."""

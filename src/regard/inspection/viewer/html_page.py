@@ -26,9 +26,9 @@ class Page(NamedTuple):
     style_sheets: tuple[str, ...]
 
 
-SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css"))
+SENTENCE_PAGE = Page("file.html", "file.js", ("theme.css", "view.css", "file.css", "print.css"))
 PICTURE_PAGE = SENTENCE_PAGE._replace(entry="picture.js")
-SERIES_PAGE = Page("file.html", "series.js", ("theme.css", "series.css", "file.css"))
+SERIES_PAGE = Page("file.html", "series.js", ("theme.css", "series.css", "file.css", "print.css"))
 MAX_NOTEBOOK_PAGE = 8_000_000  # characters; larger ones would make a notebook slow to open
 FRAME_STYLE = "width: 100%; height: 720px; border: 0; resize: vertical; overflow: auto"
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)

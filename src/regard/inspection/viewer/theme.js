@@ -15,6 +15,15 @@ export function themeSwitch() {
     if (value === "auto") delete root.dataset.theme;
     else root.dataset.theme = value;
   };
+  let chosen = null; // while the page is printed, on white
+  addEventListener("beforeprint", () => {
+    chosen ??= root.dataset.theme ?? "auto";
+    choose("light");
+  });
+  addEventListener("afterprint", () => {
+    choose(chosen ?? "auto");
+    chosen = null;
+  });
   const themes = new Switch("Colours", choose);
   themes.element.classList.add("quiet");
   themes.show(OPTIONS, root.dataset.theme ?? "auto");

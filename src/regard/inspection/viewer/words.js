@@ -109,7 +109,10 @@ export class WordLines {
   }
 
   #arrange() {
-    this.element.dataset.layout = this.element.clientWidth < NARROW ? "columns" : "lines";
+    const width = this.element.clientWidth;
+    this.element.dataset.layout = width < NARROW ? "columns" : "lines";
+    const drawn = { width: `${width}px`, pixels: width || null, height: `${innerHeight}px` };
+    for (const [name, size] of Object.entries(drawn)) this.element.style.setProperty(`--drawn-${name}`, size); // for paper
     this.element.style.setProperty("--size", `${this.#fitting()}px`);
     this.#tint();
     this.#thread();
