@@ -33,6 +33,23 @@ def test_weights_over_time_name_their_numbers_and_have_two_colours(tmp_path):
     assert has_colour(picture, colours(0.75))
 
 
+def test_numbers_stand_upright_where_they_fit():
+    rotations = {
+        count: {
+            label.get_rotation()
+            for label in plot_time_weights(long_shown(count)).axes[1].get_xticklabels()
+        }
+        for count in (1, 9)
+    }
+    assert rotations == {1: {0.0}, 9: {90.0}}
+
+
+def long_shown(digits):
+    labels = tuple("7" * digits for _ in NUMBERS)
+    values = torch.ones(len(NUMBERS), 1)
+    return TimeWeights(values, torch.ones(1), SIGNED, labels, "13.0616", normalized=False)
+
+
 def test_a_distribution_has_one_colour(tmp_path):
     figure = plot_time_weights(shown(SIGNED.softmax(0), normalized=True))
     assert "attention over 6 time steps (a distribution)" in words_in(figure, tmp_path)

@@ -11,7 +11,8 @@ from regard.inspection.plots.figure import InchFigure, ThemeName, weight_scale
 
 # Lengths are in inches.
 STEP_WIDTH, SERIES_HEIGHT, WEIGHTS_HEIGHT, PANEL_GAP = 0.36, 1.5, 1.7, 0.16
-MIN_WIDTH = 3.6
+MIN_WIDTH = 5.0  # of the title
+DIGIT_WIDTH = 0.062  # of a label
 BAR_WIDTH = 0.8  # of a time step
 
 
@@ -74,6 +75,10 @@ def _draw_weights(figure: InchFigure, axes: Axes, shown: TimeWeights) -> None:
     axes.axhline(0, color=theme.border, linewidth=0.8)
     figure.label_axes(axes, down="weight")
     axes.set_xticks([*range(steps), steps], [*shown.labels, f"→ {shown.answer}"])
+    longest = max(map(len, shown.labels))
+    fits = (longest + 1) * DIGIT_WIDTH <= axes.get_position().width * figure.width / (steps + 1.2)
     for label in axes.get_xticklabels():
-        label.set(rotation=90, color=theme.foreground, fontsize=7)
+        label.set(rotation=0 if fits else 90, color=theme.foreground, fontsize=7)
+    if fits:  # the forecast has room on its right
+        axes.get_xticklabels()[-1].set_horizontalalignment("left")
     axes.tick_params(axis="x", length=0)

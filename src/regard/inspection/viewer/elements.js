@@ -32,6 +32,11 @@ export function percent(share) {
   return hundredths < 0.05 ? "<\u202f0.1\u00a0%" : `${hundredths.toFixed(1)}\u00a0%`;
 }
 
+/** A number with so many digits behind the point, and a true minus sign. */
+export function signed(number, digits) {
+  return number.toFixed(digits).replace(/^-(?=[0.]+$)/, "").replace("-", "\u2212");
+}
+
 function furnish(element, { on = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if ((value ?? false) === false) continue;

@@ -1,7 +1,7 @@
 /** Why one piece looked at another: the numbers of its query and of each key, and their products. */
 
 import { Menu, Switch } from "./controls.js";
-import { make, percent } from "./elements.js";
+import { make, percent, signed } from "./elements.js";
 import { Info } from "./info.js";
 
 const ORDERS = [
@@ -140,7 +140,7 @@ export class NeuronView {
         make("th", { scope: "row" }, choose),
         make("td", {}, strip(part(keys), tops.vector, ink)),
         make("td", {}, strip(part(products), tops.product, ink)),
-        make("td", { class: "number" }, signed(score.total)),
+        make("td", { class: "number" }, signed(score.total, 3)),
         make("td", { class: "number share-cell" }, bar, percent(weights[column])),
       );
     };
@@ -164,13 +164,13 @@ export class NeuronView {
     const weight = shown.values[row * shown.columns.length + column];
     const places = added ? ` ${added < 0 ? "−" : "+"} ${Math.abs(added).toFixed(3)} for their places` : "";
     this.formula.textContent =
-      `“${shown.rows[row].text}” and “${shown.columns[column].text}”: the ${width} products sum to ${signed(dot)}; ` +
-      `times ${scale.toFixed(3)}${places} is ${signed(total)}; the softmax makes ${percent(weight)} of it.`;
+      `“${shown.rows[row].text}” and “${shown.columns[column].text}”: the ${width} products sum to ${signed(dot, 3)}; ` +
+      `times ${scale.toFixed(3)}${places} is ${signed(total, 3)}; the softmax makes ${percent(weight)} of it.`;
     const order = [...products.keys()];
     if (this.#order === "size") order.sort((a, b) => Math.abs(products[b]) - Math.abs(products[a]));
     const lines = order.map((place) => {
       const numbers = [query[place], keys[column * width + place], products[place]];
-      const cells = numbers.map((number) => make("td", { class: number < 0 ? "number below" : "number" }, signed(number)));
+      const cells = numbers.map((number) => make("td", { class: number < 0 ? "number below" : "number" }, signed(number, 3)));
       return make("tr", {}, make("th", { scope: "row" }, String(place)), ...cells);
     });
     this.numbers.replaceChildren(...lines);
@@ -209,9 +209,4 @@ function strip(numbers, top, [above, below]) {
   });
   pen.putImageData(picture, 0, 0);
   return canvas;
-}
-
-/** A number with a true minus sign. */
-function signed(number) {
-  return number.toFixed(3).replace("-", "−");
 }
