@@ -77,12 +77,12 @@ def test_unknown_words_are_counted(words):
     line = tokenize_line("Jane visits Mars", words, 50)
     [ids] = line.parts
     assert ids.count(UNK) == 1
-    assert line.notes == [f"1 of its {len(ids)} tokens are not in the model's vocabulary"]
+    assert line.notes == [f"not in the model's vocabulary: 1 of its {len(ids)} tokens"]
 
 
 def test_spelled_bytes_count_as_unknown(subwords):
     line = tokenize_line("Jane 😀", subwords, 50)
-    assert line.notes == [f"4 of its {len(line.parts[0])} tokens are not in the model's vocabulary"]
+    assert line.notes == [f"not in the model's vocabulary: 4 of its {len(line.parts[0])} tokens"]
 
 
 def test_a_long_line_comes_in_parts_with_a_note(words):

@@ -117,7 +117,7 @@ def _build_line(
         notes.append(f"holds control characters ({control}), which were taken for spaces")
     if num_unknown := sum(token in unknown for own in ids for token in own):
         total = sum(map(len, ids))
-        notes.append(f"{num_unknown} of its {total} tokens are not in the model's vocabulary")
+        notes.append(f"not in the model's vocabulary: {num_unknown:,} of its {total:,} tokens")
     split = [
         split_long(own, tokenizer, limit) if sentence else []
         for sentence, own in zip(sentences, ids, strict=True)

@@ -54,7 +54,7 @@ def test_interventions_come_with_the_translation_before_them(server, translator)
 def test_notes_about_unknown_words_are_included(server):
     document = server.post("/attention", json={"q": "Jane danse \u0416\u0416.", **PAIR}).json()
     [note] = document["notes"]
-    assert "are not in the model's vocabulary" in note
+    assert "not in the model's vocabulary: " in note
     assert document["source"]["words"] == ["Jane", "danse", "\u0416\u0416."]
 
 
