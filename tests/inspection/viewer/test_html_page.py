@@ -322,7 +322,7 @@ def test_other_translations_differ_where_they_are_marked(short):
     expect(rows).to_have_count(2)
     expect(rows.nth(1).locator("ins")).to_have_text(["a"])
     expect(rows.nth(1).locator("del")).to_have_text(["the", "this", "evening"])
-    expect(rows.nth(1).locator(".score")).to_have_text("-1.50")
+    expect(rows.nth(1).locator(".score")).to_have_text("−1.50")
 
 
 def test_a_chosen_head_is_seen_without_pointing(short):

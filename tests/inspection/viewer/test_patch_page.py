@@ -19,7 +19,7 @@ WHITE = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAA
 def page_of(layers, *, class_token):
     """A page of (weights, grid) of each layer."""
     answer = Answer("cat.png", (Candidate("cat 90.0%", 0.0, 0.0),))
-    labels = [{"text": "cat", "score": 0.9}, {"text": "dog", "score": 0.1}]
+    labels = [{"text": "cat", "score": 0.9}, {"text": "dog", "score": 0.0001}]
     without = [
         {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0%"},
         {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0%"},  # the same class
@@ -129,3 +129,10 @@ def test_a_head_that_is_silenced_shows_the_other_class(opened):
     head(page, 1, 0).click(modifiers=["Shift"])
     expect(page.locator(".outcome ins")).to_contain_text(["dog"])
     expect(page.locator(".candidates li").first).to_contain_text("cat")
+
+
+def test_the_answer_and_small_probabilities_are_told_apart_from_their_numbers(opened):
+    page = opened(vit(), class_token=True)
+    expect(page.locator(".patch-answer bdi")).to_have_text("cat")
+    expect(page.locator(".patch-answer .score")).to_have_text("90.0 %")
+    expect(page.locator(".candidates .score")).to_have_text(["90.0 %", "< 0.1 %"])

@@ -12,15 +12,15 @@ def test_the_tree_tells_each_hypothesis(short):
     tree = short.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(8)
     told = short.locator(".tree .readout")
-    best = "the sea · log-probability -0.50 (60.7 %) · score -0.50 · this is the translation"
+    best = "the sea · log-probability −0.50 (60.7 %) · score −0.50 · this is the translation"
     expect(told).to_have_text(best)
     short.locator('[data-node="3"]').hover()
-    expect(told).to_have_text("our · log-probability -4.00 (1.8 %) · was dropped")
+    expect(told).to_have_text("our · log-probability −4.00 (1.8 %) · was dropped")
     expect(short.locator(".node.won")).to_have_count(4)
     short.locator('[data-node="0"]').focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         short.keyboard.press(key)
-    expect(told).to_contain_text("a sea · log-probability -2.00")
+    expect(told).to_contain_text("a sea · log-probability −2.00")
     short.get_by_role("checkbox", name="dropped").uncheck()
     expect(tree.get_by_role("treeitem")).to_have_count(7)
     expect(short.locator(".tree-legend")).to_contain_text("(1 not drawn)")

@@ -32,6 +32,11 @@ export function percent(share) {
   return hundredths < 0.05 ? "<\u202f0.1\u00a0%" : `${hundredths.toFixed(1)}\u00a0%`;
 }
 
+/** A probability as people read it: `62.5 %`, to tell near ones apart. */
+export function probability(share) {
+  return share > 0 && share < 0.0005 ? percent(share) : `${(100 * share).toFixed(1)}\u00a0%`;
+}
+
 /** A number with so many digits behind the point, and a true minus sign. */
 export function signed(number, digits) {
   return number.toFixed(digits).replace(/^-(?=[0.]+$)/, "").replace("-", "\u2212");

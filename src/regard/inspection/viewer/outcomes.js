@@ -1,7 +1,7 @@
 /** What came out: the change of a translation, and the other translations of the search. */
 
 import { marked } from "./difference.js";
-import { make } from "./elements.js";
+import { make, probability, signed } from "./elements.js";
 import { placeName, STATES } from "./heads.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
@@ -69,7 +69,7 @@ export class Candidates {
 
 const ENTRIES = {
   translation: ({ text, score }, best) =>
-    make("li", {}, marked(best, text), make("span", { class: "score" }, score.toFixed(2))),
+    make("li", {}, marked(best, text), make("span", { class: "score" }, signed(score, 2))),
   text: tokenEntry,
   masked: tokenEntry,
   class: tokenEntry,
@@ -77,7 +77,7 @@ const ENTRIES = {
 
 /** A likely token with its probability. */
 function tokenEntry({ text, score }) {
-  const share = make("span", { class: "score" }, `${(100 * score).toFixed(1)}\u00a0%`);
+  const share = make("span", { class: "score" }, probability(score));
   return make("li", {}, make("bdi", { class: "marked" }, legible(text)), share);
 }
 

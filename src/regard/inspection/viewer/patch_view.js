@@ -1,7 +1,7 @@
 /** A picture that a model read in patches: what the class token, or a patch, looked at. */
 
 import { Menu, Switch } from "./controls.js";
-import { make, percent } from "./elements.js";
+import { make, percent, probability } from "./elements.js";
 import { HeadGrid } from "./heads.js";
 import { Info } from "./info.js";
 import { shade } from "./maps.js";
@@ -79,7 +79,9 @@ export class PatchView {
     this.image.alt = `The picture: ${look.target.text}`;
     this.notes.replaceChildren(...look.notes.map((note) => make("li", {}, note)));
     this.notes.hidden = look.notes.length === 0;
-    this.answer.textContent = look.target.text;
+    const [best] = look.candidates;
+    const share = make("span", { class: "score" }, probability(best.score));
+    this.answer.replaceChildren(make("bdi", {}, best.text), " ", share);
     this.candidates.show(look.candidates, look.kind, this.#wording.candidates);
     this.#showOutcome(look.before?.text ?? null, look.target.text);
     const last = this.#reading.size("encoder").layers - 1;

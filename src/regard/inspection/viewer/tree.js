@@ -2,7 +2,7 @@
 
 import { rove, settle, Switch } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { draw, make } from "./elements.js";
+import { draw, make, signed } from "./elements.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
@@ -55,7 +55,7 @@ export class BeamTree {
    */
   show(tree, candidates) {
     this.#tree = tree;
-    const scored = ({ score }, rank) => [tree?.answers[rank], score.toFixed(2)];
+    const scored = ({ score }, rank) => [tree?.answers[rank], signed(score, 2)];
     this.#scores = new Map(candidates.map(scored));
     this.element.hidden = tree === null || tree.nodes.length < 2;
     if (this.element.hidden) return;
@@ -140,7 +140,7 @@ export class BeamTree {
     const probability = Math.exp(logProbability);
     const shown = probability >= 0.001 ? ` (${(100 * probability).toFixed(1)}\u00a0%)` : "";
     const fate = rank === 0 && state === "ended" ? "this is the translation" : STATES[state];
-    const likely = `log-probability ${logProbability.toFixed(2)}${shown}`;
+    const likely = `log-probability ${signed(logProbability, 2)}${shown}`;
     const score = this.#scores.has(node) ? `score ${this.#scores.get(node)}` : null;
     const said = prefix(this.#tree.nodes, node);
     return [said, likely, score, fate].filter((part) => part !== null).join(" · ");
