@@ -299,6 +299,32 @@ def test_on_paper_the_same_picture_stands_on_white_without_the_controls(chromium
         expect(page.locator(".toolbar")).to_be_visible()
 
 
+def test_words_that_go_right_to_left_turn_no_number_round(chromium, tmp_path):
+    document = make_document("البحر هادئ هذا المساء", "הים רגוע הערב")
+    with opened(chromium, tmp_path, document, viewport=PHONE) as page:
+        word(page, "rows", "רגוע").click()
+        named = re.compile("^“\u2068רגוע\u2069” looked at \u2068[^ ]+\u2069 \\d+\\s%, ")
+        expect(readout(page)).to_have_text(named)
+        share = page.locator(".columns .share:not(:empty)").first
+        assert share.evaluate("(one) => getComputedStyle(one).direction") == "ltr"
+        column = page.locator(".columns .line-words").bounding_box()
+        for words in page.locator(".columns .word").all():  # at the lines, whatever the script
+            box = words.bounding_box()
+            assert box["x"] + box["width"] == pytest.approx(column["x"] + column["width"], abs=1)
+
+
+def test_a_long_sentence_fades_out_below_where_it_goes_on(chromium, tmp_path, short):
+    mask = "(list) => getComputedStyle(list).maskImage"
+    assert short.locator(".rows .line-words").evaluate(mask) == "none"
+    text = " ".join([TWENTY] * 6)
+    with opened(chromium, tmp_path, make_document(text, text, heads=1)) as page:
+        frame = page.locator(".rows .line-words")
+        expect(frame).to_have_attribute("data-more", "bottom")
+        assert "gradient" in frame.evaluate(mask)
+        frame.evaluate("(list) => { list.scrollTop = 1e6 }")
+        expect(frame).to_have_attribute("data-more", "top")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_letters_stand_out_from_what_is_behind_them(chromium, tmp_path, scheme):
     """WCAG 2.2, 1.4.3: a contrast of 4.5, or of 3 for letters of 24 pixels and more."""

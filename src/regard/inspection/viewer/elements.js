@@ -1,6 +1,7 @@
 /** Making elements without HTML in strings, which a strict policy would have to trust. */
 
 const SVG = "http://www.w3.org/2000/svg";
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /**
  * An HTML element. Attributes that are null, undefined or false are left out, true ones are empty;
@@ -23,6 +24,11 @@ export function draw(tag, attributes = {}, ...children) {
 export function freshId(name) {
   freshId.last = (freshId.last ?? 0) + 1;
   return `regard-${name}-${freshId.last}`;
+}
+
+/** A word within an English sentence: one that goes right to left turns nothing round behind it. */
+export function isolated(text) {
+  return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
 /** A share of 1 as people read it: `83 %` or `0.2 %`, which no line break parts. */

@@ -1,7 +1,7 @@
 /** Why one piece looked at another: the numbers of its query and of each key, and their products. */
 
 import { Menu, Switch } from "./controls.js";
-import { make, percent, signed } from "./elements.js";
+import { isolated, make, percent, signed } from "./elements.js";
 import { Info } from "./info.js";
 
 const ORDERS = [
@@ -164,7 +164,7 @@ export class NeuronView {
     const weight = shown.values[row * shown.columns.length + column];
     const places = added ? ` ${added < 0 ? "−" : "+"} ${Math.abs(added).toFixed(3)} for their places` : "";
     this.formula.textContent =
-      `“${shown.rows[row].text}” and “${shown.columns[column].text}”: the ${width} products sum to ${signed(dot, 3)}; ` +
+      `“${isolated(shown.rows[row].text)}” and “${isolated(shown.columns[column].text)}”: the ${width} products sum to ${signed(dot, 3)}; ` +
       `times ${scale.toFixed(3)}${places} is ${signed(total, 3)}; the softmax makes ${percent(weight)} of it.`;
     const order = [...products.keys()];
     if (this.#order === "size") order.sort((a, b) => Math.abs(products[b]) - Math.abs(products[a]));

@@ -1,7 +1,7 @@
 /** What came out: the change of a translation, and the other translations of the search. */
 
 import { marked } from "./difference.js";
-import { make, probability, signed } from "./elements.js";
+import { isolated, make, probability, signed } from "./elements.js";
 import { placeName, STATES } from "./heads.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
@@ -86,7 +86,7 @@ export function changeName(change, { source, target }) {
   if (change.kind === "force") {
     const from = target[change.target] ?? change.target;
     const to = source[change.source] ?? change.source;
-    return `“${from}” looks only at “${to}”`;
+    return `“${isolated(from)}” looks only at “${isolated(to)}”`;
   }
   const place = placeName({ layer: change.layer, head: change.head ?? null });
   return `${change.part}, ${place}: ${STATES[change.kind]}`;

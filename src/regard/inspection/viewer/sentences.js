@@ -1,6 +1,6 @@
 /** What is seen, in words: for the line below the picture and for those who do not see it. */
 
-import { percent } from "./elements.js";
+import { isolated, percent } from "./elements.js";
 import { isEven } from "./words.js";
 
 const NAMED = 4;
@@ -16,9 +16,9 @@ export function spotSentence(shown, spot) {
   const meant = meantBy(shown, spot, shown.values);
   const verb = spot.side === "row" ? "looked at" : "was looked at by";
   const even = evenly(meant);
-  if (even) return `“${own.text}” ${verb} ${even}.`;
+  if (even) return `“${isolated(own.text)}” ${verb} ${even}.`;
   const rest = spot.side === "row" ? restOf(meant) : sinkOf(own);
-  return `“${own.text}” ${verb} ${listed(meant, NAMED) || "nothing in particular"}${rest}.`;
+  return `“${isolated(own.text)}” ${verb} ${listed(meant, NAMED) || "nothing in particular"}${rest}.`;
 }
 
 /** The same of heads that are compared, the strongest of each. */
@@ -29,7 +29,7 @@ export function bandSentence(shown, spot, bands) {
     const meant = meantBy(shown, spot, values);
     return `${name}: ${evenly(meant) ?? (listed(meant, NAMED_OF_HEAD) || "nothing in particular")}`;
   });
-  return `“${own.text}” ${verb} · ${told.join(" · ")}`;
+  return `“${isolated(own.text)}” ${verb} · ${told.join(" · ")}`;
 }
 
 /** The words on the other side of a spot, with its weights. */
@@ -59,7 +59,7 @@ function evenly(meant) {
 export function cellSentence({ rows, columns, values }, { row, column }) {
   const weight = values[row * columns.length + column];
   const seen = columns[column];
-  return `“${rows[row].text}” looked at “${seen.text}”: ${percent(weight)}${sinkOf(seen)}.`;
+  return `“${isolated(rows[row].text)}” looked at “${isolated(seen.text)}”: ${percent(weight)}${sinkOf(seen)}.`;
 }
 
 /**
@@ -99,7 +99,7 @@ function sentence(text) {
 }
 
 function share({ text, weight }) {
-  return `${text} ${percent(weight)}`;
+  return `${isolated(text)} ${percent(weight)}`;
 }
 
 /** What rested on sinks, and what went to no word. */

@@ -2,7 +2,7 @@
 
 import { rove, settle, Switch } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { draw, make, signed } from "./elements.js";
+import { draw, isolated, make, signed } from "./elements.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
@@ -143,7 +143,7 @@ export class BeamTree {
     const likely = `log-probability ${signed(logProbability, 2)}${shown}`;
     const score = this.#scores.has(node) ? `score ${this.#scores.get(node)}` : null;
     const said = prefix(this.#tree.nodes, node);
-    return [said, likely, score, fate].filter((part) => part !== null).join(" · ");
+    return [isolated(said), likely, score, fate].filter((part) => part !== null).join(" · ");
   }
 }
 

@@ -1,6 +1,7 @@
 /** Two lines of words and what runs between them: above what is looked at, below what looks. */
 
 import { alongLine, rove, settle } from "./controls.js";
+import { fadeEdges } from "./edges.js";
 import { draw, make, percent } from "./elements.js";
 
 const NARROW = 560;
@@ -284,6 +285,7 @@ class Line {
     this.caption = make("span", { class: "line-name" });
     this.list = make("div", { class: "line-words", role: "group", dir: "auto" });
     this.element = make("div", { class: `line ${side}s` }, this.caption, this.list);
+    fadeEdges(this.list);
     rove(this.list, ".word", (key, place, items) => {
       const leftward = getComputedStyle(this.list).direction === "rtl";
       const sideways = leftward ? LEFTWARD : RIGHTWARD;
