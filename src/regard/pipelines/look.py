@@ -68,7 +68,7 @@ class TranslationLook(Answer):
         else:
             lines.append(Text("this model does not attend: there is no map to show", "dim"))
         if tree and capture.tree is not None:
-            lines.append(render_tree(capture.tree, capture.tree_pieces))
+            lines += [Text(""), render_tree(capture.tree, capture.tree_pieces)]
         return Group(*lines)
 
     def plot(
@@ -132,12 +132,12 @@ def _show_maps(
 ) -> Iterator[RenderableType]:
     """The map of a layer and head, or of every one, each below its title."""
     attention = capture.attention(part, words=words)
-    if not every:
-        yield Text(describe_head(attention, layer, head), "dim")
-        yield capture.show(part, layer=layer, head=head, words=words)
-        return
-    for one, other in product(*map(range, attention.weights.shape[:2])):
-        yield Text(f"layer {one}, head {other}", "dim")
+    counts = attention.weights.shape[:2]
+    chosen = product(*map(range, counts)) if every else [(layer, head)]
+    for number, (one, other) in enumerate(chosen):
+        if number:
+            yield Text("")
+        yield Text(describe_head(attention, one, other), "dim")
         yield capture.show(part, layer=one, head=other, words=words)
 
 

@@ -102,6 +102,9 @@ def test_every_head(run):
     assert shown.count("layer ") == 2 * 4
     assert "layer 1, head 3" in shown
     assert run("--all", "--part", "encoder").stdout.count("layer ") == 3 * 4
+    titles = [line for line in shown.splitlines() if "layer " in line]
+    assert titles[0] == "cross attention, layer 0, head 0"
+    assert shown.count("\n\ncross attention, layer ") == len(titles) - 1
 
 
 def test_pictures(run, tmp_path):
@@ -346,7 +349,9 @@ def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
     shown = run("--max-tokens", "3", sentence=text, model=language_run).stdout
     assert shown.startswith(text)
     assert "decoder attention, mean of 2 layers and 2 heads" in shown
-    assert run("--all", sentence=text, model=language_run).stdout.count("layer ") == 4
+    every = run("--all", sentence=text, model=language_run).stdout
+    assert every.count("layer ") == 4
+    assert every.count("\n\ndecoder attention, layer ") == 3
     assert "╭ ▁" in run("--pieces", sentence=text, model=language_run).stdout
     changed = run("--without", "0.1", "--flatten", "1", sentence=text, model=language_run)
     assert "without 0.1; flat 1: the cat sat" in changed.stdout

@@ -82,12 +82,12 @@ class TextLook(ABC):
         chosen = product(*map(range, counts)) if every else [(layer, head)]
         cut = f", the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'} alone"
         lines = self.answers()
-        for place in chosen:
+        for number, place in enumerate(chosen):
             title = describe_head(maps, *place) + (cut if maps.omitted else "")
             shown = AttentionCapture({self.part: maps}).show(
                 self.part, layer=place[0], head=place[1], words=False
             )
-            lines += [Text(title, "dim"), shown]
+            lines += [*([Text("")] if number else []), Text(title, "dim"), shown]
         return Group(*lines)
 
     def plot(
