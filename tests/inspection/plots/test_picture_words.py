@@ -1,7 +1,14 @@
 import numpy as np
 import torch
+from matplotlib.colors import to_rgb
 
-from regard.inspection.plots.picture_words import DARKEST, highlight, plot_picture_words
+from regard.inspection.plots.picture_words import (
+    DARKEST,
+    PATCH_COLOUR,
+    highlight,
+    plot_picture_patches,
+    plot_picture_words,
+)
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
 from regard.inspection.recording.picture_attention import PictureAttention
 
@@ -39,3 +46,15 @@ def test_brightness_is_the_share_of_the_largest_weight():
     assert bright.max() == 1
     np.testing.assert_allclose(bright[-1, -1], DARKEST, atol=1e-6)
     assert (highlight(pixels, torch.zeros(2, 2)) == DARKEST).all()
+
+
+def test_patches_that_were_looked_at_are_blue_on_black_too():
+    seen = torch.tensor([[0.0, 0.04], [0.16, 0.8]])
+    pixels = np.zeros((16, 16, 3), np.uint8)
+    figure = plot_picture_patches(pixels, [("head 0", seen), ("rollout", seen)], "layer 1")
+    plain, *panels = figure.axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["head 0", "rollout"]
+    assert plain.get_xlabel().startswith("layer 1\n")
+    cover = np.asarray(panels[0].images[1].get_array())  # (rows, columns, 4)
+    np.testing.assert_allclose(cover[1, 1, :3], to_rgb(PATCH_COLOUR))
+    assert 0 == cover[0, 0, 3] < cover[0, 1, 3] < cover[1, 0, 3] < cover[1, 1, 3] < 1

@@ -1,9 +1,12 @@
-"""A picture once for each word of its caption, bright where the word looked."""
+"""A picture once for each word of its caption, bright where the word looked; or once for each head
+of a classifier, coloured where it looked.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch.nn.functional as F
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
@@ -17,6 +20,8 @@ PANEL_INCHES, GAP_INCHES, LABEL_INCHES = 1.5, 0.12, 0.26
 PANELS_PER_ROW = 6
 MAX_WORDS = 60  # of a longer caption the first ones are drawn
 DARKEST = 0.25  # the share of its brightness that is left of what no word looked at
+PATCH_COLOUR, STRONGEST = "#1f6fd0", 0.82  # as the viewer has them; how opaque it is at most
+Pixels = NDArray[np.float64]
 
 
 def plot_picture_words(
@@ -31,16 +36,31 @@ def plot_picture_words(
     Each is as bright as before at its largest weight; weights are spread smoothly over regions.
     """
     weights = attention.weights(layer, head)[:MAX_WORDS]  # (T, rows, columns)
-    named = list(zip(attention.words, weights, strict=False))
-    return plot_picture_panels(attention.pixels, named, theme=theme)
+    named = zip(attention.words, weights, strict=False)
+    bright = [(name, highlight(attention.pixels, seen)) for name, seen in named]
+    return _draw_panels([("", attention.pixels / 255), *bright], theme)
 
 
-def plot_picture_panels(
-    pixels: Bytes, named: Sequence[tuple[str, Tensor]], *, theme: ThemeName = "light"
+def plot_picture_patches(
+    pixels: Bytes, named: Sequence[tuple[str, Tensor]], note: str, *, theme: ThemeName = "light"
 ) -> Figure:
-    """The picture, then once for each of some `named` weights (rows, columns)."""
-    panels = [("", pixels.astype(np.float64) / 255)]
-    panels += [(name, highlight(pixels, seen)) for name, seen in named]
+    """The picture, then once for each of some `named` weights (rows, columns): its patches are the
+    bluer, the larger their weights, which is seen on dark pictures and on bright ones.
+    """
+    figure = _draw_panels([("", pixels / 255), *((name, pixels / 255) for name, _ in named)], theme)
+    right, bottom = pixels.shape[1] - 0.5, pixels.shape[0] - 0.5
+    for axes, (_, seen) in zip(figure.axes[1:], named, strict=True):
+        share = (seen / seen.max().clamp(min=1e-12)).sqrt()  # (rows, columns)
+        cover = np.empty((*seen.shape, 4))
+        cover[..., :3], cover[..., 3] = to_rgb(PATCH_COLOUR), STRONGEST * share.numpy()
+        axes.imshow(cover, extent=(-0.5, right, bottom, -0.5), interpolation="nearest")
+    last_row = figure.axes[(len(figure.axes) - 1) // PANELS_PER_ROW * PANELS_PER_ROW]
+    figure.write_notes(last_row, [note, "blue: looked at, each on a scale of its own"])
+    return figure
+
+
+def _draw_panels(panels: Sequence[tuple[str, Pixels]], theme: ThemeName) -> InchFigure:
+    """Named pictures in rows."""
     rows = -(-len(panels) // PANELS_PER_ROW)
     across, down = PANEL_INCHES + GAP_INCHES, PANEL_INCHES + LABEL_INCHES + GAP_INCHES
     width = min(len(panels), PANELS_PER_ROW) * across - GAP_INCHES
@@ -57,7 +77,7 @@ def plot_picture_panels(
     return figure
 
 
-def highlight(pixels: NDArray[np.uint8], weights: Tensor) -> NDArray[np.float64]:
+def highlight(pixels: Bytes, weights: Tensor) -> Pixels:
     """A picture (size, size, 3) as numbers from 0 to 1, dark where the weights (rows, columns) are
     small.
     """
@@ -66,5 +86,5 @@ def highlight(pixels: NDArray[np.uint8], weights: Tensor) -> NDArray[np.float64]
         weights[None, None].float(), (size, size), mode="bilinear", align_corners=False
     )[0, 0]
     share = (spread / spread.max().clamp(min=1e-12)).numpy()[..., None]  # (size, size, 1)
-    bright: NDArray[np.float64] = pixels / 255 * (DARKEST + (1 - DARKEST) * share)
+    bright: Pixels = pixels / 255 * (DARKEST + (1 - DARKEST) * share)
     return bright

@@ -25,7 +25,7 @@ from regard.inspection.interventions import (
     require_heads,
 )
 from regard.inspection.plots.figure import ThemeName, notebook_html
-from regard.inspection.plots.picture_words import plot_picture_panels
+from regard.inspection.plots.picture_words import plot_picture_patches
 from regard.inspection.plots.plain_table import probability_table
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.patch_attention import (
@@ -240,10 +240,7 @@ class PictureClassificationLook:
 
     def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
         """For the terminal: the labels, and the patches with most attention."""
-        rows, columns = self.attention.grid
-        where = "the mean of all layers" if layer is None else f"layer {layer}"
-        where = where if head is None else f"{where}, head {head}"
-        looks = f"{self.attention.words[0]}, over {rows} × {columns} patches, in {where}"
+        columns = self.attention.grid[1]
         table = Table(box=None, pad_edge=False)
         for column in ("looks", "most at row, column", "weight"):
             table.add_column(column, style="" if column == "looks" else "dim")
@@ -251,14 +248,24 @@ class PictureClassificationLook:
             row, place = divmod(int(seen.argmax()), columns)
             table.add_row(Text(name), f"{row + 1}, {place + 1}", f"{float(seen.max()):.1%}")
         return Group(
-            probability_table("label", self.labels[:SHOWN_LABELS]), Text(f"\n{looks}", "dim"), table
+            probability_table("label", self.labels[:SHOWN_LABELS]),
+            Text(f"\n{self._describe(layer, head)}", "dim"),
+            table,
         )
+
+    def _describe(self, layer: int | None, head: int | None) -> str:
+        """Whose attention `panels` has."""
+        rows, columns = self.attention.grid
+        where = "the mean of all layers" if layer is None else f"layer {layer}"
+        where = where if head is None else f"{where}, head {head}"
+        return f"{self.attention.words[0]}, over {rows} × {columns} patches, in {where}"
 
     def plot(
         self, *, layer: int | None = None, head: int | None = None, theme: ThemeName = "light"
     ) -> Figure:
         """A figure of the picture under the attention of each head and of all layers together."""
-        return plot_picture_panels(self.attention.pixels, self.panels(layer, head), theme=theme)
+        panels, note = self.panels(layer, head), self._describe(layer, head)
+        return plot_picture_patches(self.attention.pixels, panels, note, theme=theme)
 
     def page(self, model: str) -> str:
         """One interactive offline page with the picture, and every layer, head and patch."""
