@@ -29,3 +29,12 @@ def test_many_classes_have_no_numbers():
     size = MAX_NUMBERED_CLASSES + 1
     labels = tuple(map(str, range(size)))
     assert written(plot_confusion(Confusion(labels, np.eye(size, dtype=np.int64)))) == []
+
+
+def test_a_long_label_leaves_room_for_the_number_of_its_examples():
+    labels = ("the name of a class that is long", "b")
+    figure = plot_confusion(Confusion(labels, np.array([[1200, 34], [0, 5]])))
+    long, short = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert long.startswith("the name")
+    assert long.endswith("… (1,234)")
+    assert short == "b (5)"

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard.evaluation.classification import Confusion
 from regard.inspection.plots.figure import InchFigure, ThemeName, colour_scale
+from regard.inspection.plots.fonts import MAX_LABEL_WIDTH, truncate_label
 
 # Lengths are in inches, font sizes in points.
 CELL_INCHES, MAX_INCHES = 0.46, 30.0
@@ -29,7 +30,7 @@ def plot_confusion(confusion: Confusion, *, theme: ThemeName = "light") -> Figur
     font = 10 * cell / CELL_INCHES
     figure.label_columns(axes, confusion.labels, font)
     names = zip(confusion.labels, totals.tolist(), strict=True)
-    figure.label_rows(axes, [f"{label} ({total:,})" for label, total in names], font)
+    figure.label_rows(axes, [_row_name(label, total) for label, total in names], font)
     if size <= MAX_NUMBERED_CLASSES:
         _write_counts(figure, counts, shares)
     right, total = int(counts.diagonal().sum()), int(totals.sum())
@@ -38,6 +39,12 @@ def plot_confusion(confusion: Confusion, *, theme: ThemeName = "light") -> Figur
     figure.write_notes(axes, [notes])
     figure.add_colourbar(scale, gap=0.2, label="share of row")
     return figure
+
+
+def _row_name(label: str, total: int) -> str:
+    """A label and how many examples have it, which a long label leaves room for."""
+    count = f" ({total:,})"
+    return truncate_label(label, MAX_LABEL_WIDTH - len(count)) + count
 
 
 def _write_counts(figure: InchFigure, counts: Tensor, shares: Tensor) -> None:
