@@ -367,6 +367,27 @@ def test_a_chosen_head_is_seen_without_pointing(short):
     assert short.evaluate(threads) == seen[0]
 
 
+def test_on_a_phone_rows_of_a_wide_map_keep_their_names(chromium, tmp_path):
+    text = " ".join([TWENTY] * 2)
+    with opened(chromium, tmp_path, make_document(text, text), viewport=PHONE) as page:
+        page.get_by_label("Map", exact=True).check()
+        frame = page.locator(".map").bounding_box()
+        for along in (0, 99999):
+            page.locator(".map").evaluate("(map, along) => { map.scrollLeft = along }", along)
+            name = page.locator(".map-rows .label").nth(2).bounding_box()
+            assert name["width"] > 30
+            assert name["x"] >= frame["x"]
+            seen = "([x, y]) => document.elementFromPoint(x, y).textContent"
+            middle = [name["x"] + name["width"] / 2, name["y"] + name["height"] / 2]
+            assert page.evaluate(seen, middle) == "captain"
+        assert (
+            page.locator(".map-columns .label").first.evaluate(
+                "(one) => parseFloat(getComputedStyle(one).fontSize)"
+            )
+            > 9
+        )  # pixels, to be read
+
+
 def test_on_a_phone_nothing_covers_the_words(chromium, tmp_path):
     document = make_document(" ".join([TWENTY] * 2), " ".join([TWENTY] * 2))
     covered = """() => [...document.querySelectorAll(".word")].filter((word) => {

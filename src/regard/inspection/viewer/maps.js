@@ -7,7 +7,7 @@ import { sinkNote } from "./words.js";
 
 /** @typedef {{row: number, column: number}} Cell */
 
-const CELL = { least: 9, most: 34, many: 120, tiny: 4 }; // of many columns, cells may be tiny
+const CELL = { least: 12, most: 34, many: 120, tiny: 4 }; // of many columns, cells may be tiny
 
 /**
  * Paint a map into a canvas, a pixel for each weight: the more, the more of the canvas's own
