@@ -128,6 +128,18 @@ def test_sentences_of_a_pair_are_named_and_can_be_shown_alone(opened):
     expect(readout(page)).to_contain_text("resting on calm 99 %")
 
 
+@pytest.mark.parametrize("count", [3, 36])
+def test_each_sentence_of_a_pair_begins_a_row_where_one_is_too_short(opened, count):
+    words = [f"▁sea{number}" for number in range(count)]
+    pieces = ["[CLS]", *words, "[SEP]", *words, "[SEP]"]
+    vectors = torch.zeros(1, 1, len(pieces), 2)
+    page = opened(text_document(vectors, vectors, pieces, middle=count + 2))
+    last = page.locator(".rows .word").nth(count - 1).bounding_box()
+    second = page.locator(".rows .segment").last.bounding_box()
+    below = second["y"] > last["y"] + last["height"] / 2
+    assert below == (count == 36)
+
+
 def test_a_bert_of_512_tokens_opens_fast_and_its_even_head_is_even(opened, tmp_path):
     torch.manual_seed(0)
     layers, heads, count, width = 12, 12, 512, 64

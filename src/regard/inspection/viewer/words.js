@@ -114,7 +114,9 @@ export class WordLines {
     this.element.dataset.layout = width < NARROW ? "columns" : "lines";
     const drawn = { width: `${width}px`, pixels: width || null, height: `${innerHeight}px` };
     for (const [name, size] of Object.entries(drawn)) this.element.style.setProperty(`--drawn-${name}`, size); // for paper
+    this.element.classList.remove("wrapped");
     this.element.style.setProperty("--size", `${this.#fitting()}px`);
+    this.element.classList.toggle("wrapped", ![this.columns, this.rows].every((line) => line.isSingle()));
     this.#tint();
     this.#thread();
   }
@@ -302,7 +304,8 @@ class Line {
     this.plain = true;
     const named = (button, index) => {
       const { begins } = items[index];
-      return begins ? [make("span", { class: "segment" }, begins), button] : [button];
+      const parting = index > 0 ? [make("br", { class: "segment-break" })] : [];
+      return begins ? [...parting, make("span", { class: "segment" }, begins), button] : [button];
     };
     this.list.replaceChildren(...this.buttons.flatMap(named));
     settle(this.list, ".word", this.buttons[focused]);
