@@ -36,9 +36,18 @@ def plot_picture_words(
     Each is as bright as before at its largest weight; weights are spread smoothly over regions.
     """
     weights = attention.weights(layer, head)[:MAX_WORDS]  # (T, rows, columns)
-    named = zip(attention.words, weights, strict=False)
-    bright = [(name, highlight(attention.pixels, seen)) for name, seen in named]
-    return _draw_panels([("", attention.pixels / 255), *bright], theme)
+    named = list(zip(attention.words, weights, strict=False))
+    return plot_picture_panels(attention.pixels, named, theme=theme)
+
+
+def plot_picture_panels(
+    pixels: Bytes, named: Sequence[tuple[str, Tensor]], *, theme: ThemeName = "light"
+) -> Figure:
+    """The picture, then once for each of some `named` weights (rows, columns), bright where these
+    are large.
+    """
+    bright = [(name, highlight(pixels, seen)) for name, seen in named]
+    return _draw_panels([("", pixels / 255), *bright], theme)
 
 
 def plot_picture_patches(
