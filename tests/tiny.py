@@ -68,8 +68,8 @@ class Quiet:
     def transferred(self, run, transfer):
         self.notes.append(f"begun with {run}: {len(transfer.taken)} tensors")
 
-    def refining(self, steps):
-        self.notes.append(f"refining for {steps} steps")
+    def second_stage(self, group, steps):
+        self.notes.append(f"{group} for {steps} steps")
 
 
 def tiny_recipe(*overrides, family="transformer"):

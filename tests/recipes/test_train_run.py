@@ -1,6 +1,7 @@
 import json
 import math
 import shutil
+from typing import ClassVar
 
 import pytest
 import torch
@@ -8,10 +9,13 @@ import torch
 from forecasts import forecast_recipe
 from number_pairs import PAIRS, write_files
 from regard.errors import RunError, SettingsError, TrainingError
+from regard.recipes import train_run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_data, load_run
 from regard.recipes.train_run import train
+from regard.tasks.forecast import ForecastRecipe, ForecastTrainingSettings
 from regard.tasks.translation.training_inputs import prepare
+from regard.training.checkpoints import Progress
 from tiny import MODELS, RAW, Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -116,6 +120,33 @@ def test_a_run_of_another_task_is_not_gone_on_with(tmp_path):
     (tmp_path / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
     with pytest.raises(SettingsError, match="its run was begun with another task, which cannot"):
         trained(tmp_path)
+
+
+class PolishedRecipe(ForecastRecipe):
+    """A recipe with a second stage of its own."""
+
+    second_stage_group: ClassVar[str] = "polish"
+    polish: ForecastTrainingSettings | None = None
+
+    def second_stage_settings(self):
+        return self.polish
+
+
+def test_a_second_stage_is_checked_by_the_name_of_its_own_group(tmp_path, monkeypatch):
+    def polished(**values):
+        raw = forecast_recipe().model_dump(exclude={"start"})
+        return PolishedRecipe.model_validate({**raw, **values})
+
+    monkeypatch.setattr(train_run, "last_progress", lambda folder: Progress(step=8))
+    folder, saved = RunFolder(tmp_path), polished(polish={"steps": 10})
+    train_run._check_resumable(polished(polish={"steps": 9}), saved, folder)
+    with pytest.raises(SettingsError, match=r"8 steps of its polish are done.*polish\.steps=8 or"):
+        train_run._check_resumable(polished(polish={"steps": 7}), saved, folder)
+    (tmp_path / "refined" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "refined" / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
+    changed = polished(polish={"steps": 10}, training={"steps": 99})
+    with pytest.raises(SettingsError, match="its polish has begun with the weights that training"):
+        train_run._check_resumable(changed, saved, folder)
 
 
 def test_a_run_goes_on_with_the_corpus_that_it_read(tmp_path):

@@ -131,7 +131,7 @@ def test_every_checkpoint_of_it_damaged_it_begins_anew(refined, untrained):
 def test_a_finished_run_is_refined_later_as_it_would_have_been_at_once(refined, untrained):
     assert not [note for note in trained(untrained).notes if "refin" in note]
     likelihood = (untrained / "model.safetensors").read_bytes()
-    assert "refining for 5 steps" in trained(untrained, SECOND).notes
+    assert "refinement for 5 steps" in trained(untrained, SECOND).notes
     assert content(untrained) == content(refined)
     assert (untrained / "refined/weights/first.safetensors").read_bytes() == likelihood
 

@@ -108,8 +108,8 @@ class _LineReporter:
     def transferred(self, run: str, transfer: WeightTransfer) -> None:
         self.noted(f"begun with {run}: {len(transfer.taken):,} tensors")
 
-    def refining(self, steps: int) -> None:
-        self.noted(f"refinement: {steps:,} steps")
+    def second_stage(self, group: str, steps: int) -> None:
+        self.noted(f"{group}: {steps:,} steps")
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None: ...
 

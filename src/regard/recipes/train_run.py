@@ -30,16 +30,9 @@ from regard.training.loop import Reporter, StopRequested, TrainingTask, fit, is_
 from regard.training.settings import TrainingSettings
 from regard.training.weight_transfer import WeightTransfer
 
-CHANGEABLE_GROUPS = (
-    "name",
-    "about",
-    "training",
-    "refinement",
-    "decoding",
-    "evaluation",
-    "input",
-)
-"""Groups of a recipe that may change in a run that has checkpoints."""
+CHANGEABLE_GROUPS = ("name", "about", "training", "decoding", "evaluation", "input")
+"""Groups of a recipe that may change in a run that has checkpoints, as that of a second stage may.
+"""
 
 
 class RunReporter(Reporter, Protocol):
@@ -47,7 +40,7 @@ class RunReporter(Reporter, Protocol):
 
     def prepared(self, task: AnyTrainableTask, model: AnyModel) -> None: ...
     def transferred(self, run: str, transfer: WeightTransfer) -> None: ...
-    def refining(self, steps: int) -> None: ...
+    def second_stage(self, group: str, steps: int) -> None: ...
 
 
 def train(
@@ -158,7 +151,7 @@ class _Stages(NamedTuple):
         stage = task.second_stage(self.model)
         assert stage is not None
         refined, model_file = self.folder.refined, self.folder.weights("model")
-        self.reporter.refining(stage.settings.steps)
+        self.reporter.second_stage(str(self.recipe.second_stage_group), stage.settings.steps)
         first = refined.path / "weights" / FIRST_WEIGHTS_FILE
 
         def keep_first_weights() -> None:
@@ -200,9 +193,10 @@ def warmup_warning(settings: TrainingSettings) -> str:
 
 def _check_resumable(recipe: TaskRecipe, saved: TaskRecipe, folder: RunFolder) -> None:
     """An error unless the new recipe can resume the run in `folder`, which has `saved`."""
+    stage = recipe.second_stage_group
     for group in type(recipe).model_fields:
         same = getattr(saved, group, None) == getattr(recipe, group)
-        if group not in CHANGEABLE_GROUPS and not same:
+        if group not in (*CHANGEABLE_GROUPS, stage) and not same:
             raise SettingsError(
                 f"{folder.path}: its run was begun with another {group}, which cannot change any "
                 "more; train a new run in another folder with --out"
@@ -210,15 +204,14 @@ def _check_resumable(recipe: TaskRecipe, saved: TaskRecipe, folder: RunFolder) -
     if saved.training != recipe.training:
         if folder.refined.has_checkpoints():
             raise SettingsError(
-                f"{folder.path}: its refinement has begun with the weights that training ended "
-                f"with, and training cannot change any more; delete {folder.refined.path} to train "
-                "on"
+                f"{folder.path}: its {stage} has begun with the weights that training ended with, "
+                f"and training cannot change any more; delete {folder.refined.path} to train on"
             )
         _check_changed_stage(folder, saved.training, recipe.training, "training")
     before, after = saved.second_stage_settings(), recipe.second_stage_settings()
-    changed = getattr(saved, "refinement", None) != getattr(recipe, "refinement", None)
+    changed = stage is not None and getattr(saved, stage) != getattr(recipe, stage)
     if changed and before is not None and after is not None:
-        _check_changed_stage(folder.refined, before, after, "refinement")
+        _check_changed_stage(folder.refined, before, after, str(stage))
     recipe.check_resumable(saved, folder.path)
 
 

@@ -74,6 +74,8 @@ class TaskRecipe(Settings):
 
     task: str
     """What is learned."""
+    second_stage_group: ClassVar[str | None] = None
+    """The group of settings of a second stage of training; None: the task has none."""
     name: str
     """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
     about: str = ""
@@ -146,7 +148,9 @@ class TaskRecipe(Settings):
         return self.vocabulary_settings() is not None
 
     def second_stage_settings(self) -> TrainingSettings | None:
-        """How training goes on after it has ended, in a second stage; None: there is none."""
+        """How training goes on after it has ended, in a second stage: by the settings of the group
+        `second_stage_group`; None: there is none.
+        """
         return None
 
     def resumed_from(self, saved: "TaskRecipe") -> Self:

@@ -83,12 +83,13 @@ def test_the_second_stage_is_told_apart(console):
     for one in (console, Console(file=screen, force_terminal=True, width=120)):
         with TerminalReporter(100, console=one) as reporter:
             reporter.logged(100, LOGGED)
-            reporter.refining(30)
+            reporter.second_stage("refinement", 30)
             reporter.logged(10, LOGGED)
     assert "\nrefinement  30 steps; step 0 is what training ended with\n" in console.export_text()
     live = screen.getvalue()
-    assert "refining" in live
-    assert "10/30" in live
+    [line] = {one for one in live.splitlines() if "10/30" in one}
+    assert "refinement" in line
+    assert "training" not in line
 
 
 def test_prepared_data_and_model_are_printed(console, tmp_path):

@@ -81,9 +81,9 @@ class TerminalReporter(LiveProgress):
             table.add_row(*cells)
         self.console.print(table)
 
-    def refining(self, steps: int) -> None:
-        self._say(f"refinement  {steps:,} steps; step 0 is what training ended with")
-        self.reset(self._task, total=steps, description="refining", visible=False)
+    def second_stage(self, group: str, steps: int) -> None:
+        self._say(f"{group:<11} {steps:,} steps; step 0 is what training ended with")
+        self.reset(self._task, total=steps, description=group, visible=False)
         self._begin(steps)
 
     def logged(self, step: int, numbers: Mapping[str, float]) -> None:

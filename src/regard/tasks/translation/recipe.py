@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import (
     ModelWrapValidatorHandler,
@@ -40,6 +40,7 @@ class TranslationRecipe(TaskRecipe):
 
     task: Literal["translation", "chat"] = "translation"
     """What is learned; recipes of other tasks have other settings."""
+    second_stage_group: ClassVar[str] = "refinement"
     corpus: CorpusSettings
     """What is learned from."""
     text: TextSettings = TextSettings()
