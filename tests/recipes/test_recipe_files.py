@@ -146,6 +146,34 @@ def test_mistakes_in_overrides(override, message):
 
 
 @pytest.mark.parametrize(
+    ("task", "corpus", "model", "message"),
+    [
+        (
+            "text-classification",
+            "trec6",
+            {"encoder": {"width": 8}},
+            "model.encoder.family: missing; there are gpt, awd-lstm, elmo, bert, roberta",
+        ),
+        (
+            "language-model",
+            "trec6-texts",
+            {"family": "gtp"},
+            "model.family: unknown, got 'gtp'; did you mean 'gpt'?",
+        ),
+        (
+            "caption",
+            "flickr8k",
+            {"family": "show-attend-tell", "encoder": {"kind": 9}},
+            "model.encoder.kind: unknown, got 9; there are efficientnet-lite0, cnn",
+        ),
+    ],
+)
+def test_models_are_suggested_that_the_place_takes(task, corpus, model, message):
+    raw = {"task": task, "name": "mine", "corpus": {"name": corpus}, "model": model}
+    assert mistake(raw) == f"mine.yaml: {message}"
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"training": {"steps": 0}}, "training.steps: must be more than 0, got 0"),

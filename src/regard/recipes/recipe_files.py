@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
-from regard.models.build import FAMILIES
 from regard.nested_values import UNSET, Raw, get_path, set_values
 from regard.recipes.paths import TASK_COMMANDS
 from regard.recipes.task_table import TASKS, recipe_class
@@ -213,7 +213,8 @@ def _describe_errors(
             case "missing":
                 message = "missing"
             case "union_tag_not_found" | "union_tag_invalid":
-                key, message = f"{key}.family", _suggest_family(value)
+                name, message = _suggest_tag(mistake, kind)
+                key = f"{key}.{name}"
             case "model_type" | "model_attributes_type":
                 message = f"expected a group of settings, got {_type_name(value)}"
             case _:
@@ -259,13 +260,20 @@ def _find_nested_key(schema: Raw, group: Raw, wrong: str) -> list[str]:
     return []
 
 
-def _suggest_family(model: Mapping[str, Any]) -> str:
-    """What is wrong with the family of a model: missing or unknown."""
-    known = f"there are {', '.join(FAMILIES)}"
-    if "family" not in model:
-        return f"missing; {known}"
-    given = model["family"]
-    return f"unknown, got {abbreviate(repr(given))}; {_suggest(str(given), FAMILIES, known)}"
+def _suggest_tag(mistake: ErrorDetails, kind: type[TaskRecipe]) -> tuple[str, str]:
+    """The key that says which of several groups of settings is meant, such as the `family` of a
+    model, and what is wrong with its value: missing or unknown.
+    """
+    name = mistake["ctx"]["discriminator"].strip("'")
+    schema = kind.model_json_schema()
+    tags = [
+        group["properties"][name]["const"] for group in groups_at(schema, schema, mistake["loc"])
+    ]
+    known = f"there are {', '.join(tags)}"
+    if name not in mistake["input"]:
+        return name, f"missing; {known}"
+    given = mistake["input"][name]
+    return name, f"unknown, got {abbreviate(repr(given))}; {_suggest(str(given), tags, known)}"
 
 
 def _type_name(value: object) -> str:
