@@ -44,6 +44,7 @@ from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
 from regard.training.loss import LossFn, batch_loss
+from regard.training.settings import require_dropout
 from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
@@ -93,14 +94,8 @@ class TextClassificationRecipe(ClassificationRecipe):
 
     @model_validator(mode="after")
     def _check_consistency_has_dropout(self) -> Self:
-        known = [self.model] if self.model.encoder is None else [self.model, self.model.encoder]
-        dropouts = [x for some in known for name, x in some if name.endswith("dropout")]
-        if self.training.consistency and self.model.encoder and not any(dropouts):
-            raise ValueError(
-                f"training.consistency {self.training.consistency:g} asks that two passes with "
-                "unlike dropout agree, and the model has no dropout: set model.dropout, or "
-                "training.consistency to 0"
-            )
+        if self.model.encoder is not None:  # else that of a run, which is checked when it is known
+            require_dropout(self.training.consistency, self.model, self.model.encoder)
         return self
 
     def inner_model(self) -> Settings:

@@ -10,6 +10,18 @@ from regard.training.optimizer import OptimizerSettings, ScheduleSettings
 from regard.training.step import PrecisionName
 
 
+def require_dropout(consistency: float, *models: Settings) -> None:
+    """Raise an error if two passes over a batch are to agree that cannot differ: none of the
+    settings of a model, and of models inside it, has dropout.
+    """
+    dropouts = [value for model in models for name, value in model if name.endswith("dropout")]
+    if consistency and not any(dropouts):
+        raise ValueError(
+            f"training.consistency {consistency:g} asks that two passes with unlike dropout agree, "
+            "and the model has no dropout: set model.dropout, or training.consistency to 0"
+        )
+
+
 class ValidationSettings(Settings):
     """When the model is tried on held-out data."""
 

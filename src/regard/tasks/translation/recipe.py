@@ -30,6 +30,7 @@ from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TextSettings
 from regard.training.refinement import RefinementSettings
+from regard.training.settings import require_dropout
 
 
 class TranslationRecipe(TaskRecipe):
@@ -186,11 +187,5 @@ class TranslationRecipe(TaskRecipe):
 
     @model_validator(mode="after")
     def _check_consistency_has_dropout(self) -> "TranslationRecipe":
-        dropouts = [value for name, value in self.model if name.endswith("dropout")]
-        if self.training.consistency and not any(dropouts):
-            raise ValueError(
-                f"training.consistency {self.training.consistency:g} asks that two passes with "
-                "unlike dropout agree, and the model has no dropout: set model.dropout, or "
-                "training.consistency to 0"
-            )
+        require_dropout(self.training.consistency, self.model)
         return self
