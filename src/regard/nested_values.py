@@ -1,6 +1,6 @@
 """Plain values in nested groups, as a YAML file has them, by dotted names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from regard.errors import SettingsError
@@ -27,6 +27,17 @@ def get_path(raw: Any, keys: Sequence[str]) -> Any:
             return UNSET
         raw = raw[key]
     return raw
+
+
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The dotted name and the value of each single setting in a group called `name`, or of this
+    setting itself.
+    """
+    if not isinstance(value, dict) or not value:
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from leaves(f"{name}.{key}", inner)
 
 
 def set_path(raw: Any, keys: Sequence[str], value: Any) -> Any:

@@ -53,7 +53,7 @@ def train(
         done = folder.finished() and loaded == folder.load_any_recipe()
     else:
         folder.require_new()
-        loaded, done = resolve_start(loaded), False
+        loaded, done = resolve_start(loaded, changes), False
     if not done:
         _train_and_finish(loaded, folder, pick_device(device), tell)
     return load_for_look(folder.path, device=device)

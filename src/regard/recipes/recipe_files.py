@@ -179,20 +179,27 @@ def shelf_recipes() -> dict[str, Traversable]:
     return {f.name.removesuffix(".yaml"): f for f in sorted(files, key=lambda file: file.name)}
 
 
-def _override(raw: Raw, override: str) -> Raw:
-    """`raw` with one `a.b=c` put in; the value is read as YAML."""
+def parse_override(override: str) -> tuple[str, Any]:
+    """The dotted name of a setting and its value in `a.b=c`; the value is read as YAML."""
     key, equals, value = override.partition("=")
     wrong = f"--set {abbreviate(override)}"
     if not equals or not key or key.count(".") > MAX_NESTING:
         raise SettingsError(f"{wrong}: expected KEY=VALUE, such as training.steps=1000")
     try:
-        return set_values(raw, {RENAMED_SETTINGS.get(key, key): parse_yaml(value)})
+        return RENAMED_SETTINGS.get(key, key), parse_yaml(value)
     except YamlError as error:
         raise SettingsError(
             f"{wrong}: {abbreviate(repr(value))} is not a YAML value: {error}"
         ) from None
+
+
+def _override(raw: Raw, override: str) -> Raw:
+    """`raw` with one `a.b=c` put in."""
+    name, value = parse_override(override)
+    try:
+        return set_values(raw, {name: value})
     except SettingsError as error:
-        raise SettingsError(f"{wrong}: {error}") from None
+        raise SettingsError(f"--set {abbreviate(override)}: {error}") from None
 
 
 def _suggest(wrong: str, known: Iterable[str], otherwise: str) -> str:

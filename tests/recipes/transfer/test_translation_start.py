@@ -15,7 +15,7 @@ from regard.errors import SettingsError
 from regard.recipes.recipe_files import load_recipe, make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
-from regard.recipes.transfer.start_run import RunStart
+from regard.recipes.transfer.start_run import RunStart, resolve_start
 from regard.text.build import load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import load_weights
@@ -166,6 +166,28 @@ def test_the_model_is_that_of_the_run_but_for_given_sizes_and_dropout(tiny_run):
     overrides = [f"start.run={tiny_run}", "model.dropout=0.07", "model.encoder_layers=7"]
     found = _load_new("own", corpus, tiny_run, overrides).begun_with(given).model
     assert found == given.model.model_copy(update={"dropout": 0.07, "encoder_layers": 7})
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("model.norm=post", "has the value 'pre' for model.norm; leave it out, or name a recipe"),
+        (
+            "model={family: transformer, preset: auto, window: 3}",
+            "has the value None for model.window; leave it out, or name a",
+        ),
+        ("text.source.size=77", r"has the value \d+ for text.source.size; .* --vocabulary own"),
+    ],
+)
+def test_a_setting_that_the_run_decides_cannot_be_given(tiny_run, domain, override, message):
+    given = RunFolder(tiny_run).load_recipe()
+    assert given.model.norm == "pre"
+    raw = {**RAW, "model": {"family": "transformer", "preset": "auto"}}
+    raw |= {"corpus": {"train": {"data": str(domain)}}, "start": {"run": str(tiny_run)}}
+    with pytest.raises(SettingsError, match=rf"^--set .*: has no effect: .* {message}"):
+        resolve_start(make_recipe(raw, [override], where="test"), [override])
+    open_ones = ["model.preset=auto", "model.width=16", "training.steps=7", "model.window=null"]
+    assert resolve_start(make_recipe(raw, open_ones, where="test"), open_ones).model.width == 16
 
 
 def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):

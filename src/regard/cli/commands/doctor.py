@@ -180,7 +180,7 @@ def _recipe_to_examine(
         _refuse_stdin(own)
     elif corpus in shelf or str(corpus).endswith((".yaml", ".yml")):
         if recipe is None:
-            return resolve_start(load_recipe(str(corpus), overrides))
+            return resolve_start(load_recipe(str(corpus), overrides), overrides)
         own = load_recipe(str(corpus)).corpus.model_dump(exclude_unset=True)
     elif corpus in CORPORA:
         own = {"name": corpus}
@@ -190,7 +190,7 @@ def _recipe_to_examine(
         raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
     name = recipe or corpus_options.OWN_RECIPE
     found = corpus_options.recipe_with_corpus(name, own, overrides)
-    return resolve_start(require_translation(found, name))
+    return resolve_start(require_translation(found, name), overrides)
 
 
 def _refuse_stdin(own: Mapping[str, Any]) -> None:

@@ -112,7 +112,7 @@ def command(
     else:
         corpus_options.require_pairs("--mix", recipe if mix else None)
         changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
-        recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes))
+        recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes), changes)
         folder = RunFolder(out_folder or RUNS / recipe_to_train.name)
         if launch.restarts and folder.exists():
             recipe_to_train = folder.load_any_recipe(settings or [])

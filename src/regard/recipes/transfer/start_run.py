@@ -13,7 +13,9 @@ from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
+from regard.nested_values import UNSET, get_path, leaves
 from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS
+from regard.recipes.recipe_files import parse_override
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
@@ -21,6 +23,7 @@ from regard.settings import abbreviate
 from regard.tasks.classification import load_labels
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.tasks.names import CLASSIFICATION_TASKS
+from regard.tasks.translation.auto_settings import AUTO
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
@@ -28,6 +31,12 @@ from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_w
 
 VOCABULARY_KINDS = ("tokens", SOURCE_TOKENS, TARGET_TOKENS)  # of rows that stand for pieces
 START_REPORT = "start.json"  # in the data folder of a run: what it took of another
+DROP_OVERRIDE = "leave it out"
+START_ADVICE = {
+    "model": f"{DROP_OVERRIDE}, or name a recipe whose model.preset is not auto",
+    "text": f"{DROP_OVERRIDE}, or give --vocabulary own",
+}
+"""What to do if the run that training begins with decides a setting that is given, by its group."""
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 
 
@@ -105,18 +114,36 @@ def _check_adapter(name: str, run: Path, differing: Sequence[str]) -> None:
         )
 
 
-def resolve_start(recipe: RecipeT) -> RecipeT:
+def resolve_start(recipe: RecipeT, overrides: Sequence[str] = ()) -> RecipeT:
     """The recipe with what it leaves to the run that it begins with, and the digest of its weights;
-    the same recipe where it begins with none, or this was done before.
+    the same recipe where it begins with none, or this was done before. An error if one of the
+    `overrides` (`a.b=c`) that made it would be lost.
     """
     if recipe.start is None or recipe.start.weights is not None:
         return recipe
     found = StartRun.find(recipe)
     check_file(found.weights_file)
     begun = _with_lora(recipe.begun_with(found.recipe))
+    _check_overrides(overrides, recipe, begun, found.folder.path)
     run, digest = str(found.folder.path), sha256_of_file(found.weights_file)
     start = recipe.start.model_copy(update={"run": run, "weights": digest})
     return begun.model_copy(update={"start": start})
+
+
+def _check_overrides(
+    overrides: Sequence[str], recipe: TaskRecipe, begun: TaskRecipe, run: Path
+) -> None:
+    """Raise an error if an override has no effect, as `begun` has another value for its setting."""
+    before, after = (one.model_dump(mode="json") for one in (recipe, begun))
+    for given in overrides:
+        for name, value in leaves(*parse_override(given)):
+            wanted, found = (get_path(raw, name.split(".")) for raw in (before, after))
+            if value not in (AUTO, None) and wanted != found:  # those leave it open
+                known = "has no such setting" if found is UNSET else f"has the value {found!r}"
+                raise SettingsError(
+                    f"--set {abbreviate(given)}: has no effect: training that begins with {run} "
+                    f"{known} for {name}; {START_ADVICE.get(name.partition('.')[0], DROP_OVERRIDE)}"
+                )
 
 
 def _with_lora(recipe: RecipeT) -> RecipeT:

@@ -95,11 +95,10 @@ class TranslationRecipe(TaskRecipe):
         return self.with_values(values)
 
     def _given_sizes(self) -> dict[str, Any]:
-        """The sizes and the dropout of the model that are given, not `auto` and not left out."""
-        names = (setting.rpartition(".")[2] for setting in AUTO_MODEL if setting not in self.auto)
-        return {
-            name: getattr(self.model, name) for name in names if name in self.model.model_fields_set
-        }
+        """The preset, sizes and dropout of the model that are given, not `auto` or left out."""
+        given = [setting.rpartition(".")[2] for setting in AUTO_MODEL if setting not in self.auto]
+        names = self.model.model_fields_set.intersection(["preset", *given])
+        return {name: getattr(self.model, name) for name in names}
 
     @property
     def auto(self) -> tuple[str, ...]:
