@@ -2,12 +2,16 @@ import math
 
 import pytest
 import torch
+from torch.nn.utils.parametrizations import weight_norm
 
 from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
+from regard.layers.character_cnn import Highway
+from regard.layers.convolution import Convolution
+from regard.layers.transformer_parts import FeedForward
 from regard.models.vision.vit import Vit, VitSettings
 from regard.training.muon import ADAM_RMS, MOMENTUM, orthogonalize
-from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.optimizer import OptimizerSettings, build_optimizer, hidden_matrices
 from regard.training.settings import TrainingSettings
 
 LR, DECAY = 0.02, 0.1
@@ -71,6 +75,19 @@ def test_matrices_in_one_weight_move_as_they_would_alone():
     torch.testing.assert_close(stack.weight, torch.cat([layer.weight for layer in alone]))
 
 
+@pytest.mark.parametrize(
+    ("layer", "weight"),
+    [
+        (FeedForward(6, 4, "swiglu"), "inner.weight"),
+        (Convolution(2, 4, 3, gated=True), "linear.weight"),
+        (Highway(4, 1), "layers.0.weight"),
+    ],
+    ids=["swiglu", "gated convolution", "highway"],
+)
+def test_gates_are_matrices_of_their_own(layer, weight):
+    assert hidden_matrices(layer)[layer.get_parameter(weight)] == (4, 4)
+
+
 def test_updates_are_about_as_large_as_those_of_adam():
     tried = model()
     optimizer, matrix = muon(tried), tried.layers[0].own.project.weight
@@ -109,10 +126,14 @@ def test_parameters_without_gradients_stay():
 def test_a_model_without_linear_layers_is_refused():
     with pytest.raises(SettingsError, match="Embedding has none below its output; choose adam"):
         muon(torch.nn.Embedding(3, 4))
+    with pytest.raises(SettingsError, match="Linear has none below its output; choose adam"):
+        muon(weight_norm(torch.nn.Linear(3, 4)))
 
 
 def test_what_has_no_effect_or_cannot_be_is_refused():
     with pytest.raises(ValueError, match="momentum has no effect on kind: muon"):
         OptimizerSettings(kind="muon", momentum=0.9)
+    with pytest.raises(ValueError, match="muon moves whole matrices, and fine_tuning"):
+        TrainingSettings(optimizer=OptimizerSettings(kind="muon"), fine_tuning={"lora": {}})
     with pytest.raises(ValueError, match="muon needs whole matrices"):
         TrainingSettings(optimizer=OptimizerSettings(kind="muon"), sharded=True)

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.multihead import StackedLinear
+
 PADDING, BYTES, WORD_BEGIN, WORD_END = 0, 1, 257, 258  # symbols; a byte b is BYTES + b
 NUM_SYMBOLS = 259
 
@@ -29,7 +31,7 @@ class Highway(nn.Module):
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
-        stack = [nn.Linear(width, 2 * width) for _ in range(layers)]
+        stack = [StackedLinear(width, [width, width]) for _ in range(layers)]
         self.layers = nn.ModuleList(stack)
         for layer in stack:  # gates are nearly closed at first: most of x is passed on
             nn.init.constant_(layer.bias[width:], -2.0)

@@ -4,6 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.multihead import StackedLinear
+
 
 class Convolution(nn.Module):
     """Each output is a linear function of `kernel` positions around it, `dilation` apart.
@@ -20,7 +22,11 @@ class Convolution(nn.Module):
         super().__init__()
         self.inputs, self.dilation, self.gated = inputs, dilation, gated
         self.span = (kernel - 1) * dilation  # from the first to the last position of a window
-        self.linear = nn.Linear(kernel * inputs, 2 * outputs if gated else outputs)
+        self.linear: nn.Linear = (
+            StackedLinear(kernel * inputs, [outputs, outputs])
+            if gated
+            else nn.Linear(kernel * inputs, outputs)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, inputs) -> (B, T, outputs)"""

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.multihead import StackedLinear
 from regard.kernels.dispatch import product_dtype, use_kernel, use_layer_norm
 from regard.kernels.dropout import Dropout
 from regard.kernels.fused_add_norm import (
@@ -142,7 +143,11 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation: ActivationName = activation
         self.matrices = 2 if activation == "swiglu" else 1
-        self.inner = nn.Linear(width, self.matrices * hidden, bias=bias)
+        self.inner: nn.Linear = (
+            nn.Linear(width, hidden, bias=bias)
+            if self.matrices == 1
+            else StackedLinear(width, [hidden] * self.matrices, bias=bias)
+        )
         self.dropout = Dropout(dropout)
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.reset_parameters()

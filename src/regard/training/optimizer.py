@@ -165,13 +165,16 @@ def _split_groups(
 
 def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:
     """The weights of all linear layers but the output layer, with the rows of each matrix that a
-    weight holds, one below the other; an error if there are none.
+    weight holds, one below the other; an error if there are none. A weight that is computed from
+    others, as by weight norm, is left out.
     """
     output = model.output_layer() if isinstance(model, Model) else None
     found: dict[Tensor, Sequence[int]] = {
         layer.weight: layer.sizes if isinstance(layer, StackedLinear) else [layer.out_features]
         for layer in model.modules()
-        if isinstance(layer, nn.Linear) and (output is None or layer.weight is not output.weight)
+        if isinstance(layer, nn.Linear)
+        and isinstance(layer.weight, nn.Parameter)
+        and (output is None or layer.weight is not output.weight)
     }
     if not found:
         raise SettingsError(

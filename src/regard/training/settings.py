@@ -87,6 +87,11 @@ class TrainingSettings(Settings):
                 "fine_tuning, of groups of layers or by low-rank updates, goes with whole weights; "
                 "leave out one of sharded and fine_tuning"
             )
+        if self.fine_tuning.lora is not None and self.optimizer.kind == "muon":
+            raise ValueError(
+                "optimizer.kind muon moves whole matrices, and fine_tuning.lora trains low-rank "
+                "updates of them alone; choose adam, or leave out lora"
+            )
         if self.sharded and self.optimizer.kind == "muon":
             raise ValueError(
                 "optimizer.kind muon needs whole matrices, and sharded ranks have some rows of "

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend, padding_mask
 from regard.attention.hard_attention import EXPECTED_SHARE, Drawn, draw_key, most_likely_key
+from regard.attention.multihead import StackedLinear
 from regard.attention.score_functions import AdditiveScore
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.kernels.dropout import Dropout
@@ -90,7 +91,7 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         inputs = self.encoder.width
         self.dropout = Dropout(settings.dropout)
         self.embedding = build_embedding(vocabulary, embedding)
-        self.initial = nn.Linear(inputs, 2 * width)  # W_h and W_c
+        self.initial = StackedLinear(inputs, [width, width])  # W_h and W_c
         self.score = AdditiveScore(width, inputs, settings.alignment)
         self.gate = nn.Linear(width, 1)
         self.lstm = RecurrentLayer("lstm", embedding + inputs, width)
