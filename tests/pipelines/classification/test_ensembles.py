@@ -100,6 +100,11 @@ def test_the_commands_take_ensembles(runs):
     assert f"{first} + {second}" in "".join(table.split("\n"))
 
 
+def test_columns_of_two_weights_of_one_run_have_different_names(runs):
+    table = invoke("evaluate", runs[0], "--weights", "last", "--against", runs[0]).stdout
+    assert f"{runs[0]} (last) on test" in "".join(table.split("\n"))
+
+
 def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path):
     with pytest.raises(
         SettingsError, match=r"--ensemble: .* other labels than .*: animal0, number1; not anim"

@@ -49,7 +49,7 @@ from regard.recipes.paths import run_task_name
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.task_run import TaskRun, load_task_run
 from regard.tasks.classification import EnsembleMember
-from regard.tasks.contracts import SplitName
+from regard.tasks.contracts import Evaluation, SplitName
 from regard.tasks.names import CHAT, CLASSIFICATION_TASKS, TRANSLATION
 
 TRANSLATOR_OPTIONS = "unknown lowercase by_length engine precision"
@@ -152,7 +152,7 @@ def command(
     if against is not None:
         others = [answer.text for answer in translate(open_translator(against))]
         comparisons = compare(others, texts, references, settings)
-    name = _column_name(model, ensemble or (), adapter or weights)
+    name = _column_name(context)
     if json:
         print_json(_to_json(cut, scores, perplexity, groups, comparisons))
     else:
@@ -185,10 +185,17 @@ def _write_lines(file: Path | None, texts: Sequence[str]) -> None:
         write_atomic(file, "".join(f"{text}\n" for text in texts).encode())
 
 
-def _column_name(model: str, ensemble: Sequence[str], weights: str) -> str:
+def _column_name(context: Context) -> str:
     """What scores are headed with; the columns of `--against` need different names."""
-    name = " + ".join((model, *ensemble))
+    given = context.params
+    name = " + ".join((given["model"], *(given["ensemble"] or ())))
+    weights = given["adapter"] or given["weights"]
     return name if weights == "model" else f"{name} ({Path(weights).stem})"
+
+
+def _print_json(found: ChatScores | Evaluation, comparisons: list[Comparison]) -> None:
+    compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
+    print_json({**found.to_json(), **compared})
 
 
 def _evaluate_chat(context: Context) -> None:
@@ -212,15 +219,15 @@ def _evaluate_chat(context: Context) -> None:
         )
         comparisons = compare_answers(answers, found, tokenize=given["tokenize"])
     if given["json"]:
-        compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
-        print_json({**found.to_json(), **compared})
+        _print_json(found, comparisons)
     else:
-        _show_chat(found, given["model"])
-        _print_comparisons(comparisons, given["model"], against or "")
+        name = _column_name(context)
+        _show_chat(found, name)
+        _print_comparisons(comparisons, name, against or "")
     _write_lines(given["output"], [answer.text for answer in found.found])
 
 
-def _show_chat(found: ChatScores, model: str) -> None:
+def _show_chat(found: ChatScores, name: str) -> None:
     """Print the scores of a chatbot."""
     columns = ("distinct-1", "distinct-2", "BLEU", "words")
     rows = [
@@ -233,7 +240,7 @@ def _show_chat(found: ChatScores, model: str) -> None:
         )
         for row in found.rows
     ]
-    title = f"{escape(model)} on {len(found.found):,} histories"
+    title = f"{escape(name)} on {len(found.found):,} histories"
     out.print(tables.plain_table("answers", *columns, title=title, right=columns, rows=rows))
     counted = f"[dim]per token of people's answers, {found.perplexity.num_tokens:,} tokens[/]"
     out.print(f"perplexity  {found.perplexity.value:.3f}  {counted}")
@@ -273,10 +280,9 @@ def _evaluate_task(context: Context, task: str) -> None:
     if given["data"]:
         found = found._replace(split=", ".join(given["data"]))
     if given["json"]:
-        compared = {"against": [vars(one) for one in comparisons]} if comparisons else {}
-        print_json({**found.to_json(), **compared})
+        _print_json(found, comparisons)
     else:
-        name = " + ".join((given["model"], *(given["ensemble"] or ())))
+        name = _column_name(context)
         tables.print_evaluation(found, name)
         _print_comparisons(comparisons, name, against or "")
     if given["output"] is not None and found.confusion is not None:
