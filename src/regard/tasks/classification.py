@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
@@ -50,6 +51,7 @@ from regard.types import AnyBatch, Batch, Inputs
 EVALUATION_ROWS = 256  # examples that are classified at once
 LABELS_FILE = "labels.json"  # in a run's data folder
 CALIBRATION_FILE = "calibration.json"
+LISTED_LABELS = 10  # in a message
 ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
@@ -105,6 +107,12 @@ def load_labels(folder: Path) -> tuple[str, ...]:
     return load_json(folder / "data" / LABELS_FILE, schema, advice=ADVICE)
 
 
+def list_labels(labels: Sequence[str]) -> str:
+    """The first labels, for a message."""
+    more = ", …" if len(labels) > LISTED_LABELS else ""
+    return ", ".join(map(abbreviate, labels[:LISTED_LABELS])) + more
+
+
 ClassificationRecipeT = TypeVar("ClassificationRecipeT", bound=ClassificationRecipe)
 
 
@@ -151,9 +159,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def check_labels(self, found: Collection[str], hint: str = "") -> None:
         """An error if some of the labels `found` in other examples are not the run's."""
         if unknown := sorted({*found} - {*self.labels}):
-            known = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
             raise SettingsError(
-                f"--data: the label {unknown[0]} is none of those of {self.folder}: {known}{hint}"
+                f"--data: the label {abbreviate(unknown[0])} is none of those of {self.folder}: "
+                f"{list_labels(self.labels)}{hint}"
             )
 
     def load(self) -> None:
@@ -170,10 +178,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def summary(self) -> dict[str, str]:
         counts = {split: len(self.label_ids(split)) for split in SPLITS if self.has_split(split)}
-        names = ", ".join(map(abbreviate, self.labels[:10])) + ", …" * (len(self.labels) > 10)
         return {
             "examples": ", ".join(f"{count:,} {split}" for split, count in counts.items()),
-            "labels": f"{len(self.labels):,}: {names}",
+            "labels": f"{len(self.labels):,}: {list_labels(self.labels)}",
         }
 
     @property
@@ -240,10 +247,12 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def check_same_labels(self, other: "AnyClassificationTask") -> None:
         """An error unless another run's labels are this one's, in the same order."""
         if other.labels != self.labels:
-            ours, theirs = (", ".join(one.labels[:10]) for one in (self, other))
+            pairs = enumerate(zip_longest(self.labels, other.labels))
+            first = next(number for number, (one, its) in pairs if one != its)
+            ours, theirs = (list_labels(one.labels[first:]) for one in (self, other))
             raise SettingsError(
-                f"--ensemble: {other.folder} has other labels than {self.folder}: {theirs}; not "
-                f"{ours}"
+                f"--ensemble: {other.folder} has other labels than {self.folder}, from the label "
+                f"number {first + 1} on: {theirs or 'none'}; not {ours or 'none'}"
             )
 
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:

@@ -110,6 +110,11 @@ def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path
         SettingsError, match=r"--ensemble: .* other labels than .*: animal0, number1; not anim"
     ):
         load(runs[0], stranger)
+    many = [f"label {number:02}" for number in range(12)]
+    first, second = task_runs(runs)
+    first.task.labels, second.task.labels = (*many, "y"), (*many, "z")
+    with pytest.raises(SettingsError, match="from the label number 13 on: z; not y"):
+        first.task.check_same_labels(second.task)
     refused = invoke("evaluate", runs[0], "--ensemble", stranger).exception
     assert "has other labels" in str(refused)
     first, second = task_runs(runs)
