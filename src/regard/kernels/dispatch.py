@@ -65,10 +65,17 @@ def product_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
+def _use_before_products(kernel: str, x: Tensor) -> bool:
+    """Whether training uses `kernel` for `x`, in whichever precision: where products with what it
+    returns are in half precision.
+    """
+    halved = product_dtype(x) in HALF_DTYPES or interpreted()
+    return can_run(kernel, x) and not is_traced() and x.dtype != torch.float64 and halved
+
+
 def use_layer_norm(x: Tensor) -> bool:
     """Whether training has a kernel for the norm of `x` (..., D), which products read."""
-    halved = product_dtype(x) in HALF_DTYPES or interpreted()
-    return can_run("fused_add_norm", x) and not is_traced() and x.dtype != torch.float64 and halved
+    return _use_before_products("fused_add_norm", x)
 
 
 def use_search_kernel(kernel: str, x: Tensor) -> bool:
@@ -87,14 +94,8 @@ def use_window_attention(x: Tensor, *, width: int, places: int) -> bool:
     in windows of `places`.
     """
     narrowest, widest = VARLEN_HEAD_WIDTHS
-    return (
-        can_run("window_attention", x)
-        and not is_traced()
-        and x.dtype != torch.float64
-        and (product_dtype(x) in HALF_DTYPES or interpreted())
-        and places <= MAX_WINDOW_PLACES
-        and narrowest <= width <= widest
-    )
+    fits = places <= MAX_WINDOW_PLACES and narrowest <= width <= widest
+    return fits and _use_before_products("window_attention", x)
 
 
 def use_decode_attention(queries: Tensor) -> bool:
