@@ -108,6 +108,8 @@ def test_a_region_shows_its_words(page):
 
 def test_layers_can_be_told_apart(page):
     expect(page.get_by_label("Head", exact=True)).to_be_hidden()
+    layers = page.get_by_label("Layer", exact=True).locator("option")
+    expect(layers).to_have_text(["average", "0", "1"])  # in the words of the other views
     word(page, 0).hover()
     mean = shade(page, 0, 0)
     page.get_by_label("Layer", exact=True).select_option("1")

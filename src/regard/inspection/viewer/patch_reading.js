@@ -1,5 +1,6 @@
 /** A look document of a picture that was read in patches: what one of them looked at, as a picture. */
 
+import { cellAt } from "./grid_cells.js";
 import { Reading } from "./reading.js";
 
 const PART = "encoder";
@@ -72,7 +73,7 @@ export class PatchReading extends Reading {
   #places(query, rows, columns, patches) {
     if (query === "class") return [0];
     if (query === "mean") return Array.from({ length: patches }, (_, patch) => this.first + patch);
-    return [this.first + patchAt(query, [rows, columns])];
+    return [this.first + cellAt(query, [rows, columns])];
   }
 
   /** The product of all layers up to one, row by row: what each of its places saw of the first grid. */
@@ -108,12 +109,6 @@ export class PatchReading extends Reading {
     }
     return merged;
   }
-}
-
-/** The patch of a grid at a place of the picture. */
-export function patchAt([down, across], [rows, columns]) {
-  const within = (share, count) => Math.min(count - 1, Math.max(0, Math.floor(share * count)));
-  return within(down, rows) * columns + within(across, columns);
 }
 
 function identity(size) {
