@@ -89,6 +89,16 @@ def test_a_run_keeps_what_its_pooled_vectors_are_standardized_by(tmp_path):
     assert weights["pooled_deviation"].ne(1).all()
 
 
+def test_a_run_that_starts_over_standardizes_as_at_first(tmp_path):
+    recipe = classifier_recipe(tmp_path, "gpt", "model.standardize=true", "training.steps=2")
+    run = train_recipe(recipe, tmp_path / "run")
+    first = load_weights(run / "model.safetensors")
+    for checkpoint in (run / "checkpoints").glob("step-*"):
+        checkpoint.write_bytes(b"damaged")
+    again = load_weights(train_recipe(recipe, run) / "model.safetensors")
+    assert all(torch.equal(first[name], again[name]) for name in first)
+
+
 def test_a_run_learns_and_says_how_well(run):
     scores = json.loads((run / "scores.json").read_text())
     assert scores["accuracy"] == 100

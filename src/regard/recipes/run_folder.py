@@ -51,7 +51,12 @@ from regard.tasks.translation.prepared_data import PreparedData, load_prepared
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.task import build_translator
 from regard.text.build import Tokenizers, load_tokenizers
-from regard.training.checkpoints import check_finite, list_checkpoints, load_weights
+from regard.training.checkpoints import (
+    check_finite,
+    find_checkpoint,
+    list_checkpoints,
+    load_weights,
+)
 
 BYTES_PER_PARAMETER = 4
 MAX_SHARED_MODULES = 4  # modules that may share a parameter, which is stored once
@@ -90,6 +95,10 @@ class RunFolder:
     def has_checkpoints(self) -> bool:
         """Whether there are checkpoints to resume from."""
         return bool(list_checkpoints(self.path / "checkpoints"))
+
+    def has_whole_checkpoint(self) -> bool:
+        """Whether one of them is whole; if none is, training starts over."""
+        return find_checkpoint(self.path / "checkpoints").path is not None
 
     def finished(self) -> bool:
         """Whether the run was trained and scored: its card is written last."""

@@ -78,8 +78,8 @@ def train(
         if start is not None and recipe.start is not None:
             load = partial(start.load, model, task.row_names())
             reporter.transferred(str(recipe.start.run), ranks.made_by_first(load, load))
-        if ranks.leads and not folder.has_checkpoints():  # the loop gives the others its weights
-            task.initialize(model)
+        if ranks.leads and not folder.has_whole_checkpoint():
+            task.initialize(model)  # the loop gives the others its weights
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         stages = _Stages(recipe, model, folder, reporter, stop_requested, ranks)
