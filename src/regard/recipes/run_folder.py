@@ -4,10 +4,11 @@ import fcntl
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import parameter_limit
-from regard.models.contracts import AnyGenerator
+from regard.models.contracts import AnyGenerator, AnyModel
 from regard.nested_values import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import (
@@ -58,6 +59,7 @@ from regard.training.checkpoints import (
     load_weights,
 )
 
+ModelT = TypeVar("ModelT", bound=AnyModel)
 BYTES_PER_PARAMETER = 4
 MAX_SHARED_MODULES = 4  # modules that may share a parameter, which is stored once
 FIRST_WEIGHTS_FILE = "first.safetensors"  # weights that refinement begins with, in its folder
@@ -291,11 +293,7 @@ def load_run(
     file = find_weights(folder, weights)
     tokenizers = load_tokenizers(folder.path)
     stamp = (file.stat().st_mtime_ns, file.stat().st_size)
-    loaded = load_checked_weights(folder, file, adapter)
-    room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
-    with fitting(file, folder):
-        model = new_model(recipe, tokenizers, max_parameters=room)
-        load_into(model, loaded)
+    model = load_model(folder, file, partial(build_translator, recipe, tokenizers), adapter)
     if precision == "bfloat16" and device.type == "cpu":
         limit_onednn_caches()
     quantize(model.to(device).eval(), precision)
@@ -318,7 +316,7 @@ def load_data(folder: RunFolder) -> PreparedData:
 
 
 @contextmanager
-def fitting(file: Path, folder: RunFolder) -> Iterator[None]:
+def _fitting(file: Path, folder: RunFolder) -> Iterator[None]:
     """Raise an error about the weights in a file if the run's model cannot be built or filled."""
     try:
         yield
@@ -327,7 +325,21 @@ def fitting(file: Path, folder: RunFolder) -> Iterator[None]:
         raise RunError(f"{file}: does not fit the model of {folder.recipe}: {reason}") from None
 
 
-def load_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def load_model(
+    folder: RunFolder, file: Path, build: Callable[[], ModelT], adapter: str | None = None
+) -> ModelT:
+    """The model that `build` makes, with the weights in a file of a run, and an adapter merged into
+    them if one is named; an error if it is far larger than they are, or than the memory.
+    """
+    weights = load_checked_weights(folder, file, adapter)
+    with _fitting(file, folder):
+        with memory_limit(MAX_SHARED_MODULES * sum(tensor.numel() for tensor in weights.values())):
+            model = build()
+        _load_into(model, weights)
+    return model
+
+
+def _load_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Fill a model with weights; a `SettingsError` says in one line which tensors do not fit."""
     try:
         model.load_state_dict(weights)
@@ -384,12 +396,17 @@ def find_weights(folder: RunFolder, weights: str) -> Path:
     return file
 
 
-def new_model(
-    recipe: TranslationRecipe, tokenizers: Tokenizers, *, max_parameters: int | None = None
-) -> AnyGenerator:
-    """The recipe's model, initialized by torch's generator; an error if it is too large."""
+def memory_limit(max_parameters: int | None = None) -> AbstractContextManager[None]:
+    """A context in which it is an error to build a model of more parameters than the memory holds,
+    or than `max_parameters`.
+    """
     in_memory = physical_memory() // BYTES_PER_PARAMETER
-    with parameter_limit(min(in_memory, max_parameters or in_memory)):
+    return parameter_limit(min(in_memory, max_parameters or in_memory))
+
+
+def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
+    """The recipe's model, initialized by torch's generator; an error if it is too large."""
+    with memory_limit():
         return build_translator(recipe, tokenizers)
 
 

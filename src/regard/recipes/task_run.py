@@ -10,20 +10,9 @@ import torch
 from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.json_files import dump_json
-from regard.models.build import parameter_limit
-from regard.recipes.memory import physical_memory
 from regard.recipes.model_card import describe_weights
 from regard.recipes.paths import wrong_task_error
-from regard.recipes.run_folder import (
-    BYTES_PER_PARAMETER,
-    MAX_SHARED_MODULES,
-    RunFolder,
-    count_parameters,
-    find_weights,
-    fitting,
-    load_checked_weights,
-    load_into,
-)
+from regard.recipes.run_folder import RunFolder, count_parameters, find_weights, load_model
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.start_run import RunStart
 from regard.tasks.contracts import Evaluation
@@ -55,14 +44,9 @@ def load_task_run(
     if recipe.task != task:
         raise wrong_task_error(folder.path, recipe.task, f"not {task}")
     file = find_weights(folder, weights)
-    loaded = load_checked_weights(folder, file, adapter)
-    room = MAX_SHARED_MODULES * sum(tensor.numel() for tensor in loaded.values())
     run_task = TASKS[task](recipe, folder.path)
     run_task.load()
-    with fitting(file, folder):
-        with parameter_limit(min(room, physical_memory() // BYTES_PER_PARAMETER)):
-            model = run_task.new_model()
-        load_into(model, loaded)
+    model = load_model(folder, file, run_task.new_model, adapter)
     return TaskRun(recipe, run_task, model.to(device).eval(), folder)
 
 

@@ -11,14 +11,12 @@ import torch
 from regard.atomic_io import write_atomic
 from regard.errors import RunError, SettingsError
 from regard.manifest import check_file
-from regard.models.build import parameter_limit
 from regard.models.contracts import AnyModel
-from regard.recipes.memory import physical_memory
 from regard.recipes.run_folder import (
-    BYTES_PER_PARAMETER,
     COMPARISON_PLAN_FILE,
     FIRST_WEIGHTS_FILE,
     RunFolder,
+    memory_limit,
 )
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.start_run import RunStart, resolve_start
@@ -71,7 +69,7 @@ def train(
         start = RunStart(recipe, folder) if recipe.start is not None else None
         settings = recipe.training
         torch.manual_seed(settings.seed)
-        with parameter_limit(physical_memory() // BYTES_PER_PARAMETER):
+        with memory_limit():
             model = task.new_model().to(device)
         task.check_model(model, reporter.noted)
         reporter.prepared(task, model)
