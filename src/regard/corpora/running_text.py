@@ -16,6 +16,7 @@ from regard.corpora.classification.labelled_texts import (
 from regard.corpora.corpus import Files, SplitName
 from regard.corpora.download import KnownFile, get_file
 from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_bytes
+from regard.corpora.splits import check_shares
 from regard.errors import CorpusError
 from regard.settings import Settings
 
@@ -81,12 +82,7 @@ class RunningTextSettings(Settings):
         ]
         if self.name is not None and unused:
             raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        if self.valid and self.valid_share is not None:
-            raise ValueError("valid_share would have no effect beside valid")
-        if self.test and self.test_share is not None:
-            raise ValueError("test_share would have no effect beside test")
-        if sum(self.shares) >= 1:
-            raise ValueError("valid_share and test_share leave nothing to train on")
+        check_shares(self, self.shares)
         if STDIN in self.train + self.valid + self.test:
             raise ValueError("the standard input (-) can be read only once: save it to a file")
         return self

@@ -362,4 +362,3 @@ class Task(TrainableTask[RecipeT, ModelT]):
 
 
 AnyTrainableTask = TrainableTask[Any, Any]
-AnyTask = Task[Any, Any]

@@ -142,15 +142,13 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
     def store(self, split: SplitName) -> ArrayStore:
         """The pixels of a split's pictures on disk, computed unless they are in the cache."""
         if split not in self._stores:
-            pictures = self._pictures(split)
-            total = len(pictures)
-
-            def progress(done: int) -> None:
-                if done % NOTE_EVERY == 0 and done < total:
-                    self._note(f"{split}: {done:,} of {total:,} pictures read")
-
             self._stores[split] = prepare_features(
-                self.features, pictures, cache_folder(), progress
+                self.features,
+                self._pictures(split),
+                cache_folder(),
+                self._note,
+                split=split,
+                note_every=NOTE_EVERY,
             )
         return self._stores[split]
 

@@ -34,8 +34,6 @@ DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data f
 
 CPU = torch.device("cpu")
 
-Progress = Callable[[int], None]
-
 
 class CorpusPicture(Protocol):
     """A picture of a corpus, read when it is needed."""
@@ -161,13 +159,23 @@ def prepare_features(
     features: PictureFeatures,
     pictures: Sequence[CorpusPicture],
     cache: Path,
-    progress: Progress = lambda done: None,
+    note: Callable[[str], None],
+    *,
+    split: str,
+    note_every: int,
 ) -> ArrayStore:
-    """The features of each picture, computed unless they are in the folder `cache` already."""
+    """The features of each picture of a split, computed unless they are in the folder `cache`
+    already; meanwhile a note after `note_every` pictures each.
+    """
+    total = len(pictures)
     marks = "\n".join(picture.mark for picture in pictures)
     folder = cache / "pictures" / sha256(f"{features.fingerprint}\n{marks}".encode())[:32]
 
     def compute(rows: range) -> Array:
         return features.compute([pictures[row].read() for row in rows])
 
-    return prepare_array_store(folder, len(pictures), compute, progress)
+    def progress(done: int) -> None:
+        if done % note_every == 0 and done < total:
+            note(f"{split}: {done:,} of {total:,} pictures read")
+
+    return prepare_array_store(folder, total, compute, progress)

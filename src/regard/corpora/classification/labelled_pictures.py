@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from regard.corpora.classification.labels import with_held_out
 from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES, PictureArrays
 from regard.corpora.corpus import ReadReport, SplitName
+from regard.corpora.splits import check_shares
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
 from regard.manifest import sha256_of_file
@@ -73,11 +74,7 @@ class LabelledPictureSettings(Settings):
         own = ("valid", "test", "test_share", "skip_bad")
         if self.name is not None and (unused := [one for one in own if getattr(self, one)]):
             raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        for split in ("valid", "test"):
-            if getattr(self, split) and getattr(self, f"{split}_share") is not None:
-                raise ValueError(f"{split}_share would have no effect beside {split}")
-        if sum(self.shares.values()) >= 1:
-            raise ValueError("valid_share and test_share leave nothing to train on")
+        check_shares(self, self.shares.values())
         return self
 
     @property

@@ -17,7 +17,7 @@ from regard.corpora.readers.pair_files import (
     read_or_skip_lines,
     read_rows,
 )
-from regard.corpora.splits import comparison_key
+from regard.corpora.splits import check_shares, comparison_key
 from regard.errors import BadLineError, CorpusError
 from regard.json_files import dump_json, parse_json
 from regard.settings import Settings, abbreviate
@@ -96,11 +96,7 @@ class LabelledTextSettings(Settings):
         unused = sorted(ours & self.model_fields_set) if self.name is not None else []
         if unused := [name for name in unused if getattr(self, name)]:
             raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        for split in ("valid", "test"):
-            if getattr(self, split) and getattr(self, f"{split}_share") is not None:
-                raise ValueError(f"{split}_share would have no effect beside {split}")
-        if sum(self.shares.values()) >= 1:
-            raise ValueError("valid_share and test_share leave nothing to train on")
+        check_shares(self, self.shares.values())
         if STDIN in self.train + self.valid + self.test:
             raise ValueError("the standard input (-) can be read only once: save it to a file")
         return self
