@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.recipes.trial.device_plan import exchange_seconds, plan_devices
+from regard.recipes.trial.device_plan import exchange_seconds, plan_devices, state_bytes
 from regard.recipes.trial.dry_run import StepStats
 from tiny import tiny_recipe
 
@@ -39,6 +39,20 @@ def test_a_plan_goes_from_one_device_to_all():
     assert rows[1].tokens_per_second == pytest.approx(2 * 8000 * 0.5 / 0.9, rel=1e-3)
     # 16 bytes of each parameter are divided, 4 GB are not; 100 million are whole, with gradients
     assert rows[1].sharded_memory == 4_000_000_000 + 8_000_000_000 + 800_000_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "numbers"),
+    [
+        ([], 4),
+        (["training.optimizer.kind=muon"], 4),
+        (["training.optimizer.kind=sgd"], 2),
+        (["training.optimizer={kind: sgd, momentum: 0.9}"], 3),
+        (["training.moving_average=0.999"], 5),
+    ],
+)
+def test_state_has_so_many_numbers_of_each_parameter(settings, numbers):
+    assert state_bytes(1000, tiny_recipe(*settings).training) == 4000 * numbers
 
 
 def test_a_step_is_divided_until_the_exchange_takes_longer_than_the_rest():

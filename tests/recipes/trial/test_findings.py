@@ -60,6 +60,14 @@ def level_of(findings, part):
     return one.level
 
 
+def test_room_for_a_larger_batch_is_what_the_optimizer_leaves():
+    heavy = changed(GPU, parameters=60_000_000, memory=1 * GB)  # Adam's state: 0.96 GB
+    for kind, tokens in (("adam", "1,048,576"), ("sgd", "65,536")):
+        given = recipe(f"training.optimizer.kind={kind}")
+        [note] = [one.text for one in diagnose_dry_run(heavy, given) if "There is room" in one.text]
+        assert f"training.batch_tokens={tokens}," in note
+
+
 def test_a_good_trial_says_so():
     findings = diagnose_dry_run(GOOD, recipe())
     assert [finding.level for finding in findings] == ["ok", "ok", "ok"]

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 from regard.recipes.trial.dry_run import DryRun, StepStats
 from regard.tasks.translation.recipe import TranslationRecipe
+from regard.training.settings import TrainingSettings
 
 BYTES_PER_NUMBER = 4
-COPIES = {"adam": 4, "muon": 4, "sgd": 2}
-"""Numbers of a parameter: weight, gradient, and two moments (of matrices, `muon` has one)."""
 MESSAGE_SECONDS = 30e-6
 DEFAULT_BANDWIDTH = 12.5  # GB/s: Ethernet of 100 Gbit/s
 
@@ -64,6 +63,16 @@ def plan_devices(trial: DryRun, devices: int, bandwidth: float = DEFAULT_BANDWID
     return DevicePlan(trial.device, bandwidth, gradients, rows, most)
 
 
+def state_bytes(parameters: int, settings: TrainingSettings) -> int:
+    """Bytes of weights, gradients, the optimizer's moments and an average of the weights, which a
+    training step needs however large its batch is. Of matrices, `muon` has one moment fewer.
+    """
+    optimizer = settings.optimizer
+    moments = int(optimizer.momentum > 0) if optimizer.kind == "sgd" else 2
+    averaged = bool(settings.moving_average or settings.nonmonotone_average)
+    return BYTES_PER_NUMBER * parameters * (2 + moments + averaged)
+
+
 def exchange_seconds(gradients: int, devices: int, bandwidth: float, *, passes: int = 2) -> float:
     """Seconds to sum so many bytes of gradients over devices; 3 `passes` if they are sharded."""
     moved = passes * (devices - 1) / devices * gradients / (bandwidth * 1e9)
@@ -74,8 +83,7 @@ def _row(steps: StepStats, recipe: TranslationRecipe, devices: int, bandwidth: f
     settings, gradients = recipe.training, BYTES_PER_NUMBER * steps.parameters
     exchange = exchange_seconds(gradients, devices, bandwidth)
     seconds = steps.step_seconds + exchange
-    averaged = bool(settings.moving_average or settings.nonmonotone_average)
-    state = gradients * (COPIES[settings.optimizer.kind] + averaged)
+    state = state_bytes(steps.parameters, settings)
     gathered = 2 * BYTES_PER_NUMBER * steps.gathered  # weights and their gradients
     sharded = max(0, steps.memory - state) + state // devices + gathered
     return DevicesRow(

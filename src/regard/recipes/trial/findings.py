@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from regard.corpora.diagnostics.findings import Finding
 from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.train_run import warmup_warning
+from regard.recipes.trial.device_plan import state_bytes
 from regard.recipes.trial.dry_run import DryRun
 from regard.settings import format_times
 from regard.tasks.translation.recipe import TranslationRecipe
@@ -13,7 +14,6 @@ from regard.tasks.translation.recipe import TranslationRecipe
 LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: it may not suffice, it is hardly used
 TARGET_MEMORY_SHARE = 0.8  # of a GPU's memory that a larger batch is estimated to fill
-TRAINING_BYTES_PER_PARAMETER = 16  # the weight, its gradient and Adam's two moments
 BUSY_SHARE = 0.5  # of the cores used by other processes, from which the machine is called busy
 MANY_EPOCHS, VALIDATION_SHARE = 200, 0.3
 TOO_LONG_SHARES, UNKNOWN_SHARES = (0.01, 0.1), (0.01, 0.05)  # of a note, and of a warning
@@ -44,7 +44,7 @@ def _memory(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
         yield Finding("warning", f"{sentence}, {advice}.")
         return
     yield Finding("ok", f"{sentence}.")
-    state = TRAINING_BYTES_PER_PARAMETER * result.steps.parameters
+    state = state_bytes(result.steps.parameters, recipe.training)
     on_cpu = result.device.startswith("cpu")
     if memory < ROOMY_SHARE * available and not on_cpu and memory > state:
         larger = asked * (TARGET_MEMORY_SHARE * available - state) / (memory - state)
