@@ -9,6 +9,8 @@ from regard.errors import SettingsError
 from regard.layers.character_cnn import Highway
 from regard.layers.convolution import Convolution
 from regard.layers.transformer_parts import FeedForward
+from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
+from regard.models.language.gpt import GptSettings
 from regard.models.vision.vit import Vit, VitSettings
 from regard.training.muon import ADAM_RMS, MOMENTUM, orthogonalize
 from regard.training.optimizer import OptimizerSettings, build_optimizer, hidden_matrices
@@ -124,10 +126,29 @@ def test_parameters_without_gradients_stay():
 
 
 def test_a_model_without_linear_layers_is_refused():
-    with pytest.raises(SettingsError, match="Embedding has none below its output; choose adam"):
+    with pytest.raises(SettingsError, match=r"Embedding has none below its output, .* choose adam"):
         muon(torch.nn.Embedding(3, 4))
-    with pytest.raises(SettingsError, match="Linear has none below its output; choose adam"):
-        muon(weight_norm(torch.nn.Linear(3, 4)))
+
+
+def test_weights_that_are_computed_from_others_are_left_to_adam():
+    tried = model()
+    weight_norm(tried.layers[0].feed.inner)
+    optimizer, names = muon(tried), {p: name for name, p in tried.named_parameters()}
+    moved = {names[p] for group in optimizer.matrix_groups for p in group["params"]}
+    assert len(moved) == 8
+    assert not any("parametrizations" in name for name in moved)
+    linear = weight_norm(torch.nn.Linear(3, 4))
+    with pytest.raises(SettingsError, match=r"Sequential has none .* or none without weight norm"):
+        muon(torch.nn.Sequential(linear))
+
+
+def test_output_layers_of_inner_models_are_left_to_adam():
+    encoder = GptSettings(layers=1, width=8, heads=2, context=8, tied=False)
+    words = [f"w{n}" for n in range(9)]
+    tried = TextClassifier(TextClassifierSettings(encoder=encoder), words, 3)
+    moved = {p for group in muon(tried).matrix_groups for p in group["params"]}
+    assert tried.encoder.untied_output.weight not in moved
+    assert len(moved) == 4
 
 
 def test_what_has_no_effect_or_cannot_be_is_refused():

@@ -164,21 +164,22 @@ def _split_groups(
 
 
 def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:
-    """The weights of all linear layers but the output layer, with the rows of each matrix that a
+    """The weights of all linear layers but output layers, with the rows of each matrix that a
     weight holds, one below the other; an error if there are none. A weight that is computed from
     others, as by weight norm, is left out.
     """
-    output = model.output_layer() if isinstance(model, Model) else None
+    outputs = (part.output_layer() for part in model.modules() if isinstance(part, Model))
+    excluded = {output.weight for output in outputs if output is not None}
     found: dict[Tensor, Sequence[int]] = {
         layer.weight: layer.sizes if isinstance(layer, StackedLinear) else [layer.out_features]
         for layer in model.modules()
-        if isinstance(layer, nn.Linear)
-        and isinstance(layer.weight, nn.Parameter)
-        and (output is None or layer.weight is not output.weight)
+        if isinstance(layer, nn.Linear) and isinstance(layer.weight, nn.Parameter)
     }
+    found = {weight: rows for weight, rows in found.items() if weight not in excluded}
     if not found:
         raise SettingsError(
             f"training.optimizer.kind muon is for the matrices of linear layers, of which "
-            f"{type(model).__name__} has none below its output; choose adam"
+            f"{type(model).__name__} has none below its output, or none without weight norm; "
+            "choose adam"
         )
     return found
