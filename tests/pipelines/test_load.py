@@ -14,6 +14,8 @@ def test_a_run_of_the_task_that_is_asked_for(path):
     assert isinstance(regard.load(path, task="forecast", device="cpu"), regard.Forecaster)
     with pytest.raises(RunError, match="its task is forecast, and caption was asked for"):
         regard.load(path, task="caption")
+    with pytest.raises(RunError, match="nowhere: no such folder"):
+        regard.load(path.parent / "nowhere", task="caption")
 
 
 def test_translators_alone_have_ensembles(path):

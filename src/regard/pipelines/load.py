@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
-from regard.recipes.paths import PACKAGED_RUN, run_task_name
+from regard.recipes.paths import PACKAGED_RUN, require_run, run_task_name
 from regard.tasks.names import CLASSIFICATION_TASKS, TRANSLATION
 
 if TYPE_CHECKING:  # they import torch
@@ -81,6 +81,7 @@ def load(
     """
     found = run_task_name(Path(path))
     if task is not None and task != found:
+        require_run(Path(path))
         raise RunError(f"{path}: its task is {found}, and {task} was asked for")
     if found == TRANSLATION or found not in PIPELINES:
         return load_translator(path, *others, **options)

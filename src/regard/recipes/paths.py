@@ -65,6 +65,16 @@ def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:
     )
 
 
+def require_run(folder: Path) -> None:
+    """Raise an error if there is no run in a folder."""
+    if not folder.exists():
+        raise RunError(f"{folder}: no such folder")
+    if not (folder / RECIPE_FILE).is_file():
+        is_export = (folder / EXPORT_INFO).is_file()
+        hint = "; it is an export, with which one can only translate" if is_export else ""
+        raise RunError(f"{folder}: not a run: it holds no {RECIPE_FILE}{hint}")
+
+
 def run_task_name(folder: Path) -> str:
     """The task of the run in a folder, read from its recipe alone; translation where none is said.
 

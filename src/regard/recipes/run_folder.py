@@ -34,6 +34,7 @@ from regard.recipes.paths import (
     EXPORT_INFO,
     NAMED_WEIGHTS,
     RECIPE_FILE,
+    require_run,
     run_task_name,
     weights_file,
 )
@@ -123,12 +124,7 @@ class RunFolder:
 
     def load_any_recipe(self, overrides: Sequence[str] = ()) -> TaskRecipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""
-        if not self.path.exists():
-            raise RunError(f"{self.path}: no such folder")
-        if not self.recipe.is_file():
-            is_export = (self.path / EXPORT_INFO).is_file()
-            hint = "; it is an export, with which one can only translate" if is_export else ""
-            raise RunError(f"{self.path}: not a run: it holds no recipe.yaml{hint}")
+        require_run(self.path)
         manifest.warn_without_manifest(self.path)
         where = str(self.recipe)
         for _ in range(manifest.READ_ATTEMPTS):  # while another process replaces it

@@ -291,14 +291,14 @@ def _evaluate_task(context: Context, task: str) -> None:
 
 def _held_out(runs: Sequence[TaskRun], files: Sequence[str], place: Path) -> SplitName:
     """The split to measure runs on: the first run's, or `test`, if it is read from `files`."""
-    run = runs[0]
     if not files:
-        if run.recipe.is_imported:
-            raise SettingsError(
-                f"{run.folder.path}: was imported, and has no data of its own; say what to measure "
-                "it on, with --data FILE"
-            )
-        split: SplitName = run.task.held_out()
+        for run in runs:
+            if run.recipe.is_imported:
+                raise SettingsError(
+                    f"{run.folder.path}: was imported, and has no data of its own; say what to "
+                    "measure it on, with --data FILE"
+                )
+        split: SplitName = runs[0].task.held_out()
         return split
     for number, one in enumerate(runs):
         one.task.read_test(files, place / str(number))
