@@ -51,6 +51,7 @@ def prepared(tmp_path, *overrides, **options):
         *((name, []) for name in ENCODERS),
         ("elmo", ["model.standardize=true"]),
         ("gpt", ["training.consistency=2", "model.language_weight=0.5"]),
+        ("bert", ["training.optimizer.kind=muon", "training.fine_tuning.unfreeze_every=4"]),
     ],
 )
 def test_stopped_and_resumed_equals_unbroken(encoder, settings, tmp_path):

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
@@ -241,30 +240,39 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def vote_with(self, others: Sequence["EnsembleMember"]) -> None:
         """From now on, measure an ensemble: the model with those of other runs."""
         for other in others:
-            self.check_same_labels(other.task)
+            self.check_member(other.task)
         self.others = others
 
-    def check_same_labels(self, other: "AnyClassificationTask") -> None:
-        """An error unless another run's labels are this one's, in the same order."""
-        if other.labels != self.labels:
-            pairs = enumerate(zip_longest(self.labels, other.labels))
-            first = next(number for number, (one, its) in pairs if one != its)
-            ours, theirs = (list_labels(one.labels[first:]) for one in (self, other))
+    def check_member(self, other: "AnyClassificationTask") -> None:
+        """An error unless another run can answer beside this one: it has the same labels, in
+        whatever order.
+        """
+        runs = (other, self), (self, other)
+        if lacking := [
+            f"{one.folder} lacks {list_labels(unknown)}"
+            for one, more in runs
+            if (unknown := sorted({*more.labels} - {*one.labels}))
+        ]:
             raise SettingsError(
-                f"--ensemble: {other.folder} has other labels than {self.folder}, from the label "
-                f"number {first + 1} on: {theirs or 'none'}; not {ours or 'none'}"
+                f"--ensemble: {other.folder} has other labels than {self.folder}: "
+                f"{'; '.join(lacking)}"
             )
+
+    def calibrated(self, logits: Logits, of: "AnyClassificationTask") -> Logits:
+        """The calibrated logits (N, V) of a run with the same labels, in this one's order."""
+        columns = [of.labels.index(label) for label in self.labels]
+        return logits[:, columns] / of.temperature
 
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
         """The logits of a model, or of the ensemble, for the examples of a split; their labels."""
         logits = classify_examples(model, self.inputs_of(split), self.lengths(split))
         if not self.others:
             return Classified(logits, self.label_ids(split))
-        calibrated = [logits / self.temperature]
+        calibrated = [self.calibrated(logits, self)]
         for other in self.others:
             self.check_same_examples(other.task, split, option="--ensemble")
             found = other.task.classify_split(other.model, split)
-            calibrated.append(found.logits / other.task.temperature)
+            calibrated.append(self.calibrated(found.logits, other.task))
         return Classified(mean_log_probs(calibrated), self.label_ids(split))
 
     def finish(self, model: AnyPredictor) -> None:
@@ -300,8 +308,13 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def _describe_calibration(self, split: SplitName) -> str:
         if self.others:
-            count = 1 + len(self.others)
-            return f"the mean of the probabilities of {count} runs, each calibrated by its own data"
+            runs = (self, *(other.task for other in self.others))
+            raw = ", ".join(str(one.folder) for one in runs if not one.is_calibrated)
+            but = f", but {raw}, which has no temperature" if raw else ""
+            return (
+                f"the mean of the probabilities of {len(runs)} runs, each calibrated by its own "
+                f"data{but}"
+            )
         fit = self._describe_fit(split)
         return f"calibrated: logits divided by the temperature {self.temperature:.3f}, which {fit}"
 
@@ -318,7 +331,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def statistics(self, model: AnyPredictor, split: SplitName) -> ExampleStatistics:
         """Accuracy."""
         metric, found = Accuracy(), self.classify_split(model, split)
-        examples = dump_json([self.labels, found.labels.tolist()])
+        known = sorted(self.labels)  # the order of labels may differ from run to run
+        order = np.array([known.index(label) for label in self.labels])
+        examples = dump_json([known, order[found.labels].tolist()])
         return ExampleStatistics(metric, metric.count(found), sha256(examples.encode()))
 
     def compare(
@@ -333,8 +348,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         self, other: Self, split: SplitName, *, option: str = "--against"
     ) -> None:
         """An error unless a split of another run has the same examples, as far as labels tell."""
-        ours, theirs = ((one.labels, one.label_ids(split).tolist()) for one in (self, other))
-        if ours != theirs:
+        ours, theirs = ([one.labels[n] for n in one.label_ids(split)] for one in (self, other))
+        if {*self.labels} != {*other.labels} or ours != theirs:
             raise SettingsError(f"{option}: {other.folder} has other {split} examples or labels")
 
 

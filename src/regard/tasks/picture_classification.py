@@ -227,7 +227,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         self, other: Self, split: SplitName, *, option: str = "--against"
     ) -> None:
         ours, theirs = (
-            (one.labels, one.splits.read(split, "picture", "label")) for one in (self, other)
+            ({*one.labels}, one.splits.read(split, "picture", "label")) for one in (self, other)
         )
         if ours != theirs:
             raise SettingsError(f"{option}: {other.folder} has other {split} pictures or labels")

@@ -31,6 +31,7 @@ from regard.settings import Settings, counted
 from regard.tasks.classification import (
     EVALUATION_ROWS,
     SPLITS,
+    AnyClassificationTask,
     ClassificationRecipe,
     ClassificationTask,
     ClassificationTrainingSettings,
@@ -275,10 +276,21 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         vocabulary = f"{self.tokenizer.size:,} tokens; unknown in valid: {unknown:.1%}"
         return {**super().summary(), "vocabulary": vocabulary}
 
+    def check_member(self, other: AnyClassificationTask) -> None:
+        """As for every task; and it reads as many texts at once."""
+        super().check_member(other)
+        assert isinstance(other, TextClassification)
+        if not {*self.text_counts} & {*other.text_counts}:
+            pairs, single = (self, other) if 2 in self.text_counts else (other, self)
+            raise SettingsError(
+                f"--ensemble: {pairs.folder} sorts pairs of texts, and {single.folder} single ones"
+            )
+
     def check_same_examples(
         self, other: Self, split: SplitName, *, option: str = "--against"
     ) -> None:
-        if (self.labels, self.examples(split)) != (other.labels, other.examples(split)):
+        same_labels = {*self.labels} == {*other.labels}
+        if not same_labels or self.examples(split) != other.examples(split):
             raise SettingsError(f"{option}: {other.folder} has other {split} texts or labels")
 
 

@@ -1,6 +1,7 @@
 """Classifiers that answer together: pipelines, evaluation and commands."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from forecasts import train_recipe
 from regard.cli.main import command_app
 from regard.errors import SettingsError
 from regard.evaluation.classification import Classified, log_softmax, mean_log_probs
+from regard.pipelines.classification.text_labels import TextLabelPipeline
 from regard.pipelines.load import load
 from regard.recipes.task_run import load_task_run
 from regard.tasks.classification import EnsembleMember
@@ -77,6 +79,48 @@ def test_an_ensemble_is_measured_by_its_calibrated_probabilities(runs):
     assert "the mean of the probabilities of 2 runs" in measured.notes[1]
 
 
+def test_members_may_have_their_labels_in_another_order(runs):
+    first, second, turned = *task_runs(runs), task_runs(runs)[1]
+    turned.task.labels = second.task.labels[::-1]
+    layer = turned.model.output
+    for parameter in (layer.weight, layer.bias):
+        parameter.data = parameter.data.flip(0)
+    found = []
+    for member in (second, turned):
+        first.task.vote_with([EnsembleMember(member.task, member.model)])
+        found.append(first.task.classify_split(first.model, "test").logits)
+    np.testing.assert_allclose(*found, atol=1e-6)
+    answers = []
+    for member in (second, turned):
+        pipeline = TextLabelPipeline(first.task, first.model)
+        pipeline.vote_with([TextLabelPipeline(member.task, member.model)])
+        answers.append([(one.label, one.probability) for one in pipeline.classify(TEXTS)])
+    assert answers[0] == answers[1]
+    first.task.vote_with([])
+    differences = first.task.compare(first.model, second.task, second.model, "test")
+    assert differences == first.task.compare(first.model, turned.task, turned.model, "test")
+    digests = {run.task.statistics(run.model, "test").digest for run in (first, second, turned)}
+    assert len(digests) == 1
+
+
+def test_a_member_without_a_temperature_is_named(runs):
+    first, second = task_runs(runs)
+    first.task.vote_with([EnsembleMember(second.task, second.model)])
+    assert "but" not in first.task.evaluate(first.model, "test").notes[1]
+    second.task.folder = Path("elsewhere")
+    first.task.check_same_examples = lambda *_, **__: None
+    [_, note] = first.task.evaluate(first.model, "test").notes
+    assert "each calibrated by its own data, but elsewhere, which has no temperature" in note
+
+
+def test_runs_of_pairs_and_of_single_texts_do_not_answer_together(runs, tmp_path):
+    rows = [(label, text, text) for label, text in examples(60)]
+    pairs = str(train_recipe(classifier_recipe(tmp_path, rows=rows, text=[1, 2]), tmp_path / "run"))
+    for one, other in ((pairs, runs[0]), (runs[0], pairs)):
+        with pytest.raises(SettingsError, match=r"run sorts pairs of texts, and .*gpt single ones"):
+            load(one, other, device="cpu")
+
+
 def test_mean_log_probs_are_those_of_the_mean():
     members = [np.array([[0.0, 2.0, -1000.0]]), np.array([[5.0, 1.0, -1000.0]])]
     wanted = np.log(np.mean([np.exp(log_softmax(x)) for x in members], 0)[:, :2])
@@ -107,14 +151,14 @@ def test_columns_of_two_weights_of_one_run_have_different_names(runs):
 
 def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path):
     with pytest.raises(
-        SettingsError, match=r"--ensemble: .* other labels than .*: animal0, number1; not anim"
+        SettingsError, match=r"other labels than .*run lacks animal, number; .*gpt lacks animal0"
     ):
         load(runs[0], stranger)
     many = [f"label {number:02}" for number in range(12)]
     first, second = task_runs(runs)
     first.task.labels, second.task.labels = (*many, "y"), (*many, "z")
-    with pytest.raises(SettingsError, match="from the label number 13 on: z; not y"):
-        first.task.check_same_labels(second.task)
+    with pytest.raises(SettingsError, match=r"run lacks z; .* lacks y$|lacks z; .*lacks y"):
+        first.task.check_member(second.task)
     refused = invoke("evaluate", runs[0], "--ensemble", stranger).exception
     assert "has other labels" in str(refused)
     first, second = task_runs(runs)

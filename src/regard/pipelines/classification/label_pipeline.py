@@ -74,7 +74,7 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     def vote_with(self, others: Sequence["LabelPipeline[TaskT, ModelT]"]) -> None:
         """From now on, answer by the mean of the probabilities of this run and of others."""
         for other in others:
-            self.task.check_same_labels(other.task)
+            self.task.check_member(other.task)
         self.others = others
 
     def require_single(self) -> None:
@@ -131,7 +131,7 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
         runs = (self, *self.others)
         if len(runs) == 1:
             return self.likely_labels(logits_of(self))
-        calibrated = [logits_of(one) / one.task.temperature for one in runs]
+        calibrated = [self.task.calibrated(logits_of(one), one.task) for one in runs]
         return self._ranked(mean_log_probs(calibrated))
 
     def _ranked(

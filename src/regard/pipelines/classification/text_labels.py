@@ -107,9 +107,16 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         lengths = np.array([len(one.ids) for one in encoded])
         return classify_examples(run.model, run.task.rows_of(encoded), lengths)
 
+    @property
+    def text_counts(self) -> tuple[int, ...]:
+        """How many texts an example may have: what all runs of the ensemble read."""
+        of_others = [one.task.text_counts for one in self.others]
+        own = self.task.text_counts
+        return tuple(count for count in own if all(count in some for some in of_others))
+
     def _parts(self, text: str) -> tuple[str, ...]:
         """The text, or the two texts of a pair, in single lines, as examples were read."""
-        counts = self.task.text_counts
+        counts = self.text_counts
         parts = text.split(BETWEEN) if 2 in counts else [text]
         if len(parts) not in counts:
             raise SettingsError(
@@ -141,7 +148,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         spaces between them, or the two of a pair.
         """
         self.require_single()
-        between = f" {BETWEEN} " if self.task.text_counts == (2,) else " "
+        between = f" {BETWEEN} " if self.text_counts == (2,) else " "
         text = texts if isinstance(texts, str) else between.join(texts)
         if not text.strip():
             raise SettingsError("give a TEXT to classify and look into")
