@@ -2,10 +2,12 @@ import json
 import os
 import shutil
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
+from regard.cli.commands.evaluate import _held_out
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
@@ -190,3 +192,17 @@ def test_mistakes(run, files, tmp_path):
         run("--source", tmp_path / "empty", "--reference", tmp_path / "empty")
     with pytest.raises(CorpusError, match="no such file"):
         run("--source", tmp_path / "nope", "--reference", tmp_path / "short")
+
+
+def test_an_imported_run_has_no_test_data_wherever_it_is_named(tmp_path):
+    own, imported = (
+        SimpleNamespace(
+            recipe=SimpleNamespace(is_imported=flag),
+            folder=SimpleNamespace(path=name),
+            task=SimpleNamespace(held_out=lambda: "test"),
+        )
+        for name, flag in {"own": False, "other": True}.items()
+    )
+    assert _held_out([own], (), tmp_path) == "test"
+    with pytest.raises(SettingsError, match="other: was imported, and has no data of its own"):
+        _held_out([own, imported], (), tmp_path)
