@@ -47,6 +47,16 @@ def test_pictures_have_labels_whatever_they_are(vit_run, tmp_path, red):
         pipeline(bad)
 
 
+def test_only_pictures_that_are_enlarged_are_said_to_be(vit_run, tmp_path):
+    pipeline, notes = regard.load(vit_run, device="cpu"), []
+    for number, side in enumerate(pipeline.task.features.size + more for more in (-1, 0, 1)):
+        file = tmp_path / f"{number}.png"
+        Image.new("RGB", (side, side)).save(file)
+        notes.append(pipeline(file).notes)
+    assert [len(some) for some in notes] == [1, 0, 0]
+    assert notes[0][0].endswith("enlarged")
+
+
 def test_a_folder_is_all_of_its_pictures(vit_run, shape_folder):
     pipeline = regard.load(vit_run, device="cpu")
     assert len(pipeline.find([str(shape_folder)])) == 30

@@ -130,12 +130,12 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
 
     def _notes(self, picture: Picture) -> tuple[str, ...]:
         size, (height, width) = self.task.features.size, picture.pixels.shape[:2]
-        if height == width == size:
-            return tuple(note for note in picture.notes if not note.endswith(ENLARGED))
+        larger = min(height, width) < size
+        notes = tuple(note for note in picture.notes if larger or not note.endswith(ENLARGED))
         taken = {"crop": "the square in the middle", "stretch": "all of it, squeezed"}
         what = taken[self.task.features.framing]
         scaled = f"{width} × {height} pixels: {what}, scaled to {size} × {size}"
-        return (*picture.notes, scaled) if height != width else picture.notes
+        return (*notes, scaled) if height != width else notes
 
     # -- looking --------------------------------------------------------------------------------
 
