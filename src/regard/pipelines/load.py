@@ -75,9 +75,9 @@ def load(
     folder, the small translator that comes with the package.
 
     With `task` its type is known to an editor, and a run of another task is an error. Of a
-    translator or a classifier, `others` are further runs of an ensemble. `options` of a translator
-    are those of `regard.pipelines.translator.load`; other tasks take `device`, `weights` and
-    `adapter`.
+    translator or a classifier, `others` are further runs of an ensemble; an adapter is for the
+    first run alone. `options` of a translator are those of `regard.pipelines.translator.load`;
+    other tasks take `device`, `weights` and `adapter`.
     """
     found = run_task_name(Path(path))
     if task is not None and task != found:
@@ -89,8 +89,8 @@ def load(
         raise SettingsError(f"{path}: its task is {found}, of which there are no ensembles")
     pipeline = import_module(PIPELINES[found]).load(path, **options)
     if others:
-        device = options.get("device", "auto")
-        pipeline.vote_with([load(one, task=found, device=device) for one in others])
+        shared = {name: option for name, option in options.items() if name != "adapter"}
+        pipeline.vote_with([load(one, task=found, **shared) for one in others])
     return pipeline
 
 

@@ -264,9 +264,11 @@ def _evaluate_task(context: Context, task: str) -> None:
             f"--output {given['output']}: its name should end in {', '.join(FORMATS)} or .json"
         )
     device = pick_device(given["device"])
-    loading = {name: given[name] for name in ("weights", "adapter")}
-    run = load_task_run(given["model"], task, device=device, **loading)
-    members = [load_task_run(one, task, device=device) for one in given["ensemble"] or ()]
+    weights, adapter = given["weights"], given["adapter"]
+    run = load_task_run(given["model"], task, device=device, weights=weights, adapter=adapter)
+    members = [
+        load_task_run(one, task, device=device, weights=weights) for one in given["ensemble"] or ()
+    ]
     if members:
         run.task.vote_with([EnsembleMember(one.task, one.model) for one in members])
     against = given["against"]
