@@ -39,6 +39,8 @@ class Quiet:
 
     def validated(self, step, numbers, *, best): ...
 
+    def transferred(self, run, transfer): ...
+
     def prepared(self, task, model):
         self.summary = task.summary()
 

@@ -14,6 +14,7 @@ from forecasts import Quiet, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
+from regard.pipelines.load import load
 from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run
@@ -81,6 +82,29 @@ def test_pooled_vectors_are_standardized_by_the_training_texts_before_training(t
     torch.testing.assert_close(pooled.mean(0), torch.zeros(pooled.shape[1]), atol=1e-5, rtol=0)
     torch.testing.assert_close(pooled.std(0, correction=0), torch.ones(pooled.shape[1]))
     assert not model.pooled_mean.requires_grad
+
+
+def test_low_rank_updates_keep_what_the_run_is_standardized_by(tmp_path):
+    standard, rank = "model.standardize=true", "training.fine_tuning.lora.rank=2"
+    base = train_recipe(classifier_recipe(tmp_path, "gpt", standard), tmp_path / "base")
+    plain = train_recipe(classifier_recipe(tmp_path), tmp_path / "plain")
+    rows = [(label, f"{text} more") for label, text in examples(60, 60)]
+    tuned = [
+        train_recipe(
+            classifier_recipe(tmp_path, "gpt", standard, rank, *changed, rows=rows),
+            tmp_path / str(len(changed)),
+        )
+        for changed in (
+            (f"start.run={base}", "start.adapter=more"),
+            (f"start.run={plain}",),  # what it is standardized by is new
+        )
+    ]
+    before, after, new = (load_weights(run / "model.safetensors") for run in (base, *tuned))
+    assert torch.equal(before["pooled_mean"], after["pooled_mean"])
+    assert not torch.equal(before["pooled_mean"], new["pooled_mean"])
+    assert new["pooled_mean"].any()
+    merged = load(base, adapter="more", device="cpu").model.state_dict()
+    torch.testing.assert_close(merged, after)
 
 
 def test_a_run_keeps_what_its_pooled_vectors_are_standardized_by(tmp_path):

@@ -74,9 +74,9 @@ def train(
         task.check_model(model, reporter.noted)
         reporter.prepared(task, model)
         if start is not None and recipe.start is not None:
-            load = partial(start.load, model, task.row_names())
+            load = partial(start.load, model, task.row_names(), task.initialize)
             reporter.transferred(str(recipe.start.run), ranks.made_by_first(load, load))
-        if ranks.leads and not folder.has_whole_checkpoint():
+        elif ranks.leads and not folder.has_whole_checkpoint():
             task.initialize(model)  # the loop gives the others its weights
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))

@@ -1,7 +1,7 @@
 """The interface of tasks, by which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
@@ -286,9 +286,9 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
     def check_model(self, model: ModelT, note: Notify) -> None:
         """Raise a `SettingsError` if a new model cannot learn from the data."""
 
-    def initialize(self, model: ModelT) -> None:
+    def initialize(self, model: ModelT, taken: Collection[str] = ()) -> None:
         """Set what depends on the data in a model that has its first weights, once, before it is
-        trained.
+        trained; but not the weights that are `taken` from another run, by their names.
         """
 
     def row_names(self) -> RowNames:

@@ -1,6 +1,6 @@
 """The task of sorting texts, or pairs of texts, into classes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -260,8 +260,10 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def new_model(self) -> AnyPredictor:
         return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels))
 
-    def initialize(self, model: AnyPredictor) -> None:
+    def initialize(self, model: AnyPredictor, taken: Collection[str] = ()) -> None:
         assert isinstance(model, TextClassifier)
+        if "pooled_mean" in taken:  # the layers above, and low-rank updates, are for these
+            return
         device, texts = next(model.parameters()).device, self.encoded("train")[:STANDARDIZED_TEXTS]
         rows = shortest_first(self.lengths("train")[: len(texts)], EVALUATION_ROWS)
         batches = (self.to_inputs([texts[row] for row in some]).to(device) for some in rows)

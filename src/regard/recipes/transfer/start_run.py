@@ -1,6 +1,6 @@
 """Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -187,8 +187,15 @@ class RunStart:
         if self.recipe.uses_vocabulary():
             task.given_tokenizers = given_tokenizers(self.recipe)
 
-    def load(self, model: AnyModel, own_rows: RowNames) -> WeightTransfer:
-        """Give a new model the weights that training begins with."""
+    def load(
+        self,
+        model: AnyModel,
+        own_rows: RowNames,
+        initialize: Callable[[Any, Collection[str]], None],
+    ) -> WeightTransfer:
+        """Give a new model the weights that training begins with; `initialize` is that of the
+        task.
+        """
         if self.kept:
             model.load_state_dict(load_weights(self.weights))
             return self.read_report()
@@ -219,6 +226,7 @@ class RunStart:
         if (adapter := self.recipe.start.adapter) is not None:
             other = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
             _check_adapter(adapter, found.folder.path, [*other, *map(str, done.new or done.left)])
+        initialize(model, {one.name for one in done.taken})
         save_weights(self.weights, model.state_dict())
         report = {**done.to_json(), "origin": found.origin()}
         write_atomic(self.report, dump_json(report, indent=1).encode())
