@@ -82,7 +82,27 @@ def test_a_matrix_of_that_rank_is_factorized_exactly():
     torch.testing.assert_close(up @ down, matrix)
 
 
-@pytest.mark.parametrize("model", [nn.LayerNorm(3), nn.Linear(9, 2)])
-def test_models_that_cannot_be_updated_are_refused(model):
-    with pytest.raises(SettingsError, match="no linear layers or embeddings of a rank above 2"):
-        add_low_rank_updates(model, SETTINGS)
+def learning_names(model):
+    return {name for name, p in model.named_parameters() if p.requires_grad}
+
+
+def test_a_matrix_of_no_higher_rank_learns_itself():
+    model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 2))
+    add_low_rank_updates(model, SETTINGS)
+    updates = {f"0.parametrizations.weight.0.{part}" for part in ("down", "up")}
+    assert learning_names(model) == {*updates, "1.weight"}
+
+
+def test_what_is_new_to_a_model_learns_whole():
+    model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 4), nn.LayerNorm(4))
+    model[2].bias.requires_grad_(False)  # which a model keeps frozen itself
+    add_low_rank_updates(model, SETTINGS, {"1.weight", "1.bias", "2.bias"})
+    updates = {f"0.parametrizations.weight.0.{part}" for part in ("down", "up")}
+    assert learning_names(model) == {*updates, "1.weight", "1.bias"}
+
+
+@pytest.mark.parametrize("new", [(), {"weight"}])
+def test_models_that_cannot_be_updated_are_refused(new):
+    model = nn.Linear(9, 3) if new else nn.LayerNorm(3)
+    with pytest.raises(SettingsError, match="no linear layers or embeddings that could be updated"):
+        add_low_rank_updates(model, SETTINGS, new)

@@ -107,6 +107,17 @@ def test_low_rank_updates_keep_what_the_run_is_standardized_by(tmp_path):
     torch.testing.assert_close(merged, after)
 
 
+def test_an_adapter_has_the_output_layer_of_fewer_labels_than_its_rank(run, tmp_path):
+    base = shutil.copytree(run, tmp_path / "base")
+    start = (f"start.run={base}", "start.adapter=more", "training.fine_tuning.lora.rank=4")
+    tuned = train_recipe(classifier_recipe(tmp_path, "gpt", *start), tmp_path / "tuned")
+    before, after = (load_weights(one / "model.safetensors") for one in (base, tuned))
+    assert not torch.equal(before["output.weight"], after["output.weight"])
+    assert torch.equal(before["output.bias"], after["output.bias"])
+    merged = load(base, adapter="more", device="cpu").model.state_dict()
+    torch.testing.assert_close(merged, after)
+
+
 def test_a_run_keeps_what_its_pooled_vectors_are_standardized_by(tmp_path):
     recipe = classifier_recipe(tmp_path, "gpt", "model.standardize=true", "training.steps=2")
     weights = load_weights(train_recipe(recipe, tmp_path / "run") / "model.safetensors")

@@ -1,7 +1,7 @@
 """Low-rank updates of matrices (LoRA, Hu et al. 2021), which can be merged."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from operator import attrgetter
 
 import torch
@@ -17,10 +17,12 @@ POWER_ITERATIONS = 2  # of `factorize`; one suffices for a matrix whose rank is 
 
 
 class LoraSettings(Settings):
-    """A low-rank update of each matrix, which learns while all else is frozen."""
+    """A low-rank update of each matrix, which learns while all else is frozen, except what is new
+    to the model."""
 
     rank: PositiveInt = 8
-    """Rank r of the updates: a matrix (N, D) has r (N + D) weights that learn."""
+    """Rank r of the updates: a matrix (N, D) has r (N + D) weights that learn. One of no higher
+    rank, such as the output layer of a classifier with few labels, learns itself."""
     alpha: PositiveFloat = 16.0
     """The updates are multiplied by alpha / rank, so that other ranks need no other learning
     rate."""
@@ -47,30 +49,37 @@ class LowRankUpdate(nn.Module):
         return weight + self.scale * (self.up @ self.down)
 
 
-def add_low_rank_updates(model: nn.Module, settings: LoraSettings) -> None:
+def add_low_rank_updates(
+    model: nn.Module, settings: LoraSettings, new: Collection[str] = ()
+) -> None:
     """Freeze `model`, and give the matrices of its linear layers and embeddings an update that
-    learns.
+    learns. The parameters named in `new`, which have not been trained yet, learn themselves.
 
-    A matrix of no higher rank gets none, such as that of a layer with one output, nor does one that
-    is parametrized already, as by weight norm.
+    So does a matrix of no higher rank, whose every change is an update of that rank, such as that
+    of a layer with one output. One that is parametrized already, as by weight norm, is frozen.
     """
     kinds = (nn.Linear, nn.Embedding, TiedEmbeddings) if settings.embeddings else (nn.Linear,)
-    updated = [
+    trained = {p for name, p in model.named_parameters(remove_duplicate=False) if name in new}
+    matrices = [
         (module, name, parameter)
         for module in model.modules()
         if isinstance(module, kinds) and not parametrize.is_parametrized(module)
         for name, parameter in module.named_parameters(recurse=False)
-        if parameter.ndim == 2 and min(parameter.shape) > settings.rank
+        if parameter.ndim == 2 and parameter.requires_grad and parameter not in trained
     ]
-    if not updated:
+    if not matrices:
         raise SettingsError(
-            "training.fine_tuning.lora: the model has no linear layers or embeddings of a rank "
-            f"above {settings.rank} that could be updated; lower the rank, or train all weights"
+            "training.fine_tuning.lora: the model has no linear layers or embeddings that could be "
+            "updated; train all weights"
         )
-    model.requires_grad_(False)
-    for module, name, parameter in updated:
-        update = LowRankUpdate(parameter, settings)
-        parametrize.register_parametrization(module, name, update)
+    trained |= {p for _, _, p in matrices if min(p.shape) <= settings.rank}
+    frozen = [p for p in model.parameters() if p not in trained]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    for module, name, parameter in matrices:
+        if parameter not in trained:
+            update = LowRankUpdate(parameter, settings)
+            parametrize.register_parametrization(module, name, update)
 
 
 def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 stage where the recipe has one.
 """
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -67,7 +68,7 @@ def train(
         )
         recipe = task.recipe
         start = RunStart(recipe, folder) if recipe.start is not None else None
-        settings = recipe.training
+        settings, new_weights = recipe.training, frozenset[str]()
         torch.manual_seed(settings.seed)
         with memory_limit():
             model = task.new_model().to(device)
@@ -75,13 +76,17 @@ def train(
         reporter.prepared(task, model)
         if start is not None and recipe.start is not None:
             load = partial(start.load, model, task.row_names(), task.initialize)
-            reporter.transferred(str(recipe.start.run), ranks.made_by_first(load, load))
+            transfer = ranks.made_by_first(load, load)
+            reporter.transferred(str(recipe.start.run), transfer)
+            new_weights = transfer.new_names
+            if lacking := start.lacks_adapter():
+                reporter.noted(lacking)
         elif ranks.leads and not folder.has_whole_checkpoint():
             task.initialize(model)  # the loop gives the others its weights
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         stages = _Stages(recipe, model, folder, reporter, stop_requested, ranks)
-        progress = stages.first(task)
+        progress = stages.first(task, new_weights)
         if recipe.second_stage_settings() is not None and not stages.stopped():
             stages.second(task)
         if start is not None and ranks.leads and is_finished(progress, settings):
@@ -135,14 +140,17 @@ class _Stages(NamedTuple):
         """Whether some rank has been asked to stop."""
         return self.ranks.any(self.stop_requested())
 
-    def first(self, task: AnyTrainableTask) -> Progress:
-        """Train, unless a second stage has begun."""
+    def first(self, task: AnyTrainableTask, new_weights: Collection[str]) -> Progress:
+        """Train, unless a second stage has begun; `new_weights` are those that the run that this
+        one began with did not have.
+        """
         has_second = self.recipe.second_stage_settings() is not None
         if has_second and self.ranks.from_first(self.folder.refined.has_checkpoints):
             progress = last_progress(self.folder.path)
             if progress is not None:
                 return progress
-        return self._fit(task.training(self.model), self.recipe.training, self.folder)
+        training = task.training(self.model)._replace(new_weights=new_weights)
+        return self._fit(training, self.recipe.training, self.folder)
 
     def second(self, task: AnyTrainableTask) -> None:
         """Go on with the weights that training ended with; the best ones become the run's model."""

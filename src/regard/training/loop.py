@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -101,6 +101,9 @@ class TrainingTask(NamedTuple):
     validate_first: bool = False  # so that the initial weights stay the best until others are
     carried: CarriedTensors = ()
     """What the loss keeps from one step to the next, and changes in place: checkpoints hold it."""
+    new_weights: Collection[str] = ()
+    """Parameters that the run that this one begins with has not trained, by their names: they learn
+    themselves, where others have low-rank updates."""
 
 
 def fit(
@@ -120,6 +123,9 @@ def fit(
     threads and ranks. Each of several `ranks` calls it alike, with a model of its own; N of them
     do what one does that accumulates N times as many batches.
     """
+    if settings.fine_tuning.lora is not None:
+        _check_not_averaged(settings)
+        add_low_rank_updates(model, settings.fine_tuning.lora, task.new_weights)
     training = _Training(model, task, settings, folder, width, reporter, ranks)
     training.resume()
     stream = prefetch(task.batches(training.progress.position, ranks.part), PREFETCH_DEPTH)
@@ -167,9 +173,6 @@ class _Training:
     ) -> None:
         self.model, self.settings, self.folder, self.width = model, settings, folder, width
         self.reporter, self.task, self.ranks = reporter, task, ranks
-        if settings.fine_tuning.lora is not None:
-            _check_not_averaged(settings)
-            add_low_rank_updates(model, settings.fine_tuning.lora)
         ranks.broadcast_([parameter.detach() for parameter in model.parameters()])
         loss = torch.compile(task.loss, dynamic=True) if settings.compile else task.loss
         weights = ranks.shard(model, loss) if settings.sharded else ModelWeights(model, loss)

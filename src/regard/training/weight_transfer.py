@@ -43,6 +43,11 @@ class WeightTransfer(NamedTuple):
     new: tuple[TensorReport, ...]
     left: tuple[TensorReport, ...]
 
+    @property
+    def new_names(self) -> frozenset[str]:
+        """The tensors that the model has of its own, all or some of their rows."""
+        return frozenset(one.name for one in self.new)
+
     def lines(self) -> list[TransferLine]:
         """The report as a table: a line for each kind."""
         return [

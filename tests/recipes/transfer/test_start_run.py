@@ -28,7 +28,9 @@ OTHER_TEXT = "".join(f"a dog {n % 5} ran to the cat .\n" for n in range(60))
 
 
 class Silent:
-    def noted(self, message): ...
+    def __init__(self, note):
+        self.noted = note
+
     def logged(self, step, numbers): ...
     def validated(self, step, numbers, *, best): ...
     def prepared(self, task, model): ...
@@ -44,11 +46,11 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def train(plain, path, *, stop_after=None):
+def train(plain, path, *, stop_after=None, note=lambda message: None):
     steps = iter(range(1, 1000))
     stop = lambda: stop_after is not None and next(steps) >= stop_after  # noqa: E731
     return train_run.train(
-        plain, RunFolder(path), device=CPU, reporter=Silent(), stop_requested=stop
+        plain, RunFolder(path), device=CPU, reporter=Silent(note), stop_requested=stop
     )
 
 
@@ -150,6 +152,24 @@ def test_a_classifier_has_the_model_of_a_language_model_as_its_encoder(name, fir
     model = folder.load_any_recipe().model
     assert model.encoder == RunFolder(first).load_any_recipe().model
     assert model.pooling == "max"
+
+
+@pytest.mark.parametrize("name", ["gpt"], indirect=True)
+def test_with_low_rank_updates_what_is_new_learns_whole(name, first, tmp_path):
+    lora = {"training.fine_tuning.lora": {"rank": 2}, "training.average": 1}
+    recipe, notes = classifier(tmp_path, pooling="max").with_values(lora), []
+    train(recipe, tmp_path / "tuned", note=notes.append)
+    begun = load_weights(tmp_path / "tuned" / "weights" / "start.safetensors")
+    tuned = load_weights(tmp_path / "tuned" / "model.safetensors")
+    changed = {name for name, tensor in begun.items() if not torch.equal(tensor, tuned[name])}
+    assert {"output.weight", "output.bias", "encoder.embedding.weight"} <= changed
+    assert not any("norm" in name for name in changed)
+    assert not (tmp_path / "tuned" / "adapter.safetensors").exists()
+    assert any("has other output.weight, output.bias than" in note for note in notes)
+    train(recipe, tmp_path / "broken", stop_after=7)
+    train(RunFolder(tmp_path / "broken").load_any_recipe(), tmp_path / "broken")
+    files = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("tuned", "broken")]
+    assert files[0] == files[1]
 
 
 @pytest.mark.parametrize("name", ["gpt"], indirect=True)

@@ -223,21 +223,36 @@ class RunStart:
                 f"{self.recipe.model.family}, or rows for the same labels or tokens; begin with a "
                 "run of the same or an inner model"
             )
+        renamed = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
+        differing = [*renamed, *map(str, done.new or done.left)]
         if (adapter := self.recipe.start.adapter) is not None:
-            other = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
-            _check_adapter(adapter, found.folder.path, [*other, *map(str, done.new or done.left)])
+            _check_adapter(adapter, found.folder.path, differing)
         initialize(model, {one.name for one in done.taken})
         save_weights(self.weights, model.state_dict())
-        report = {**done.to_json(), "origin": found.origin()}
+        report = {**done.to_json(), "origin": found.origin(), "differing": differing}
         write_atomic(self.report, dump_json(report, indent=1).encode())
         return done
 
+    def lacks_adapter(self) -> str:
+        """Why there is no adapter of low-rank updates: their model is not that of the run that it
+        began with; empty if it is.
+        """
+        start = self.recipe.start
+        differing = [str(one) for one in _read_optional(self.report).get("differing", ())]
+        if start is None or self.recipe.training.fine_tuning.lora is None or not differing:
+            return ""
+        return (
+            f"low-rank updates: the model has other {abbreviate(', '.join(differing))} than "
+            f"{start.run}: what is new learns whole, and model.safetensors will hold all; no "
+            f"{ADAPTER_FILE} is written, as {start.run} could not use it"
+        )
+
     def save_adapter(self, trained_on: str, note: Notify) -> None:
-        """Write the low-rank updates of a trained run as an adapter, if it has any, and give it to
-        the run that they are for.
+        """Write the low-rank updates of a trained run as an adapter, if it has any that fit the run
+        that it began with, and give it to that run.
         """
         start, lora = self.recipe.start, self.recipe.training.fine_tuning.lora
-        if start is None or lora is None:
+        if start is None or lora is None or self.lacks_adapter():
             return
         base, tuned = load_weights(self.weights), load_weights(self.folder.weights("model"))
         run = str(self.folder.path)
