@@ -203,8 +203,19 @@ def test_the_recipe_is_kept(tmp_path):
     folder.data.mkdir()
     (folder.data / "prepared.json").touch()
     assert folder.exists()
+    folder.require_new()  # nothing was trained: another try may begin here all the same
     assert folder.load_recipe() == recipe
     assert folder.load_recipe(["training.steps=3"]).training.steps == 3
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "model.safetensors", "checkpoints/step-*"])
+def test_a_run_with_weights_or_metrics_is_not_begun_again(file, copied, tmp_path):
+    found = next(copied.glob(file))
+    copy = tmp_path / "copy" / found.relative_to(copied)
+    copy.parent.mkdir(parents=True)
+    shutil.copy(found, copy)
+    with pytest.raises(RunError, match="holds a run already"):
+        RunFolder(tmp_path / "copy").require_new()
 
 
 def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):

@@ -12,8 +12,14 @@ from regard.layers.transformer_parts import FeedForward
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.language.gpt import GptSettings
 from regard.models.vision.vit import Vit, VitSettings
+from regard.training.layer_groups import FineTuningSettings
 from regard.training.muon import ADAM_RMS, MOMENTUM, orthogonalize
-from regard.training.optimizer import OptimizerSettings, build_optimizer, hidden_matrices
+from regard.training.optimizer import (
+    OptimizerSettings,
+    build_optimizer,
+    check_trainable,
+    hidden_matrices,
+)
 from regard.training.settings import TrainingSettings
 
 LR, DECAY = 0.02, 0.1
@@ -128,6 +134,17 @@ def test_parameters_without_gradients_stay():
 def test_a_model_without_linear_layers_is_refused():
     with pytest.raises(SettingsError, match=r"Embedding has none below its output, .* choose adam"):
         muon(torch.nn.Embedding(3, 4))
+
+
+def test_a_check_before_training_changes_no_model():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 3))
+    model[1].bias.requires_grad_(False)
+    frozen = FineTuningSettings(frozen_parts=("0",))
+    check_trainable(model, OptimizerSettings(), frozen)
+    assert [p.requires_grad for p in model.parameters()] == [True, True, True, False]
+    with pytest.raises(SettingsError, match="no weights of the model are in 2"):
+        check_trainable(model, OptimizerSettings(), FineTuningSettings(frozen_parts=("0", "2")))
+    assert [p.requires_grad for p in model.parameters()] == [True, True, True, False]
 
 
 def test_weights_that_are_computed_from_others_are_left_to_adam():

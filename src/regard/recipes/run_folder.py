@@ -91,13 +91,20 @@ class RunFolder:
         return weights_file(self.path, name)
 
     def exists(self) -> bool:
-        """Whether the data of a run have been read; before that it can be started again."""
+        """Whether the data of a run have been read, so that it can be resumed."""
         prepared = self.data / PREPARED_FILE
         return self.has_checkpoints() or (self.recipe.exists() and prepared.exists())
 
     def has_checkpoints(self) -> bool:
         """Whether there are checkpoints to resume from."""
         return bool(list_checkpoints(self.path / "checkpoints"))
+
+    def has_training(self) -> bool:
+        """Whether a training has begun here, or there are weights, as of an imported run; otherwise
+        a run may begin here, also one whose settings its model has refused.
+        """
+        files = self.path / "metrics.jsonl", self.weights("model")
+        return self.has_checkpoints() or any(file.exists() for file in files)
 
     def has_whole_checkpoint(self) -> bool:
         """Whether one of them is whole; if none is, training starts over."""
@@ -204,9 +211,11 @@ class RunFolder:
             raise self._in_use_error(owner)
 
     def require_new(self) -> None:
-        """Raise an error if the folder holds a run, or a process is training here now."""
+        """Raise an error if the folder holds a run that has been trained, however little, or a
+        process is training here now.
+        """
         self.check_not_in_use()
-        if self.exists():
+        if self.has_training():
             raise RunError(
                 f"{self.path}: holds a run already; go on with it by --resume, "
                 "or train elsewhere with --out"

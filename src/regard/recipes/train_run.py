@@ -26,6 +26,7 @@ from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
 from regard.training.loop import Reporter, StopRequested, TrainingTask, fit, is_finished
+from regard.training.optimizer import check_trainable
 from regard.training.settings import TrainingSettings
 from regard.training.weight_transfer import WeightTransfer
 
@@ -73,6 +74,7 @@ def train(
         with memory_limit():
             model = task.new_model().to(device)
         task.check_model(model, reporter.noted)
+        check_trainable(model, settings.optimizer, settings.fine_tuning)
         reporter.prepared(task, model)
         if start is not None and recipe.start is not None:
             load = partial(start.load, model, task.row_names(), task.initialize)

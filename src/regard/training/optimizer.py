@@ -12,7 +12,7 @@ from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel, Model
 from regard.settings import Settings
-from regard.training.layer_groups import LayerGroups
+from regard.training.layer_groups import FineTuningSettings, LayerGroups
 from regard.training.muon import Muon, ParameterGroup
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -161,6 +161,20 @@ def _split_groups(
         for wanted in (True, False)
     )
     return [one for one in inside if one["params"]], [one for one in outside if one["params"]]
+
+
+def check_trainable(
+    model: AnyModel, settings: OptimizerSettings, fine_tuning: FineTuningSettings
+) -> None:
+    """Raise a `SettingsError` if a model cannot be trained by the settings, such as those of groups
+    of layers that it has not; the model stays as it is.
+    """
+    learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    try:
+        build_optimizer(model, settings, LayerGroups(model, fine_tuning))
+    finally:
+        for parameter, learns in learning.items():
+            parameter.requires_grad_(learns)
 
 
 def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:

@@ -106,6 +106,14 @@ def test_a_run_is_not_overwritten(begun):
         run("mine.yaml", *FEW, "--out", "begun")
 
 
+def test_a_run_whose_settings_its_model_refused_is_begun_again():
+    impossible = "training.fine_tuning.frozen_parts=[none]"
+    with pytest.raises(SettingsError, match="no weights of the model are in none"):
+        run("mine.yaml", *FEW, "--set", impossible, "--out", "again")
+    assert not (Path("again") / "metrics.jsonl").exists()
+    assert run("mine.yaml", *FEW, "--out", "again").exit_code == 0
+
+
 def test_a_training_that_is_running_is_told_of(begun):
     with begun.locked(), pytest.raises(RunError, match=r"begun: in use by .* a training or a comp"):
         run("mine.yaml", *FEW, "--out", "begun")
