@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -282,8 +283,14 @@ def test_models_of_different_families_form_an_ensemble(ensemble, translator, oth
     assert log_probability != other(SENTENCE, settings=GREEDY).candidates[0].log_probability
 
 
-def test_an_ensemble_of_a_model_with_itself_is_that_model(tiny_run, translator):
-    twice = load(tiny_run, tiny_run, device="cpu")
+def test_a_run_counts_once_in_an_ensemble(tiny_run, other_run):
+    for runs in ((tiny_run, tiny_run), (tiny_run, other_run, other_run)):
+        with pytest.raises(SettingsError, match="named twice; name each run once"):
+            load(*runs, device="cpu")
+
+
+def test_an_ensemble_of_a_model_with_its_copy_is_that_model(tiny_run, translator, tmp_path):
+    twice = load(tiny_run, shutil.copytree(tiny_run, tmp_path / "copy"), device="cpu")
     alone, both = (each(SENTENCE, beam=2) for each in (translator, twice))
     assert both.text == alone.text
     assert both.score == pytest.approx(alone.score, rel=1e-4)

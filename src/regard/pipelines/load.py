@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from regard.errors import RunError, SettingsError
 from regard.pipelines.translator import Translator
 from regard.pipelines.translator import load as load_translator
-from regard.recipes.paths import PACKAGED_RUN, require_run, run_task_name
+from regard.recipes.paths import PACKAGED_RUN, require_different, require_run, run_task_name
 from regard.tasks.names import CLASSIFICATION_TASKS, TRANSLATION
 
 if TYPE_CHECKING:  # they import torch
@@ -87,6 +87,7 @@ def load(
         return load_translator(path, *others, **options)
     if others and found not in CLASSIFICATION_TASKS:
         raise SettingsError(f"{path}: its task is {found}, of which there are no ensembles")
+    require_different((path, *others), options.get("adapter"))
     pipeline = import_module(PIPELINES[found]).load(path, **options)
     if others:
         shared = {name: option for name, option in options.items() if name != "adapter"}

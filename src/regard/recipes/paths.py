@@ -1,9 +1,10 @@
 """Paths of runs and in their folders, for modules that must not import torch."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from regard.errors import RunError
+from regard.errors import RunError, SettingsError
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.yaml_files import YamlError, read_yaml
 
@@ -73,6 +74,19 @@ def require_run(folder: Path) -> None:
         is_export = (folder / EXPORT_INFO).is_file()
         hint = "; it is an export, with which one can only translate" if is_export else ""
         raise RunError(f"{folder}: not a run: it holds no {RECIPE_FILE}{hint}")
+
+
+def require_different(runs: Sequence[Path | str], adapter: str | None = None) -> None:
+    """Raise an error if a run is named twice: it would count twice in a mean. An adapter is for the
+    first one, which is then another model than the same run without it.
+    """
+    seen = set[Path]()
+    for number, run in enumerate(runs):
+        place = Path(run).resolve()
+        if place in seen:
+            raise SettingsError(f"{run}: named twice; name each run once")
+        if number or adapter is None:
+            seen.add(place)
 
 
 def run_task_name(folder: Path) -> str:

@@ -160,6 +160,9 @@ def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path
     first.task.labels, second.task.labels = (*many, "y"), (*many, "z")
     with pytest.raises(SettingsError, match=r"bert lacks y; .*gpt lacks z"):
         first.task.check_member(second.task)
+    for command in ("evaluate", "classify"):
+        refused = invoke(command, runs[0], "--ensemble", runs[1], "--ensemble", runs[0]).exception
+        assert f"{runs[0]}: named twice; name each run once" in str(refused)
     refused = invoke("evaluate", runs[0], "--ensemble", stranger).exception
     assert "has other labels" in str(refused)
     first, second = task_runs(runs)

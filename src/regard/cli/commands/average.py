@@ -14,6 +14,7 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
+from regard.recipes.paths import require_different
 from regard.recipes.run_folder import RunFolder, describe_misfit, find_weights, pick_device
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.recipes.transfer.soup import Soup, greedy_soup
@@ -70,7 +71,7 @@ def command(
     if runs and len(runs) < len(others or ()):
         raise SettingsError("either files of weights are averaged or runs, not both at once")
     if runs:
-        _check_different([model, *runs])
+        require_different([model, *runs])
         soup = greedy_soup([model, *runs], device=pick_device(device))
         save_weights(destination, soup.weights)
         _print_soup(soup)
@@ -84,14 +85,6 @@ def command(
         raise RunError(f"{others[0]}: does not fit the model of {model}: {wrong}")
     save_weights(destination, mean)
     note(f"averaged {counted(len(kept_files), 'set')} of weights into {destination}")
-
-
-def _check_different(runs: Sequence[Path]) -> None:
-    """Raise an error if a run is named twice: it would count twice in the mean."""
-    resolved = [run.resolve() for run in runs]
-    for number, one in enumerate(resolved):
-        if one in resolved[:number]:
-            raise SettingsError(f"{runs[number]}: named twice; name each run once")
 
 
 def _merge(folder: RunFolder, adapter: str, output: Path | None, others: Sequence[Path]) -> None:

@@ -45,7 +45,7 @@ from regard.pipelines.run_evaluation import (
     translator_perplexity,
 )
 from regard.pipelines.translator import Translator, load
-from regard.recipes.paths import run_task_name
+from regard.recipes.paths import require_different, run_task_name
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.task_run import TaskRun, load_task_run
 from regard.tasks.classification import EnsembleMember
@@ -264,11 +264,10 @@ def _evaluate_task(context: Context, task: str) -> None:
             f"--output {given['output']}: its name should end in {', '.join(FORMATS)} or .json"
         )
     device = pick_device(given["device"])
-    weights, adapter = given["weights"], given["adapter"]
+    weights, adapter, ensemble = given["weights"], given["adapter"], given["ensemble"] or ()
+    require_different((given["model"], *ensemble), adapter)
     run = load_task_run(given["model"], task, device=device, weights=weights, adapter=adapter)
-    members = [
-        load_task_run(one, task, device=device, weights=weights) for one in given["ensemble"] or ()
-    ]
+    members = [load_task_run(one, task, device=device, weights=weights) for one in ensemble]
     if members:
         run.task.vote_with([EnsembleMember(one.task, one.model) for one in members])
     against = given["against"]

@@ -35,6 +35,7 @@ from regard.inspection.recording.recorder import compose_hooks, count_heads
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.quantized import NativePrecision
 from regard.recipes.memory import available_memory
+from regard.recipes.paths import require_different
 from regard.recipes.run_folder import LoadedFrom, Run, load_run, pick_device
 from regard.text.preprocess import TokenizedLine, part_id
 from regard.types import AttentionHook, Hypothesis
@@ -71,6 +72,7 @@ class NativeEngine:
         """The runs of some folders, loaded to a device; the precision `auto` is float32. The
         adapter is applied to the first run.
         """
+        require_different(paths, adapter)
         known = ", ".join(get_args(NativePrecision))
         chosen = next(
             (name for name in get_args(NativePrecision) if precision in (name, "auto")), None
