@@ -80,7 +80,7 @@ def test_each_corpus_has_its_table_and_tests(ladder):
     assert first["score"] == "accuracy"
     none, begun = first["systems"]
     assert none["significance"] is None
-    assert 0 < begun["significance"]["p_value"] <= 1
+    assert begun["significance"]["p_value"] is None  # of 12 examples
     assert len(begun["rows"]) == 2
     assert begun["rows"][0]["start_seconds"] > 0
     assert begun["score"]["mean"] == pytest.approx(

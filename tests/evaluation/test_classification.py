@@ -94,5 +94,6 @@ def test_comparisons_are_paired():
     gains = (better == labels).mean() - (noisy == labels).mean()
     assert accuracy.delta == pytest.approx(100 * gains)
     assert accuracy.p_value < 0.05
-    same = compare_classified(FOUND, FOUND, ScoreSettings(resamples=100))
+    found = classified(noisy, labels)
+    same = compare_classified(found, found, ScoreSettings(resamples=100))
     assert [(one.delta, one.p_value) for one in same] == [(0, 1), (0, 1)]

@@ -12,6 +12,7 @@ from regard.evaluation.scores import (
     bootstrap,
     compare,
     confidence_interval,
+    format_p_value,
     mean_of_runs,
     score,
     score_by_length,
@@ -117,6 +118,14 @@ def spoiled(lines, share, seed=1):
         " ".join(str(draw.choice(WORDS)) if draw.random() < share else w for w in line.split())
         for line in lines
     ]
+
+
+@pytest.mark.parametrize("lines", [1, 19, 20])
+def test_few_lines_test_nothing(lines):
+    right = corpus()[:lines]
+    for found in compare(spoiled(right, 0.9), right, right, COMPARED):
+        assert (found.p_value is None) == (found.interval is None) == (lines < 20)
+        assert format_p_value(found.p_value) == ("– " if lines < 20 else "0.005*")
 
 
 def test_a_system_is_no_better_than_itself():

@@ -25,7 +25,8 @@ class Scripted:
 
     def translate(self, texts, settings=None, *, changes=(), split=None):
         self.asked.append(tuple(changes))
-        texts = WRONG if any(map(self.needed, changes)) else RIGHT
+        found = WRONG if any(map(self.needed, changes)) else RIGHT
+        texts = found * (len(texts) // len(found))
         return [Answer("", (Candidate(text, 0.0, 0.0),)) for text in texts]
 
 
@@ -39,13 +40,13 @@ def test_what_a_removal_costs(runs):
     told = []
     found = measure_head_importance(
         scripted,
-        SOURCES,
-        RIGHT,
+        SOURCES * 10,
+        RIGHT * 10,
         HeadImportanceSettings(parts=("cross",)),
         progress=lambda *n: told.append(n),
     )
     assert found.baseline.value == pytest.approx(100)
-    assert found.sentences == 2
+    assert found.sentences == 20
     assert [(one.layer, one.head) for one in found.removals] == [
         *((0, head) for head in (0, 1, 2, 3, None)),
         *((1, head) for head in (0, 1, 2, 3, None)),

@@ -69,7 +69,7 @@ class Significance(SavedRecord):
     """Paired bootstrap test of the mean score over all seeds against that of another system."""
 
     difference: float  # of the mean scores
-    p_value: float
+    p_value: float | None  # None: too few examples for a test
 
 
 class SystemResult(SavedRecord):

@@ -13,7 +13,7 @@ from regard.comparison.results import (
     SystemCosts,
     SystemResult,
 )
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE, format_p_value
 
 EMPTY_CELL = "–"  # without a number
 
@@ -103,6 +103,9 @@ def table_notes(results: ComparisonResults) -> Iterator[str]:
             f"best: {results.best}, by BLEU. *: below it by more than chance explains at p < "
             f"{SIGNIFICANCE_LEVEL}, by a paired bootstrap of the mean BLEU over seeds."
         )
+        tested = [one.significance for one in results.standings if one.significance is not None]
+        if any(one.p_value is None for one in tested):
+            yield UNTESTED_NOTE
         yield (
             "Scores are means over seeds, 95% is the interval of that mean, costs and speeds are "
             "medians over seeds; ppl is per word; FLOPs are those of the whole training, tok/s of "
@@ -178,8 +181,7 @@ def _perplexity(spread: SeedSpread | None) -> str:
 def _p_value(one: SystemResult) -> str:
     if one.significance is None:
         return "best"
-    p_value = one.significance.p_value
-    return f"{p_value:.3f}{'*' if p_value < SIGNIFICANCE_LEVEL else ' '}"
+    return format_p_value(one.significance.p_value)
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from regard.comparison.plots import COLOURS, FAINT, INK, LABEL_SIZE, MARKERS, PALE, STYLE
 from regard.comparison.task_results import CorpusResults, TaskResults
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, is_significant
 from regard.inspection.plots.fonts import style_text
 
 ROW_HEIGHT, PANEL_WIDTH = 0.42, 4.6  # in inches
@@ -39,7 +39,7 @@ def _draw_panel(axes: Axes, corpus: CorpusResults) -> None:
         seeds = [row.score.value for row in system.rows]
         axes.plot(seeds, [number] * len(seeds), "|", color=colour, markersize=9, alpha=0.8)
         axes.plot(system.score.mean, number, marker, color=colour, markersize=7)
-        if system.significance is not None and system.significance.p_value < SIGNIFICANCE_LEVEL:
+        if system.significance is not None and is_significant(system.significance.p_value):
             axes.annotate("*", (high, number), (4, -3), textcoords="offset points", color=colour)
     reference = next((one for one in corpus.systems if one.label == corpus.against), None)
     if reference is not None and reference.score is not None:

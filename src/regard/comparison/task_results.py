@@ -101,7 +101,9 @@ def _corpus(
     rows = [row for some in outcomes.values() for row in some if isinstance(row, TaskRow)]
     _check_same_examples(rows)
     drawn = {
-        label: mean_of_runs([BootstrapScores(row.score.value, np.array(row.drawn)) for row in own])
+        label: mean_of_runs(
+            [BootstrapScores(row.score.value, np.array(row.drawn), row.examples) for row in own]
+        )
         for label, some in outcomes.items()
         if (own := [row for row in some if isinstance(row, TaskRow)])
     }

@@ -56,7 +56,7 @@ def measure_task_row(row: RowContext) -> TaskRow:
     split = run.task.held_out()
     row.reporter.noted(f"measuring on {split}")
     metric, counts, digest = run.task.statistics(run.model, split)
-    value, drawn = bootstrap(metric, counts, RESAMPLING)
+    value, drawn, _ = bootstrap(metric, counts, RESAMPLING)
     low, high = confidence_interval(drawn)
     signature = metric.signature(RESAMPLING.resamples, RESAMPLING.seed)
     progress = last_progress(row.run.path)

@@ -12,7 +12,7 @@ from regard.comparison.table import (
     markdown_sheet,
 )
 from regard.comparison.task_results import CorpusResults, TaskResults, TaskSystem
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE, format_p_value
 
 COLUMNS = ("95%", "p", "lowest…highest", "seeds", "param.", "steps", "seconds", "before")
 """Of the first table of a corpus, after the score."""
@@ -63,8 +63,7 @@ def _means(system: TaskSystem, names: Sequence[str]) -> list[str]:
 def _p_value(corpus: CorpusResults, system: TaskSystem) -> str:
     if system.significance is None:
         return "best" if corpus.against == corpus.best else EMPTY_CELL
-    found = system.significance
-    return f"{found.p_value:.3f}{'*' if found.p_value < SIGNIFICANCE_LEVEL else ' '}"
+    return format_p_value(system.significance.p_value)
 
 
 def task_notes(results: TaskResults) -> Iterator[str]:
@@ -75,6 +74,9 @@ def task_notes(results: TaskResults) -> Iterator[str]:
         "Scores are means over seeds, 95% is the interval of that mean by resampling the examples; "
         f"p: of a paired bootstrap of it against another system, *: below {SIGNIFICANCE_LEVEL}."
     )
+    tested = [one.significance for one in results.systems if one.significance is not None]
+    if any(one.p_value is None for one in tested):
+        yield UNTESTED_NOTE
     yield (
         "seconds: of training, the median of the seeds; before: of the runs that it began with, "
         "which all seeds share."

@@ -27,7 +27,14 @@ from regard.settings import Settings
 from regard.text.word_units import count_units
 
 MIN_COMPARED_RESAMPLES = 100
+MIN_TESTED_EXAMPLES = 20
+"""Examples below which a difference is not tested: resamples of so few are too alike, and equal
+systems are told apart too often, by one example always.
+"""
 SIGNIFICANCE_LEVEL = 0.05  # differences with a p-value below this are marked
+UNTESTED_NOTE = (
+    f"no p-value: a paired bootstrap of fewer than {MIN_TESTED_EXAMPLES} examples says nothing"
+)
 
 
 class ScoreSettings(Settings):
@@ -72,6 +79,7 @@ class BootstrapScores(NamedTuple):
 
     value: float
     drawn: NDArray[np.float64]  # (R,)
+    examples: int  # lines
 
 
 def score(
@@ -100,7 +108,7 @@ def build_metrics(settings: ScoreSettings, references: Sequence[Reference]) -> l
 
 def score_counts(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> Score:
     """The score of the lines with the statistics `counts` (N, C)."""
-    value, drawn = bootstrap(metric, counts, settings)
+    value, drawn, _ = bootstrap(metric, counts, settings)
     interval = confidence_interval(drawn) if settings.resamples else None
     signature = metric.signature(settings.resamples, settings.seed)
     return Score(metric.name, value, signature, interval)
@@ -116,13 +124,13 @@ def bootstrap(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> 
     for number in range(settings.resamples):
         line_counts = np.bincount(rng.choice(lines, size=lines), minlength=lines)  # (N,)
         drawn[number] = metric.value(line_counts @ counts)
-    return BootstrapScores(metric.value(counts.sum(0)), drawn)
+    return BootstrapScores(metric.value(counts.sum(0)), drawn, lines)
 
 
 def mean_of_runs(runs: Sequence[BootstrapScores]) -> BootstrapScores:
     """The mean score of several runs on the same lines, also in each resample."""
     drawn = np.mean([run.drawn for run in runs], axis=0)  # (R,)
-    return BootstrapScores(float(np.mean([run.value for run in runs])), drawn)
+    return BootstrapScores(float(np.mean([run.value for run in runs])), drawn, runs[0].examples)
 
 
 def confidence_interval(values: NDArray[np.float64]) -> Interval:
@@ -180,9 +188,11 @@ class Comparison:
     first_mean: float  # the mean over the resamples, as `second_mean`
     second_mean: float
     delta: float  # `second` - `first`; with TER a negative one is a gain
-    interval: Interval  # of the difference
+    interval: Interval | None  # of the difference; None where `p_value` is
     wins: float  # the share of resamples in which the second system is better, ties counted half
-    p_value: float  # two-sided probability of at least this difference between equal systems
+    p_value: float | None
+    """Two-sided probability of at least this difference between equal systems; None of fewer than
+    `MIN_TESTED_EXAMPLES` lines."""
     resamples: int
     seed: int
 
@@ -213,6 +223,7 @@ def compare_counts(
     """Compare two systems by one metric, given its statistics (N, C) of the same N lines."""
     one, two = (bootstrap(metric, counts, settings) for counts in (first, second))
     differences = two.drawn - one.drawn  # (R,)
+    p = p_value(one, two)
     gains = -differences if metric.lower_is_better else differences
     return Comparison(
         name=metric.name,
@@ -222,21 +233,34 @@ def compare_counts(
         first_mean=float(one.drawn.mean()),
         second_mean=float(two.drawn.mean()),
         delta=two.value - one.value,
-        interval=confidence_interval(differences),
+        interval=None if p is None else confidence_interval(differences),
         wins=float((np.sign(gains).mean() + 1) / 2),
-        p_value=p_value(one, two),
+        p_value=p,
         resamples=settings.resamples,
         seed=settings.seed,
     )
 
 
-def p_value(first: BootstrapScores, second: BootstrapScores) -> float:
-    """The two-sided p-value of two scores resampled on the same lines, never 0.
+def p_value(first: BootstrapScores, second: BootstrapScores) -> float | None:
+    """The two-sided p-value of two scores resampled on the same lines, never 0; None of fewer than
+    `MIN_TESTED_EXAMPLES` lines.
 
     The differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
     section 16.4).
     """
+    if first.examples < MIN_TESTED_EXAMPLES:
+        return None
     differences = second.drawn - first.drawn  # (R,)
     centred = np.abs(differences - differences.mean())
     delta = abs(second.value - first.value)
     return float((np.sum(centred >= delta) + 1) / (len(differences) + 1))
+
+
+def is_significant(p: float | None) -> bool:
+    """Whether a difference is marked."""
+    return p is not None and p < SIGNIFICANCE_LEVEL
+
+
+def format_p_value(p: float | None) -> str:
+    """A p-value for a table, with its mark; a dash where nothing was tested."""
+    return "– " if p is None else f"{p:.3f}{'*' if is_significant(p) else ' '}"

@@ -45,7 +45,7 @@ class AblationResult(NamedTuple):
     head: int | None  # none: the whole layer
     bleu: float
     cost: float  # BLEU that is lost; below 0 it is gained
-    p_value: float  # of a paired bootstrap test
+    p_value: float | None  # of a paired bootstrap test, of enough sentences
     changed: float  # the share of sentences with another translation
 
 

@@ -101,20 +101,28 @@ def test_a_table_for_people(run, files, tiny_run):
         assert part in shown.stdout
 
 
-def test_another_model(run, files, other_run):
-    said = json.loads(run(*files, "--against", other_run, "--json").stdout)
+def test_another_model(run, other_run):
+    said = json.loads(run("--against", other_run, "--json").stdout)
     assert [one["name"] for one in said["against"]] == ["BLEU", "chrF2", "TER", "exact"]
     for one in said["against"]:
         assert 0 < one["p_value"] <= 1
-    shown = run(*files, "--against", other_run).stdout
+    shown = run("--against", other_run).stdout
     assert "paired bootstrap" in shown
     assert "* differs from chance at p < 0.05" in shown
 
 
-def test_a_model_does_not_differ_from_itself(run, files, tiny_run):
-    said = json.loads(run(*files, "--against", tiny_run, "--json").stdout)
+def test_a_model_does_not_differ_from_itself(run, tiny_run):
+    said = json.loads(run("--against", tiny_run, "--json").stdout)
     assert {one["delta"] for one in said["against"]} == {0.0}
     assert {one["p_value"] for one in said["against"]} == {1.0}
+
+
+def test_few_sentences_test_nothing(run, files, tiny_run, other_run):
+    shown = run(*files, "--against", other_run).stdout
+    assert "no p-value: a paired bootstrap of fewer than 20 examples says nothing" in shown
+    assert "*" not in shown
+    said = json.loads(run(*files, "--against", other_run, "--json").stdout)
+    assert {(one["p_value"], one["interval"]) for one in said["against"]} == {(None, None)}
 
 
 def test_two_weights_of_one_run_are_told_apart(run, files, tiny_run):

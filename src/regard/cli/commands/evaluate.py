@@ -24,12 +24,12 @@ from regard.evaluation.classification import Confusion
 from regard.evaluation.metrics import REPORTED_METRICS
 from regard.evaluation.perplexity import Perplexity
 from regard.evaluation.scores import (
-    SIGNIFICANCE_LEVEL,
     Comparison,
     LengthGroup,
     Score,
     ScoreSettings,
     compare,
+    is_significant,
     score,
     score_by_length,
 )
@@ -336,13 +336,20 @@ def _print_comparisons(comparisons: list[Comparison], model: str, against: str) 
             one.name,
             *(f"{value:{_digits(one)}}" for value in (one.second, one.first)),
             f"{one.delta:+{_digits(one)}}",
-            f"{one.interval.low:+{_digits(one)}} … {one.interval.high:+{_digits(one)}}",
-            f"{one.p_value:.4f}{' *' if one.p_value < SIGNIFICANCE_LEVEL else ''}",
+            *_describe_test(one),
         )
         for one in comparisons
     ]
     out.print(tables.plain_table(*columns, title="paired bootstrap", right=columns[1:4], rows=rows))
-    out.print(tables.SIGNIFICANCE_NOTE)
+    out.print(tables.significance_note([one.p_value for one in comparisons]))
+
+
+def _describe_test(one: Comparison) -> tuple[str, str]:
+    """The interval of a difference, and its p-value with its mark."""
+    if one.interval is None or one.p_value is None:
+        return "–", "–"
+    low, high = (f"{value:+{_digits(one)}}" for value in one.interval)
+    return f"{low} … {high}", f"{one.p_value:.4f}{' *' if is_significant(one.p_value) else ''}"
 
 
 def _digits(one: Comparison) -> str:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from regard.cli.display.console import err, out
 from regard.cli.display.progress_bar import LiveProgress, bar_columns
-from regard.cli.display.tables import SIGNIFICANCE_NOTE, plain_table
+from regard.cli.display.tables import plain_table, significance_note
 from regard.errors import SettingsError
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL
+from regard.evaluation.scores import is_significant
 from regard.inspection.plots.figure import ThemeName
 from regard.inspection.plots.heads import (
     HeadDistances,
@@ -141,7 +141,7 @@ def show_head_importance(model: str, found: HeadImportance) -> RunMeasurement:
         f"[bold]{escape(model)}[/bold] on {found.sentences:,} sentences: BLEU {score.value:.2f}"
         f"{interval}  [dim]{escape(score.signature)}[/dim]",
         _cost_table(found),
-        SIGNIFICANCE_NOTE,
+        significance_note([one.p_value for one in found.removals]),
         f"dearest: {costliest.part} {costliest.layer}.{costliest.head}, without which "
         f"{costliest.changed:.0%} of the translations are others, for {costliest.cost:.2f} BLEU",
         f"free to remove, each alone, for at most {found.tolerance:g} BLEU: {free} of "
@@ -182,7 +182,7 @@ def _cost_table(found: HeadImportance) -> Table:
 
 def _cost_cell(one: AblationResult, peak: float) -> Text:
     """The cost; that of a head on a brighter ground the higher it is, if there is colour."""
-    shown = f"{one.cost:6.2f}{'*' if one.p_value < SIGNIFICANCE_LEVEL else ' '}"
+    shown = f"{one.cost:6.2f}{'*' if is_significant(one.p_value) else ' '}"
     if one.head is None or out.color_system not in ("256", "truecolor"):
         return Text(shown)
     return Text(shown, cell_style(max(one.cost, 0) / peak if peak > 0 else 0))

@@ -1,6 +1,6 @@
 """Tables for the terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -8,11 +8,16 @@ from rich.table import Table
 
 from regard.cli.display.console import note, out
 from regard.corpora.cleaning.pair_filters import CleaningReport
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL, Score
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE, Score
 from regard.inspection.plots.plain_table import plain_table as plain_table
 from regard.tasks.contracts import Evaluation
 
-SIGNIFICANCE_NOTE = f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
+
+def significance_note(p_values: Collection[float | None]) -> str:
+    """What the marks of a table mean, or why it has none."""
+    if None in p_values:
+        return f"[dim]{UNTESTED_NOTE}[/dim]"
+    return f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"
 
 
 def titled_rows(rows: Iterable[tuple[RenderableType, RenderableType]], gap: int = 2) -> Table:
