@@ -66,7 +66,7 @@ def test_two_runs_are_compared_on_the_same_pictures(tmp_path):
         for name, seed in (("one", 1), ("two", 2))
     ]
     one, two = (load_task_run(path, "caption", device=CPU) for path in paths)
-    found = one.task.compare(one.model, two.task, two.model, "test")
+    found = one.task.compare(one.model, two.task, two.model, "train")
     assert [comparison.name for comparison in found][-1] == "CIDEr-D"
     assert all(0 < comparison.p_value <= 1 for comparison in found)
     same = one.task.compare(one.model, one.task, one.model, "test")
