@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from classifiers import ENCODERS, classifier_recipe, examples, write_table
 from forecasts import Quiet, train_recipe
+from regard.atomic_io import write_atomic
 from regard.batching.sampler import StreamPosition
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
@@ -20,7 +21,7 @@ from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
-from regard.training.checkpoints import load_weights
+from regard.training.checkpoints import load_weights, save_weights
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +119,33 @@ def test_an_adapter_has_the_output_layer_of_fewer_labels_than_its_rank(run, tmp_
     torch.testing.assert_close(merged, after)
 
 
+def test_a_temperature_goes_with_its_weights(run, tmp_path):
+    base = shutil.copytree(run, tmp_path / "base")
+    rows = [(("number", "animal")[n % 7 > 3], f"w{n % 5} two n{n}") for n in range(60)]
+    start = (f"start.run={base}", "start.adapter=more", "training.fine_tuning.lora.rank=4")
+    recipe = classifier_recipe(tmp_path, "gpt", *start, rows=rows)
+    tuned = load(train_recipe(recipe, tmp_path / "tuned"), device="cpu")
+    assert tuned.task.temperature != load(base, device="cpu").task.temperature
+    adapted = load(base, adapter="more", device="cpu")
+    assert adapted.task.temperature == tuned.task.temperature
+    for one, other in zip(adapted.classify(["two two"]), tuned.classify(["two two"]), strict=True):
+        assert one.probability == pytest.approx(other.probability, abs=1e-5)
+    assert "examples of the adapter's run" in adapted.task.evaluate(adapted.model, "test").notes[1]
+    calibration = json.dumps({"temperature": 2.0})
+    (base / "calibration.json").unlink()
+    write_atomic(base / "calibration.json", calibration.encode())
+    shutil.copy(base / "weights" / "last.safetensors", changed := tmp_path / "changed.safetensors")
+    weights = load_weights(changed)
+    save_weights(changed, weights | {"output.bias": weights["output.bias"] + 1})
+    other = load(base, weights=str(changed), device="cpu")
+    assert other.task.temperature == 1
+    said = "calibration.json is for the run's own weights, and others are used"
+    assert said in other.remarks[0]
+    assert said in other.task.evaluate(other.model, "test").notes[1]
+    shutil.copy(base / "model.safetensors", same := tmp_path / "same.safetensors")
+    assert load(base, weights=str(same), device="cpu").task.temperature == 2
+
+
 def test_a_run_keeps_what_its_pooled_vectors_are_standardized_by(tmp_path):
     recipe = classifier_recipe(tmp_path, "gpt", "model.standardize=true", "training.steps=2")
     weights = load_weights(train_recipe(recipe, tmp_path / "run") / "model.safetensors")
@@ -152,7 +180,7 @@ def test_the_temperature_is_kept_in_the_run(run, tmp_path):
         found.task.evaluate(found.model, "test")
         .notes[1]
         .startswith(
-            "calibrated: logits divided by the temperature 1.000, which is not fitted, as every"
+            "calibrated: logits divided by the temperature 1.000, which is not fitted, as all of"
         )
     )
     with torch.no_grad():
@@ -255,7 +283,7 @@ def test_two_passes_need_dropout_to_differ_by(tmp_path):
 def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
     cpu = torch.device("cpu")
     one = load_task_run(run, "text-classification", device=cpu)
-    [accuracy, _] = one.task.compare(one.model, one.task, one.model, "test")
+    [accuracy, _] = one.task.compare(one.model, one.task, one.model, "train")
     assert (accuracy.name, accuracy.delta, accuracy.p_value) == ("accuracy", 0, 1)
     recipe = classifier_recipe(tmp_path, rows=list(examples(60, 100)))
     other = load_task_run(

@@ -10,10 +10,12 @@ import torch
 from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.json_files import dump_json
+from regard.manifest import sha256_of_file
 from regard.recipes.model_card import describe_weights
-from regard.recipes.paths import wrong_task_error
+from regard.recipes.paths import find_adapter, wrong_task_error
 from regard.recipes.run_folder import RunFolder, count_parameters, find_weights, load_model
 from regard.recipes.task_table import TASKS
+from regard.recipes.transfer.adapters import Adapter
 from regard.recipes.transfer.start_run import RunStart
 from regard.tasks.contracts import Evaluation
 from regard.training.checkpoints import Progress
@@ -47,13 +49,25 @@ def load_task_run(
     run_task = TASKS[task](recipe, folder.path)
     run_task.load()
     model = load_model(folder, file, run_task.new_model, adapter)
+    if adapter is not None:
+        info = Adapter.load(find_adapter(folder.path, adapter)).info
+        run_task.use_other_weights(info.temperature)
+    elif weights != "model" and not _same_content(file, folder.weights("model")):
+        run_task.use_other_weights(None)
     return TaskRun(recipe, run_task, model.to(device).eval(), folder)
+
+
+def _same_content(file: Path, other: Path) -> bool:
+    """Whether two files of weights, of which the second may be missing, are alike."""
+    return other.is_file() and sha256_of_file(file) == sha256_of_file(other)
 
 
 def finish_task_run(folder: RunFolder, progress: Progress, device: torch.device) -> Evaluation:
     """Measure the run on its test data, or its validation data without any, and write its card."""
     run = load_task_run(folder.path, folder.load_any_recipe().task, device=device)
     run.task.finish(run.model)
+    if (temperature := run.task.fitted_temperature()) is not None:
+        RunStart(run.recipe, folder).calibrate_adapter(temperature)
     found: Evaluation = run.task.evaluate(run.model, run.task.held_out())
     write_atomic(folder.scores, dump_json(found.to_json(), indent=1).encode())
     write_atomic(folder.card, "\n".join(_card(run, progress, found)).encode())

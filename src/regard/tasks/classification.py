@@ -55,6 +55,7 @@ ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
+OTHER_WEIGHTS = f"{CALIBRATION_FILE} is for the run's own weights, and others are used"
 
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
 
@@ -127,6 +128,10 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     labels: tuple[str, ...]
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
+    uncalibrated: str = UNCALIBRATED
+    """Why no temperature has been fitted; empty if one has been."""
+    fitted_to: str = "the validation examples"
+    """What the temperature was fitted to."""
     others: Sequence["EnsembleMember"] = ()
     """What else answers: the mean of the calibrated probabilities of all counts."""
 
@@ -165,9 +170,19 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def load(self) -> None:
         self.labels = load_labels(self.folder)
-        if self.is_calibrated:
+        if self._calibration_file.exists():
             found = load_json(self._calibration_file, Calibration, advice=ADVICE)
-            self.temperature = found.temperature
+            self.temperature, self.uncalibrated = found.temperature, ""
+        elif self.recipe.is_imported:
+            self.uncalibrated = "the model was imported"
+
+    def use_other_weights(self, temperature: float | None) -> None:
+        self.temperature = 1.0 if temperature is None else temperature
+        self.uncalibrated = OTHER_WEIGHTS if temperature is None else ""
+        self.fitted_to = "the validation examples of the adapter's run"
+
+    def fitted_temperature(self) -> float | None:
+        return None if self.uncalibrated else self.temperature
 
     def row_names(self) -> RowNames:
         return {"labels": self.labels}
@@ -181,11 +196,6 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             "examples": ", ".join(f"{count:,} {split}" for split, count in counts.items()),
             "labels": f"{len(self.labels):,}: {list_labels(self.labels)}",
         }
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Whether a temperature has been fitted: not where training was stopped before its end."""
-        return self._calibration_file.exists()
 
     @property
     def _calibration_file(self) -> Path:
@@ -278,6 +288,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def finish(self, model: AnyPredictor) -> None:
         """Fit the temperature to the validation data, and write it into the run."""
         self.temperature = fit_temperature(self.classify_split(model, "valid"))
+        self.uncalibrated = ""
         calibration = Calibration(temperature=self.temperature)
         content = dump_json(calibration.model_dump(), indent=1)
         write_atomic(self._calibration_file, content.encode())
@@ -309,7 +320,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def _describe_calibration(self, split: SplitName) -> str:
         if self.others:
             runs = (self, *(other.task for other in self.others))
-            raw = ", ".join(str(one.folder) for one in runs if not one.is_calibrated)
+            raw = ", ".join(str(one.folder) for one in runs if one.uncalibrated)
             but = f", but {raw}, which has no temperature" if raw else ""
             return (
                 f"the mean of the probabilities of {len(runs)} runs, each calibrated by its own "
@@ -320,13 +331,13 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
     def _describe_fit(self, split: SplitName) -> str:
         """Where the temperature is from, for scores on a split."""
-        if not self.is_calibrated:
-            why = "the model was imported" if self.recipe.is_imported else UNCALIBRATED
-            return f"has not been fitted: {why}"
+        if self.uncalibrated:
+            return f"has not been fitted: {self.uncalibrated}"
         if self.temperature == 1.0:
-            return "is not fitted, as every validation example is right"
-        same = ", the same examples" if split == "valid" else ""
-        return f"was fitted to the validation examples{same}"
+            return f"is not fitted, as all of {self.fitted_to} are right"
+        own = self.fitted_to == ClassificationTask.fitted_to
+        same = ", the same examples" if own and split == "valid" else ""
+        return f"was fitted to {self.fitted_to}{same}"
 
     def statistics(self, model: AnyPredictor, split: SplitName) -> ExampleStatistics:
         """Accuracy."""

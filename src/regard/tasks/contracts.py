@@ -279,6 +279,15 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
     def load(self) -> None:
         """Read what `prepare` wrote, as far as `new_model` and inference need it."""
 
+    def use_other_weights(self, temperature: float | None) -> None:
+        """Have what `load` read of the run's own weights go for a model with others: those of an
+        adapter of a classifier with that `temperature`, or any without one.
+        """
+
+    def fitted_temperature(self) -> float | None:
+        """Of a classifier: what logits are divided by, if that has been fitted to the weights."""
+        return None
+
     @abstractmethod
     def new_model(self) -> ModelT:
         """A model of the recipe, its weights drawn from torch's generator."""

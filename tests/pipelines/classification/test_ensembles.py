@@ -108,7 +108,7 @@ def test_a_member_without_a_temperature_is_named(runs):
     first, second = task_runs(runs)
     first.task.vote_with([EnsembleMember(second.task, second.model)])
     assert "but" not in first.task.evaluate(first.model, "test").notes[1]
-    second.task.folder = Path("elsewhere")
+    second.task.folder, second.task.uncalibrated = Path("elsewhere"), "some reason"
     first.task.check_same_examples = lambda *_, **__: None
     [_, note] = first.task.evaluate(first.model, "test").notes
     assert "each calibrated by its own data, but elsewhere, which has no temperature" in note

@@ -11,7 +11,7 @@ from regard.errors import SettingsError
 from regard.evaluation.classification import Logits, log_softmax, mean_log_probs
 from regard.models.contracts import AnyPredictor
 from regard.settings import abbreviate
-from regard.tasks.classification import UNCALIBRATED, AnyClassificationTask
+from regard.tasks.classification import AnyClassificationTask
 
 DECIMALS = 6
 
@@ -94,9 +94,9 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     def remarks(self) -> tuple[str, ...]:
         """What a person should know about all answers."""
         return tuple(
-            f"{one.task.folder}: {UNCALIBRATED}: probabilities are not calibrated"
+            f"{one.task.folder}: {one.task.uncalibrated}: probabilities are not calibrated"
             for one in (self, *self.others)
-            if not (one.task.is_calibrated or one.task.recipe.is_imported)
+            if one.task.uncalibrated and not one.task.recipe.is_imported
         )
 
     def __repr__(self) -> str:

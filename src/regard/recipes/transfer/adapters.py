@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import safetensors.torch
 import torch
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -34,6 +34,8 @@ class AdapterInfo(Settings):
     """The run that it was trained as."""
     trained_on: str
     """The corpus that it was trained on."""
+    temperature: float | None = Field(default=None, gt=0)
+    """Of a classifier: what its logits are divided by, fitted to the validation data of `run`."""
 
 
 class Adapter(NamedTuple):
@@ -82,7 +84,7 @@ class Adapter(NamedTuple):
 
     def save(self, path: Path) -> None:
         """Write its file."""
-        metadata = {INFO: dump_json(self.info.model_dump(mode="json"))}
+        metadata = {INFO: dump_json(self.info.model_dump(mode="json", exclude_none=True))}
         factors = {name: tensor.contiguous() for name, tensor in self.factors.items()}
         write_atomic(path, safetensors.torch.save(factors, metadata))
 

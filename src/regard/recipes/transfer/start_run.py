@@ -278,6 +278,21 @@ class RunStart:
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
         note(f"use it with {found.folder.path} and --adapter {name}")
 
+    def calibrate_adapter(self, temperature: float) -> None:
+        """Write the temperature of a classifier into its adapter, if it has one, and into the copy
+        of it that the run that it is for was given.
+        """
+        start, own = self.recipe.start, self.folder.path / ADAPTER_FILE
+        if start is None or self.recipe.training.fine_tuning.lora is None or not own.is_file():
+            return
+        before, adapter = own.read_bytes(), Adapter.load(own)
+        info = adapter.info.model_copy(update={"temperature": temperature})
+        given = Path(str(start.run)) / ADAPTERS / f"{start.adapter}.safetensors"
+        for file in (own, given):
+            if file.is_file() and file.read_bytes() == before:
+                check_no_linked_folders(file.parent)
+                adapter._replace(info=info).save(file)
+
     def card_lines(self) -> Iterator[str]:
         """Lines of a card: the run that this one began with, and what it took of it."""
         start = self.recipe.start
