@@ -4,11 +4,16 @@ import os
 import subprocess
 
 import pytest
+import torch
 from safetensors import safe_open
 
 import regard
-from regard.errors import SettingsError
+from regard.alignment.run_alignment import load_measured_alignment
+from regard.engines.engine_tuning import EngineConfig, EngineMeasurement, save_tuned_engine
+from regard.errors import SettingsError, StorageError
+from regard.pipelines.exchange.onnx.onnx_export import open_onnx_run
 from regard.recipes.paths import PACKAGED_RUN
+from regard.recipes.run_folder import load_run
 from regard.recipes.verification import verify
 
 TRANSLATIONS = {
@@ -20,6 +25,9 @@ TRANSLATIONS = {
     "Paul aime la plage.": "Paul loves the beach.",
 }
 """Sentences of the lectures, the documentation and the help."""
+
+FASTEST = EngineConfig(engine="native", precision="float32", workers=1, budget=64)
+MEASURED = EngineMeasurement(machine="any", date="2026-01-01", fastest=FASTEST)
 
 
 def files():
@@ -48,6 +56,28 @@ def test_no_export_is_kept_in_the_package():
     for path in (PACKAGED_RUN, os.path.relpath(PACKAGED_RUN)):
         with pytest.raises(SettingsError, match="no export is kept in the installed package"):
             regard.load(path, engine="ctranslate2")
+
+
+def export_for_ctranslate2(run):
+    exporter = pytest.importorskip("regard.engines.ctranslate2.exporter")
+    exporter.export_into_run(run, "model", "float32")
+
+
+@pytest.mark.parametrize(
+    ("what", "keep"),
+    [
+        ("no export is", export_for_ctranslate2),
+        ("no graphs are", lambda run: open_onnx_run(run.folder.path)),
+        ("no measurement is", lambda run: save_tuned_engine(run.folder.path, MEASURED)),
+        ("no choice of an alignment is", lambda run: load_measured_alignment(run).save(run)),
+    ],
+)
+def test_nothing_is_kept_in_the_package(what, keep):
+    before = files()
+    run = load_run(PACKAGED_RUN, device=torch.device("cpu"))
+    with pytest.raises(StorageError, match=f"{what} kept in the .* package; instead: regard exp"):
+        keep(run)
+    assert files() == before
 
 
 def test_git_and_so_the_wheel_leaves_none_of_it_out():

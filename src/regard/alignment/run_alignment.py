@@ -32,6 +32,7 @@ from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file
 from regard.models.contracts import AnyGenerator
+from regard.recipes.paths import check_not_packaged
 from regard.recipes.run_folder import Run
 from regard.settings import Settings
 from regard.tasks.translation.prepared_data import PreparedData
@@ -187,6 +188,7 @@ class MeasuredAlignment(Settings):
     def save(self, run: Run) -> None:
         """Write it into the run's folder, where `best_alignment` finds it."""
         path = run.folder.path / ALIGNMENT_FILE
+        check_not_packaged(run.folder.path, "no choice of an alignment is")
         write_atomic(path, f"{self.model_dump_json(indent=1)}\n".encode())
 
 

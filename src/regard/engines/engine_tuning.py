@@ -13,6 +13,7 @@ from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import DamagedError
 from regard.json_files import read_json
 from regard.manifest import check_file
+from regard.recipes.paths import check_not_packaged
 from regard.settings import Settings
 
 MEASURED_FILE = "measured.json"
@@ -76,4 +77,5 @@ def load_tuned_engine(run: Path) -> EngineConfig | None:
 
 def save_tuned_engine(run: Path, measured: EngineMeasurement) -> None:
     """Write a measurement of a run into its folder."""
+    check_not_packaged(run, "no measurement is")
     write_atomic(run / MEASURED_FILE, f"{measured.model_dump_json(indent=1)}\n".encode())

@@ -33,7 +33,7 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
-from regard.recipes.paths import PACKAGED_RUN, weights_file, wrong_task_error
+from regard.recipes.paths import is_packaged, weights_file, wrong_task_error
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import infer_input_settings, run_input_settings
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
@@ -410,7 +410,7 @@ def load(
     if choice is None and not others:
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
-    if folder.resolve() == PACKAGED_RUN.resolve():
+    if is_packaged(folder):
         reason = f"no export is kept in the installed package; regard export {folder} --to DIR"
     if adapter is not None:
         choice, reason = None, f"exports are kept without adapters, and {adapter} is asked for"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from regard.errors import RunError, SettingsError
+from regard.errors import RunError, SettingsError, StorageError
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.yaml_files import YamlError, read_yaml
 
@@ -54,6 +54,20 @@ def find_adapter(run: Path, name: str) -> Path:
         f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
         f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
     )
+
+
+def is_packaged(run: Path) -> bool:
+    """Whether a folder is that of the run in the package."""
+    return run.resolve() == PACKAGED_RUN.resolve()
+
+
+def check_not_packaged(run: Path, what: str, form: str = "run --out DIR") -> None:
+    """Raise an error if `what` is to be kept in the run of the package, which is left as it was
+    installed; it names the export that serves instead, by default a copy of the run.
+    """
+    if is_packaged(run):
+        instead = f"regard export {run} --to {form}"
+        raise StorageError(f"{run}: {what} kept in the installed package; instead: {instead}")
 
 
 def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:

@@ -11,10 +11,13 @@ from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import load
+from regard.recipes import paths
+from regard.recipes.paths import ADAPTER_FILE
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_run
 from regard.recipes.train_run import train
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
+from regard.recipes.transfer.start_run import RunStart
 from regard.training.checkpoints import load_weights
 from tiny import MODELS, RAW, Quiet
 
@@ -91,6 +94,16 @@ def test_an_adapter_is_small_and_says_where_it_came_from(runs):
     card = (runs / "legal" / "card.md").read_text()
     assert f"low-rank updates of rank 2 were trained: {adapter.numbers:,} weights" in card
     assert f"SHA-256 `{adapter.info.base}`" in card
+
+
+def test_the_packaged_run_is_given_no_adapter(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "PACKAGED_RUN", runs / "base")
+    folder = RunFolder(shutil.copytree(runs / "legal", tmp_path / "legal"))
+    given, notes = runs / "base" / "adapters" / "legal.safetensors", []
+    before = given.stat()
+    RunStart(folder.load_any_recipe(), folder).save_adapter("laws", notes.append)
+    assert notes[-1].endswith(f"use it there with --adapter {folder.path / ADAPTER_FILE}")
+    assert given.stat() == before
 
 
 def test_a_translator_takes_an_adapter_by_name_run_or_file(runs):

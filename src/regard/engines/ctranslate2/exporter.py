@@ -31,7 +31,7 @@ from regard.errors import RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
-from regard.recipes.paths import NAMED_WEIGHTS
+from regard.recipes.paths import NAMED_WEIGHTS, check_not_packaged
 from regard.recipes.run_folder import Run
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import run_input_settings
@@ -101,6 +101,7 @@ def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> Expor
         raise SettingsError(
             f"{weights}: exports are kept of a run's own weights; give a folder for this one: --to"
         )
+    check_not_packaged(run.folder.path, "no export is", "DIR")
     check_no_linked_folders(run.folder.path)
     parent = run.folder.path / EXPORTS_FOLDER
     with temporary_folder(parent) as folder:

@@ -14,7 +14,7 @@ from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
 from regard.nested_values import UNSET, get_path, leaves
-from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS
+from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS, is_packaged
 from regard.recipes.recipe_files import parse_override
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
@@ -273,6 +273,10 @@ class RunStart:
         found = StartRun.find(self.recipe)
         if sha256_of_file(found.weights_file) != adapter.info.base:
             note(f"{found.folder.path} has other weights by now: it is not given the adapter")
+            return
+        if is_packaged(found.folder.path):
+            own = self.folder.path / ADAPTER_FILE
+            note(f"nothing is kept in the installed package: use it there with --adapter {own}")
             return
         check_no_linked_folders(found.folder.path)
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")

@@ -33,6 +33,7 @@ from regard.pipelines.exchange.exchange_report import (
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
 from regard.pipelines.exchange.onnx.browser_files import why_not_in_browsers, write_browser_files
 from regard.pipelines.exchange.onnx.onnx_samples import ExportableRun, load_exportable
+from regard.recipes.paths import check_not_packaged
 from regard.recipes.run_folder import Run, RunFolder, find_weights, load_run
 from regard.settings import abbreviate
 from regard.text.build import save_tokenizers
@@ -180,6 +181,7 @@ def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto"
     require_onnx()
     chosen = onnx_precision(precision)
     run = load_run(path, device=torch.device("cpu"), weights=weights)
+    check_not_packaged(path, "no graphs are")
     folder = path / GRAPHS_FOLDER / f"{Path(weights).stem}-{chosen}"
     digest = sha256_of_file(find_weights(run.folder, weights))
     try:
