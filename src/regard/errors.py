@@ -37,6 +37,10 @@ class TrainingError(RegardError):
     """Training cannot go on: the loss is not finite, or too large to recover."""
 
 
+class LostRankError(TrainingError):
+    """Another process of a training has ended or cannot be reached, and this one ends with it."""
+
+
 class StorageError(RegardError):
     """A file cannot be written: the disk is full, or closed to us."""
 

@@ -119,7 +119,15 @@ def command(
         elif launch.leads:
             folder.require_new()
     if not launch.ranks and devices is not None and (devices > 1 or max_restarts):
-        sys.exit(start_processes(devices, device, max_restarts or 0))
+        sys.exit(start_processes(devices, device, max_restarts or 0, note))
+    with launch.errors_to_launcher():
+        _train_and_measure(recipe_to_train, folder, launch, device, as_json=json)
+
+
+def _train_and_measure(
+    recipe: TaskRecipe, folder: RunFolder, launch: Launch, device: str, *, as_json: bool
+) -> None:
+    """Train in this process, which may be one of several; the first one shows the scores."""
     where = pick_device(launch.own_device(device))
     if launch.ranks:
         end_with_parent()
@@ -127,7 +135,7 @@ def command(
     with StopRequests(quiet=not launch.leads) as stop:
         try:
             with joined_ranks(where) as ranks:
-                progress = _train(recipe_to_train, folder, where, stop, ranks)
+                progress = _train(recipe, folder, where, stop, ranks)
                 stopped = ranks.any(stop.received is not None)
         except InterruptedBySignal as signal:
             note(f"stopped at once; what was finished is kept. Go on with: {again}")
@@ -139,7 +147,7 @@ def command(
     if stopped:
         sys.exit(128 + (stop.received or SIGTERM))
     if launch.leads:
-        _finish(recipe_to_train, folder, where, progress, as_json=json)
+        _finish(recipe, folder, where, progress, as_json=as_json)
 
 
 def _train(

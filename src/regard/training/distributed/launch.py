@@ -2,18 +2,27 @@
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from regard.errors import SettingsError
+from regard.atomic_io import write_atomic
+from regard.errors import LostRankError, RegardError, SettingsError
+from regard.json_files import dump_json
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """What `torchrun` sets in the environment of each process that it starts."""
 RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
+ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
+OWN_RESTARTS_VARIABLE = "REGARD_RESTART_COUNT"
+"""What `--devices` sets: how often it has started the processes again."""
+LOST = "lost"  # the entry of an error that says whether another process was lost
 PARENT_POLL_SECONDS = 0.5
 
 
@@ -25,6 +34,7 @@ class Launch(NamedTuple):
     local_number: int = 0  # of this process among those of its machine
     address: str = ""  # where they meet
     restarts: int = 0  # how often they were started again
+    by_devices: bool = False  # whether `--devices` has started it
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> "Launch":
@@ -38,18 +48,19 @@ class Launch(NamedTuple):
                 "what torchrun sets for each process; start with torchrun or --devices, or unset "
                 f"{'it' if len(given) == 1 else 'them'}"
             )
-        names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", RESTARTS_VARIABLE)
+        names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", RESTARTS_VARIABLE, OWN_RESTARTS_VARIABLE)
         texts = {name: environment.get(name, "0") for name in names}
         for name, text in texts.items():
             if not text.isdigit():
                 raise SettingsError(f"{name}={text} in the environment: not a number from 0 on")
-        ranks, number, local_number, restarts = map(int, texts.values())
+        ranks, number, local_number, *restarts = map(int, texts.values())
         if number >= ranks:
             raise SettingsError(
                 f"RANK={number} in the environment must be less than WORLD_SIZE={ranks}"
             )
         address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
-        return cls(ranks, number, local_number, address, restarts)
+        by_devices = OWN_RESTARTS_VARIABLE in environment
+        return cls(ranks, number, local_number, address, sum(restarts), by_devices)
 
     @property
     def leads(self) -> bool:
@@ -66,6 +77,22 @@ class Launch(NamedTuple):
             raise SettingsError(
                 "--max-restarts goes with --devices; torchrun has an option of its own"
             )
+
+    @contextmanager
+    def errors_to_launcher(self, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
+        """Within it, an error that a person can cause is left where torch's launcher reads it. That
+        of `--devices` shows it, once for all processes, which end without a message.
+        """
+        try:
+            yield
+        except RegardError as error:
+            if (file := environment.get(ERROR_FILE_VARIABLE)) is not None:
+                lost = isinstance(error, LostRankError)
+                told = {"message": str(error), "timestamp": int(time.time()), LOST: lost}
+                write_atomic(Path(file), dump_json(told).encode())
+            if not self.by_devices:
+                raise
+            sys.exit(1)
 
     def own_device(self, name: str) -> str:
         """The name of this process's device; `name` (auto, cuda, cpu) was given for all of them."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from regard.errors import TrainingError
+from regard.errors import LostRankError
 from regard.json_files import dump_json, parse_json
 from regard.models.contracts import AnyModel
 from regard.training.distributed.launch import Launch
@@ -146,7 +146,7 @@ def explain_lost_rank() -> Iterator[None]:
     except RuntimeError as error:
         # gloo's: "[file:line] Connection closed by peer ADDRESS. This is typically caused by …"
         reason = str(error).splitlines()[0].partition("] ")[2].partition(". This is")[0]
-        raise TrainingError(
+        raise LostRankError(
             "another process of this training has ended or cannot be reached, and this one ends "
             f"with it; checkpoints are whole, go on with --resume ({reason or error})"
         ) from None
@@ -191,7 +191,7 @@ def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ra
         )
         ranks = ProcessGroupRanks(number, count)
     except (RuntimeError, ValueError) as error:
-        raise TrainingError(
+        raise LostRankError(
             f"rank {number} of {count} cannot join the others at {launch.address}: "
             f"{str(error).splitlines()[0]}"
         ) from None

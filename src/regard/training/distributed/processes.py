@@ -5,21 +5,28 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 
 import torch
 from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from regard.errors import SettingsError, TrainingError
-from regard.training.distributed.launch import shared_kind
+from regard.errors import LostRankError, RegardError, SettingsError, TrainingError
+from regard.interruption import SIGNALS
+from regard.training.distributed.launch import LOST, OWN_RESTARTS_VARIABLE, shared_kind
 
 ELASTIC_LOGGERS = ("torch.distributed.elastic", "torch.distributed.elastic.agent.server.api")
 """Of torch's launcher; the second, which tells of signals, has a level of its own."""
+STOPPED = tuple(128 + number for number in SIGNALS)  # statuses after a request to stop
 
 
-def start_processes(count: int, device: str, max_restarts: int) -> int:
-    """Run this command in `count` processes, as torchrun would on one machine: the exit status."""
+def start_processes(count: int, device: str, max_restarts: int, tell: Callable[[str], None]) -> int:
+    """Run this command in `count` processes, as torchrun would on one machine: the exit status.
+
+    They are started again, so often at most, when one of them was killed or has crashed. A request
+    to stop ends the launch, and so does an error that a person can cause, which is raised here.
+    """
     if shared_kind(device) == "cuda" and count > (there := torch.cuda.device_count()):
         raise SettingsError(
             f"--devices {count}: this machine has {there} GPU{'s' if there != 1 else ''}; give "
@@ -29,31 +36,60 @@ def start_processes(count: int, device: str, max_restarts: int) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // count)))
     for name in ELASTIC_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    config = LaunchConfig(
+    for restarts in range(max_restarts + 1):
+        os.environ[OWN_RESTARTS_VARIABLE] = str(restarts)
+        try:
+            elastic_launch(_launch_config(count), sys.executable)("-m", "regard", *sys.argv[1:])
+        except SignalException as stopped:
+            return 128 + stopped.sigval
+        except ChildFailedError as failed:
+            rank, failure = _cause(failed)
+            if restarts == max_restarts or failure.exitcode in STOPPED:
+                return _exit_status(rank, failure)
+            tell(f"the process of rank {rank} {_how_it_ended(failure)}; all are started again")
+            continue
+        break
+    return 0
+
+
+def _launch_config(count: int) -> LaunchConfig:
+    """One launch of `count` processes on this machine."""
+    return LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=count,
         run_id=uuid.uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
-        max_restarts=max_restarts,
+        max_restarts=0,
     )
-    try:
-        elastic_launch(config, sys.executable)("-m", "regard", *sys.argv[1:])
-    except SignalException as stopped:
-        return 128 + stopped.sigval
-    except ChildFailedError as failed:
-        return _exit_status(failed)
-    return 0
 
 
-def _exit_status(failed: ChildFailedError) -> int:
-    """The exit status of the process that failed first; an error if it was killed."""
-    rank, failure = failed.get_first_failure()
+def _cause(failed: ChildFailedError) -> tuple[int, ProcessFailure]:
+    """The rank whose process has ended the others, and how it ended; if a process has left an error
+    that a person can cause, that error is raised.
+    """
+    data = {rank: failure.error_file_data for rank, failure in failed.failures.items()}
+    for told in data.values():
+        if told.get(LOST) is False:
+            raise RegardError(told["message"])
+    causes = {rank: one for rank, one in failed.failures.items() if LOST not in data[rank]}
+    return ChildFailedError(failed.name, causes or failed.failures).get_first_failure()
+
+
+def _how_it_ended(failure: ProcessFailure) -> str:
     if failure.exitcode < 0:
-        name = signal.Signals(-failure.exitcode).name
+        return f"was ended by {signal.Signals(-failure.exitcode).name}"
+    return f"has ended with status {failure.exitcode}"
+
+
+def _exit_status(rank: int, failure: ProcessFailure) -> int:
+    """The exit status of the process that failed first; an error if it was killed or is lost."""
+    if LOST in failure.error_file_data:
+        raise LostRankError(failure.message)
+    if failure.exitcode < 0:
         raise TrainingError(
-            f"the process of rank {rank} was ended by {name}, and the others with it; checkpoints "
-            "are whole, go on with --resume. --max-restarts does so by itself"
+            f"the process of rank {rank} {_how_it_ended(failure)}, and the others with it; "
+            "checkpoints are whole, go on with --resume. --max-restarts does so by itself"
         )
     return int(failure.exitcode)
