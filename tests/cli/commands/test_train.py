@@ -210,14 +210,18 @@ def test_a_failed_run_may_be_begun_again(tmp_path):
 @pytest.mark.parametrize(
     ("given", "around", "said"),
     [
-        (("--devices", "9", "--device", "cuda"), {}, "--devices 9: this machine has 0 GPUs"),
+        (
+            ("--devices", "9", "--device", "cuda"),
+            {},
+            "has no GPU; leave out --device, or give --device cpu",
+        ),
         (("--devices", "2", "--device", "cuda:1"), {}, "a device of its own; give cuda or cpu"),
         (("--max-restarts", "2"), {}, "--max-restarts goes with --devices"),
         ((), {"RANK": "1"}, "has RANK but not WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
         ((), TORCHRUN | {"RANK": "2"}, "RANK=2 in the environment must be less than WORLD_SIZE=2"),
         ((), TORCHRUN | {"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment: not a number"),
         (("--devices", "3"), TORCHRUN, "--devices 3: torchrun has started 2 processes"),
-        (("--device", "cuda"), TORCHRUN, "process 1 of this machine, counted from 0, has no GPU"),
+        (("--device", "cuda"), TORCHRUN, "has no GPU: there are none; leave out --device, or"),
     ],
 )
 def test_several_devices_that_cannot_be(given, around, said, monkeypatch):

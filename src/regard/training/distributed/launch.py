@@ -101,9 +101,10 @@ class Launch(NamedTuple):
         if shared_kind(name) == "cpu":
             return "cpu"
         if self.local_number >= (there := torch.cuda.device_count()):
+            less = "start no more processes than that" if there else "leave out --device"
             raise SettingsError(
                 f"process {self.local_number} of this machine, counted from 0, has no GPU: there "
-                f"are {there}; start no more processes than that, or give --device cpu"
+                f"{'is' if there == 1 else 'are'} {there or 'none'}; {less}, or give --device cpu"
             )
         return f"cuda:{self.local_number}"
 

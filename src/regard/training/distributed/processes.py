@@ -14,6 +14,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from regard.errors import LostRankError, RegardError, SettingsError, TrainingError
 from regard.interruption import SIGNALS
+from regard.settings import counted
 from regard.training.distributed.launch import LOST, OWN_RESTARTS_VARIABLE, shared_kind
 
 ELASTIC_LOGGERS = ("torch.distributed.elastic", "torch.distributed.elastic.agent.server.api")
@@ -28,9 +29,10 @@ def start_processes(count: int, device: str, max_restarts: int, tell: Callable[[
     to stop ends the launch, and so does an error that a person can cause, which is raised here.
     """
     if shared_kind(device) == "cuda" and count > (there := torch.cuda.device_count()):
+        instead = f"give --devices {there}" if there else "leave out --device"
         raise SettingsError(
-            f"--devices {count}: this machine has {there} GPU{'s' if there != 1 else ''}; give "
-            "--devices so many, or --device cpu"
+            f"--devices {count} --device {device}: this machine has "
+            f"{counted(there, 'GPU') if there else 'no GPU'}; {instead}, or give --device cpu"
         )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // count)))
