@@ -40,9 +40,11 @@ def test_a_real_full_device(tmp_path):
 
 
 def test_a_folder_that_is_a_file(tmp_path):
-    (tmp_path / "f").write_text("")
-    with pytest.raises(StorageError, match=r"f/g: cannot be written"):
-        write_atomic(tmp_path / "f" / "g", b"")
+    file = tmp_path / "f"
+    file.touch()
+    for make in (lambda: write_atomic(file / "g", b""), temporary_folder(file).__enter__):
+        with pytest.raises(StorageError, match=f"{file}: not a folder, which is needed there"):
+            make()
 
 
 def test_a_pipe_stays_a_pipe(tmp_path):

@@ -44,6 +44,7 @@ def test_what_was_expected_is_said_in_our_words(given, expected):
 def test_what_was_found_is_said_in_few_words():
     assert describe(0) == "0"
     assert describe("pdf") == "'pdf'"
+    assert [describe(value) for value in (None, True, False)] == ["null", "true", "false"]
     assert describe([1, 2]) == "a list of 2"
     assert describe({"a": 1}) == "a group of named values"
     assert describe("x" * 5000) == "a text of 5,000 characters"

@@ -211,4 +211,7 @@ def storage_error(path: Path, error: OSError) -> StorageError:
         return StorageError(
             f"{path}: the disk is full; what was written before is whole. Make room and try again"
         )
+    if error.errno == errno.EEXIST:  # of a folder that is to be made
+        found = error.filename or path
+        return StorageError(f"{found}: not a folder, which is needed there; name another place")
     return StorageError(f"{path}: cannot be written: {error.strerror or error}")

@@ -1,5 +1,6 @@
 """The one base of all settings: frozen, strict, and described by its own docstrings."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -80,12 +81,12 @@ def expectation(error: "ErrorDetails") -> str:
 
 
 def describe(value: object) -> str:
-    """A value that was not expected, in a few words."""
+    """A value that was not expected, in a few words; null, true and false as in JSON and YAML."""
     if isinstance(value, Mapping):
         return "a group of named values"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
-    shown = repr(value)
+    shown = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
     return shown if len(shown) <= _MAX_REPR else f"a text of {len(str(value)):,} characters"
 
 

@@ -5,6 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from regard.errors import StorageError
 from regard.server.routes import files
 from regard.text.segmentation import Segments
 from servers import client
@@ -184,3 +185,9 @@ def test_servers_that_share_a_folder_have_each_others_files(tmp_path):
     assert one.get(second) is None
     third = one.put("b", b"")
     assert [path.name for path in (tmp_path / "files").iterdir()] == [third]
+
+
+def test_a_file_cannot_be_the_folder_of_files(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="file: not a folder, which is needed there; name anoth"):
+        files.build_store(tmp_path / "file", 100)
