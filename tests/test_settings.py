@@ -1,8 +1,11 @@
+from typing import Annotated
+
 import pytest
 from pydantic import Field, ValidationError
 
 from regard.settings import (
     Settings,
+    Spelling,
     abbreviate,
     describe,
     escape_control,
@@ -58,3 +61,15 @@ def test_control_characters_are_escaped():
 
 def test_counts_for_people():
     assert [format_times(number) for number in (0.25, 9.96, 1000.0)] == ["0.2", "10", "1,000"]
+
+
+def test_a_spelling_says_in_words_what_a_text_must_be():
+    class Named(Settings):
+        name: Annotated[str, Spelling("[a-z]+", "must be small letters alone")]
+
+    assert Named(name="legal").name == "legal"
+    for wrong in ("lo ra", "legal\n", ""):
+        with pytest.raises(ValidationError) as caught:
+            Named(name=wrong)
+        assert expectation(caught.value.errors()[0]) == "must be small letters alone"
+    assert Named.model_json_schema()["properties"]["name"]["pattern"] == "^[a-z]+$"

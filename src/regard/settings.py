@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import core_schema
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -55,6 +56,26 @@ _MAX_TEXT = 200  # characters of a longer text that messages show
 NumLayers = Annotated[int, Field(ge=1, le=1000)]  # stacked; more is a mistake or an attack
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector inside a model
 NumPositions = Annotated[int, Field(ge=1, le=1 << 20)]  # positions of a sentence
+
+
+class Spelling(NamedTuple):
+    """What a text must match, for `Annotated[str, Spelling(pattern, words)]`, and how an error says
+    so.
+    """
+
+    pattern: str
+    words: str
+
+    def _check(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            raise ValueError(self.words)
+        return text
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
 
 class Settings(BaseModel):

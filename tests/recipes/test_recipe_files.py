@@ -472,3 +472,9 @@ def test_every_setting_has_a_row_with_a_meaning():
 )
 def test_rows_say_default_choices_and_meaning(row):
     assert row in explain_settings().splitlines()
+
+
+def test_a_wrong_name_of_an_adapter_is_told_which_characters_it_may_have():
+    said = mistake(COPY, "start.adapter=lo ra")
+    assert "start.adapter: must be letters, digits, and the characters _ - . alone" in said
+    assert "got 'lo ra'" in said

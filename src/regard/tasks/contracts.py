@@ -4,10 +4,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+)
 
 import torch
-from pydantic import Field, PositiveInt, ValidationError, model_validator
+from pydantic import PositiveInt, ValidationError, model_validator
 
 from regard.atomic_io import write_atomic
 from regard.corpora.cleaning.pair_filters import CleaningReport
@@ -18,7 +28,7 @@ from regard.evaluation.scores import Comparison, Interval
 from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.nested_values import set_values
-from regard.settings import SettingChoice, Settings, expectation
+from regard.settings import SettingChoice, Settings, Spelling, expectation
 from regard.text.build import Tokenizers, extend_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
@@ -30,6 +40,13 @@ SplitName = Literal["train", "valid", "test"]
 Notify = Callable[[str], None]  # shows a message about progress
 PREPARED_FILE = "prepared.json"  # in the data folder: describes what was read, written after it
 CPU = torch.device("cpu")
+AdapterName = Annotated[
+    str,
+    Spelling(
+        r"\w[\w.-]*",
+        "must be letters, digits, and the characters _ - . alone, and not begin with - or .",
+    ),
+]
 
 
 class StartSettings(Settings):
@@ -50,7 +67,7 @@ class StartSettings(Settings):
     """What the vectors of new pieces begin as: drawn at random; the mean of all that were taken; or
     the mean of the fewest pieces of the run that spell it, and of all where none do. Left out:
     `parts` in a vocabulary that is extended, and `random` in one of its own."""
-    adapter: str | None = Field(default=None, pattern=r"^\w[\w.-]*$")
+    adapter: AdapterName | None = None
     """The name under which the run gets the low-rank updates that are trained for it, as `regard
     train --adapter NAME` says; `training.fine_tuning.lora` has their rank."""
     weights: str | None = None

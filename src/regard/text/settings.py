@@ -4,11 +4,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from regard.settings import Settings
+from regard.settings import Settings, Spelling
 from regard.text.special_tokens import SPECIAL_PIECES
 
 Form = Literal["none", "nfc", "nfkc"]
-Symbol = Annotated[str, Field(pattern="^<[a-z0-9]+>$")]
+Symbol = Annotated[
+    str, Spelling("<[a-z0-9]+>", "must be small letters of a to z and digits between < and >")
+]
 
 SUBWORD_KINDS = ("bpe", "unigram")
 IMPORTED_KINDS = ("huggingface", "sentencepiece")
