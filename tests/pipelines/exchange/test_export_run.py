@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.errors import RunError
 from regard.pipelines.exchange.export_run import export_folder
 from regard.pipelines.exchange.import_run import import_folder
 from regard.recipes.run_folder import RunFolder
@@ -41,3 +42,15 @@ def test_translators_go_back_also_when_every_weight_was_trained_on(
     gate = export_folder(run, tmp_path / "other").report.gate
     assert gate.refused is None
     assert gate.same_answers == gate.answers
+
+
+def test_a_refusal_says_on_lines_of_their_own_why_each_family_does_not_fit(
+    words_run: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match="exported as any family of transformers:\n") as caught:
+        export_folder(words_run, tmp_path / "out")
+    _, *lines = str(caught.value).splitlines()
+    names = [line.partition(": ")[0].strip() for line in lines]
+    assert names[0] == "marian"
+    assert sorted(", ".join(names).split(", ")) == ["bart", "m2m_100", "marian", "mbart", "pegasus"]
+    assert "words: Marian's tokenizer has SentencePiece's" in lines[0]

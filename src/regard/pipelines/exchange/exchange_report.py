@@ -58,11 +58,11 @@ def require_free(out: Path) -> None:
 
 
 def move_into_place(place: Path, out: Path) -> None:
-    """Rename a finished folder to `out`, which `require_free` has checked."""
+    """Rename a finished folder to `out`; an error if that is not free, or not any more."""
+    require_free(out)
     try:
         (out / REPORT).unlink(missing_ok=True)
-        if out.exists():
-            out.rmdir()
         place.rename(out)
     except OSError as error:
+        require_free(out)  # another process may have been faster
         raise storage_error(out, error) from None

@@ -104,7 +104,8 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
 
 def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
     """The family that a run is exported as, and its model there; an error says why none fits."""
-    kind, reasons = str(recipe.model.family), []
+    kind = str(recipe.model.family)
+    reasons: dict[str, list[str]] = {}  # why one does not fit -> the families of which that is said
     for family in FAMILIES.values():
         if family.task != recipe.task or kind not in family.model_families:
             continue
@@ -113,12 +114,13 @@ def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
             labels = [load_labels(path)] if family.has_labels else []
             return family, family.write(recipe.model, *tokenizers, *labels)
         except RunError as error:
-            reasons.append(str(error))
+            reasons.setdefault(str(error), []).append(family.model_type)
     if not reasons:
         raise RunError(
             f"{path}: a model of the family {kind} for {recipe.task} has no place in transformers"
         )
-    raise RunError(f"{path}: cannot be exported: {'; '.join(dict.fromkeys(reasons))}")
+    lines = (f"\n  {', '.join(names)}: {reason}" for reason, names in reasons.items())
+    raise RunError(f"{path}: cannot be exported as any family of transformers:{''.join(lines)}")
 
 
 def _load_peer(folder: Path, described: HfModel) -> Any:
