@@ -16,7 +16,7 @@ from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import load_weights
-from seq2seq_folders import LANGUAGES, make_m2m100, make_marian
+from seq2seq_folders import LANGUAGES, make_bart, make_m2m100, make_marian
 
 LINES = ["the cat sat on the mat .", "Jane visite l'Afrique en septembre .", "a dog"]
 
@@ -68,6 +68,17 @@ def test_import_export_import_gives_the_same_bytes(tmp_path: Path, make):
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
     config = json.loads((exported / "config.json").read_text())
     assert config["model_type"] in ("marian", "m2m_100")
+
+
+@pytest.mark.parametrize("make", [make_marian, make_bart])
+def test_sentences_are_as_long_as_the_model_has_positions(tmp_path: Path, make):
+    """With fixed and with learned positions; 64 there, one of them for EOS."""
+    (tmp_path / "m").mkdir()
+    make(tmp_path / "m")
+    run = import_folder(tmp_path / "m", tmp_path / "run").folder
+    translator = load(run, device="cpu", engine="native")
+    note = translator(" ".join(["the cat"] * 60), beam=1).notes[0]
+    assert "tokens are more than the model was trained for (63); translated in" in note
 
 
 def test_many_languages_need_a_choice_that_the_model_has(tmp_path: Path):

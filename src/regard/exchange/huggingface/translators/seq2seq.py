@@ -33,6 +33,7 @@ SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
 EPSILON = 1e-5  # of all their layer norms, which have no setting for it
+POSITIONS = 1024  # of their sentences where nothing else is said
 
 Values = dict[str, Any]
 
@@ -63,7 +64,7 @@ def read_seq2seq(
     config.require("architectures", ([kind.architecture],), default=[kind.architecture])
     config.require("is_encoder_decoder", (True,), default=True)
     config.require("is_decoder", (False,), default=False)
-    config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std", "max_position_embeddings")
+    config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std")
     config.ignore("bos_token_id", "num_hidden_layers", "vocab_size", "decoder_vocab_size")
     config.ignore("pad_token_id", "eos_token_id", "share_encoder_decoder_embeddings")
     for name, value in (kind.old_switches or {}).items():
@@ -72,8 +73,9 @@ def read_seq2seq(
     pad = vocabulary.special[PAD]
     assert pad is not None  # `seq2seq_map` requires it
     fixed, names = kind.fixed(pad), folder.tensor_names()
+    positions = config.get("max_position_embeddings", int, POSITIONS)
     if fixed.get("positions") == "learned":
-        fixed["max_positions"] = config.get("max_position_embeddings", int)
+        fixed["max_positions"] = positions
     tied = config.get("tie_word_embeddings", bool, True)
     settings = build_settings(
         TransformerSettings,
@@ -100,7 +102,8 @@ def read_seq2seq(
     config.finish()
     check_first_token(folder)
     table = seq2seq_table(kind, settings, tokenizers, names)
-    described = describe(kind, settings, tokenizers, table, recipe_groups(folder, tokenizers))
+    groups = recipe_groups(folder, tokenizers, positions)
+    described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
     return replace(described, notes=tuple(notes))
 
@@ -233,8 +236,10 @@ def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
     yield from linear_entries(f"{ours}.out", f"{theirs}.out_proj")
 
 
-def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
-    """The groups of a recipe: no corpus, and the search that the folder asks for."""
+def recipe_groups(folder: HfFolder, tokenizers: Tokenizers, positions: int) -> JsonObject:
+    """The groups of a recipe: no corpus, sentences that have `positions` with their EOS, and the
+    search that the folder asks for.
+    """
     joint = tokenizers.source is tokenizers.target
     sides = {"source": tokenizers.source, "target": None if joint else tokenizers.target}
     text = {name: one and one.settings.model_dump(mode="json") for name, one in sides.items()}
@@ -242,6 +247,7 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers) -> JsonObject:
         "task": "translation",
         "corpus": {"imported": True},
         "text": {**text, "joint": joint},
+        "training": {"max_tokens": max(1, positions - 1)},
         "decoding": search_groups(folder),
     }
 
@@ -270,7 +276,7 @@ def describe(
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
     pad, _, _, eos = target.special
     own_target = settings.embeddings in ("target", "separate") and source.rows != target.rows
-    positions = settings.max_positions or max(MAX_ANSWER, 1024)
+    positions = settings.max_positions or max(MAX_ANSWER, POSITIONS)
     config = {
         "model_type": kind.model_type,
         "architectures": [kind.architecture],
