@@ -11,7 +11,12 @@ from regard.errors import TextError
 from regard.json_files import parse_json
 from regard.settings import abbreviate
 from regard.text.settings import TokenizerSettings
-from regard.text.special_tokens import SPECIAL_PIECES, spell_piece
+from regard.text.special_tokens import (
+    BYTE_PIECE,
+    REPLACEMENT_CHARACTER,
+    SPECIAL_PIECES,
+    spell_piece,
+)
 from regard.text.tokenizer import Tokenizer, normalize
 from regard.text.vocabulary_extension import INSTEAD, Merge, Spell, learn_merges, letter_runs
 from regard.text.vocabulary_map import VocabularyMap
@@ -67,11 +72,14 @@ class HfTokenizer(Tokenizer):
                 f"its tokenizer has an id {top}, and its model a vocabulary of {vocabulary.rows:,}"
             )
         spelled, markers = list[bytes](), dict[int, str]()
+        self._byte_ids = set[int]()  # of the decoder ByteFallback
         for ours, i in enumerate(vocabulary.theirs[len(SPECIAL_PIECES) :], len(SPECIAL_PIECES)):
             assert i is not None  # only special ones may be absent
             if i not in added:
                 piece = self._tokenizer.id_to_token(i)  # None: a row that no token uses
                 spelled.append(b"" if piece is None else decoder.spell(piece))
+                if decoder.byte_fallback and BYTE_PIECE.fullmatch(piece or ""):
+                    self._byte_ids.add(ours)
             elif added[i].special:
                 spelled.append(b"")
                 markers[ours] = added[i].content
@@ -95,6 +103,19 @@ class HfTokenizer(Tokenizer):
 
     def surfaces(self, text: str) -> list[str]:
         return [*[""] * len(self.opening), *self._split_surfaces(text)]
+
+    def _text_bytes(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
+        """As the library decodes: a sequence of bytes that is no text is one U+FFFD for each."""
+        spelled = self._bytes_of(ids, unknown)
+        if self._byte_ids.isdisjoint(ids):
+            return spelled
+        places = (place for place, one in enumerate(spelled) if one)
+        for are_bytes, run in groupby(places, lambda place: ids[place] in self._byte_ids):
+            sequence = list(run)
+            if are_bytes and not _is_text(b"".join(spelled[place] for place in sequence)):
+                for place in sequence:
+                    spelled[place] = REPLACEMENT_CHARACTER.encode()
+        return spelled
 
     def _split_surfaces(self, text: str) -> list[str]:
         """The part of a text that each piece covers, with what no piece covers before it."""
@@ -173,7 +194,7 @@ class Decoding:
         decoder = raw.get("decoder") or {}
         parts = decoder.get("decoders") or [decoder]
         kinds = [str(part.get("type")) for part in parts]
-        self.byte_level = "ByteLevel" in kinds
+        self.byte_level, self.byte_fallback = "ByteLevel" in kinds, "ByteFallback" in kinds
         self.leading_space = False
         self.spell: Spell
         if kinds == ["WordPiece"]:
@@ -201,6 +222,14 @@ def _prepends(parts: Sequence[Mapping[str, Any]]) -> bool:
     first = parts[0]
     scheme = first.get("prepend_scheme", "always" if first.get("add_prefix_space", True) else "")
     return first.get("type") == "Metaspace" and scheme in ("always", "first")
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _spell_bytes(piece: str) -> bytes:

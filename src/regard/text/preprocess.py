@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from regard.errors import SearchError
 from regard.text.segmentation import InputSettings, Segment, Segments, segment
-from regard.text.special_tokens import BYTE_PIECE, UNK
+from regard.text.special_tokens import BYTE_PIECE, REPLACEMENT_CHARACTER, UNK
 from regard.text.tokenizer import Tokenizer
 
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 """Of Unicode's category Cc all but the tab."""
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
-REPLACEMENT_CHARACTER = "\ufffd"  # written for what could not be decoded
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character of UTF-16, or a byte that is not UTF-8
 MAX_PARTS_PER_LINE = 1 << 20
 SENTENCE_ENDS = (".", "!", "?", ";", "…", "。", "！", "？", "؟", "।")

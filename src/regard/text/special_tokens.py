@@ -6,6 +6,7 @@ PAD, UNK, BOS, EOS = range(4)  # filler, unknown, begin and end of sentence, in 
 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are written, in the order of ids
 
+REPLACEMENT_CHARACTER = "\ufffd"  # written for what could not be decoded
 UNK_SURFACE = "⁇"  # what a reader sees in the place of an unknown piece
 
 SPACE = "▁"  # how pieces of SentencePiece spell one

@@ -127,7 +127,7 @@ class Tokenizer(ABC):
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
         """The text of the ids, without special ones; each UNK is `⁇`, or the next of `unknown`."""
-        text = b"".join(self._bytes_of(ids, unknown)).decode("utf-8", "replace")
+        text = b"".join(self._text_bytes(ids, unknown)).decode("utf-8", "replace")
         return text.removeprefix(" ") if self.leading_space else text
 
     def save(self, folder: Path, name: str) -> None:
@@ -203,7 +203,7 @@ class Tokenizer(ABC):
         """For each id the index of the first word (of `split_units`) of `decode(ids, unknown)` that
         it is part of; None for a space.
         """
-        return byte_word_ids(self._bytes_of(ids, unknown))
+        return byte_word_ids(self._text_bytes(ids, unknown))
 
     def space_edges(self) -> list[tuple[bool, bool]]:
         """For each id, whether its text begins, and whether it ends, with white space."""
@@ -234,6 +234,10 @@ class Tokenizer(ABC):
             for place, text in zip(places, unknown, strict=True):
                 spelled[place] = text.encode()
         return spelled
+
+    def _text_bytes(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
+        """The bytes that each id adds to the text of all of them."""
+        return self._bytes_of(ids, unknown)
 
     def _display(self, spelling: bytes) -> str:
         """A readable piece: incomplete and invisible characters as bytes, such as <0xE2>."""
