@@ -5,7 +5,12 @@ import time
 
 import pytest
 
-from regard.interruption import has_running_work, interruptible
+from regard.interruption import (
+    InterruptedBySignal,
+    has_running_work,
+    interrupt_on_sigterm,
+    interruptible,
+)
 
 IMPORTING = """
 import sys
@@ -66,3 +71,11 @@ def test_a_signal_while_a_command_is_imported(tmp_path, number):
     (tmp_path / "slow.py").write_text(slow)
     code, said = ended(IMPORTING.format(folder=str(tmp_path)), number)
     assert (code, said) == (128 + number, b"error: interrupted\n")
+
+
+def test_sigterm_interrupts_only_within():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(InterruptedBySignal) as stopped, interrupt_on_sigterm():
+        signal.raise_signal(signal.SIGTERM)
+    assert stopped.value.number == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -46,6 +46,25 @@ def _exit(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Within it, SIGTERM raises `InterruptedBySignal`, as Ctrl-C raises a `KeyboardInterrupt`."""
+    before = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGTERM, raise_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def raise_interrupt(number: int, frame: FrameType | None) -> None:
+    """A handler of signals that raises `InterruptedBySignal`."""
+    raise InterruptedBySignal(number)
+
+
 def interruptible(work: Callable[[], T]) -> T:
     """The result of `work`, run in a thread; a signal ends the wait for it at once, not the work.
 

@@ -1,6 +1,7 @@
 import errno
 import gzip
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from regard.cli.main import command_app
+from regard.cli.inference import bulk
+from regard.cli.main import app, command_app
 from regard.cluster.bulk import run_bulk
 from regard.cluster.bulk_folder import BulkPlan, check_outputs
 from regard.cluster.bulk_inputs import InputFile, read_blocks, scan_input
@@ -286,3 +288,12 @@ def test_without_ray_the_command_says_so_in_one_line(tiny_run, monkeypatch):
     args = [str(tiny_run), "in.txt", "--out", "out"]
     with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
+
+
+def test_sigterm_interrupts_the_command_before_ray_has_a_handler(tiny_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(bulk, "find_spec", lambda name: True)
+    monkeypatch.setattr(bulk, "_scan", lambda files: signal.raise_signal(signal.SIGTERM))
+    args = ["bulk", str(tiny_run), "letters.fr", "--out", str(tmp_path), "--engine", "native"]
+    shown = CliRunner().invoke(app, args)
+    assert shown.exit_code == 143
+    assert shown.stderr == "error: interrupted\n"

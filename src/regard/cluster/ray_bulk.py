@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from tempfile import TemporaryFile
-from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +24,7 @@ from regard.cluster.bulk_inputs import SourceBlock, read_blocks
 from regard.cluster.bulk_job import BlockTranslator, BulkJob, TranslatedBlock
 from regard.engines.engine_tuning import count_cores
 from regard.errors import RegardError, RunError, SettingsError
-from regard.interruption import InterruptedBySignal
+from regard.interruption import InterruptedBySignal, raise_interrupt
 
 COLUMN = "block"  # the one column of our datasets: a block in JSON
 TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
@@ -52,15 +51,11 @@ def ray_cluster(options: RayOptions) -> Iterator[int]:
     before = signal.getsignal(signal.SIGTERM)
     try:
         _connect(options)
-        signal.signal(signal.SIGTERM, _interrupt)  # in place of Ray's handler
+        signal.signal(signal.SIGTERM, raise_interrupt)  # in place of Ray's handler
         yield options.actors or _room_for_actors(options)
     finally:
         ray.shutdown()
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise InterruptedBySignal(number)
 
 
 def _connect(options: RayOptions) -> None:

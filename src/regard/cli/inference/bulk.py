@@ -21,6 +21,7 @@ from regard.cluster.bulk_job import BulkJob, ModelOptions, TranslatedBlock
 from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
 from regard.inspection.plots.plain_table import plain_table
+from regard.interruption import exit_on_signals, interrupt_on_sigterm
 
 REPORT_SECONDS = 60.0  # between two notes about progress, where no bar is shown
 
@@ -82,39 +83,43 @@ def command(
         raise SettingsError(
             "regard bulk needs ray, which is not installed: pip install 'regard[cluster]'"
         )
-    on_gpu = device.startswith("cuda")
-    options = ModelOptions((model, *(ensemble or ())), weights, adapter, device, engine, precision)
-    # the machine of this process may have no GPU, while those of the cluster do
-    here = options._replace(device="cpu", engine="native") if on_gpu else options
-    translator = here.load(tell=note)
-    for remark in translator.remarks:
-        note(remark)
-    settings = search_settings(translator.settings, beam=beam, length_penalty=length_penalty)
-    if translator.on_gpu:
-        on_gpu, options = True, options._replace(device="cuda")
-    inputs = _scan([InputFile(path=file, column=_column(column)) for file in files])
-    identity = here.identity(translator, settings)
-    plan = BulkPlan(
-        model=identity,
-        decoding=settings,
-        split=split,
-        forbidden=tuple(forbid or ()),
-        inputs=inputs,
-    )
-    del translator  # actors have their own
-    job = BulkJob(options.absolute(), identity, settings, split, tuple(forbid or ()), cores)
-    ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
+    with interrupt_on_sigterm():  # which Ray handles otherwise, from its start on
+        on_gpu = device.startswith("cuda")
+        options = ModelOptions(
+            (model, *(ensemble or ())), weights, adapter, device, engine, precision
+        )
+        # the machine of this process may have no GPU, while those of the cluster do
+        here = options._replace(device="cpu", engine="native") if on_gpu else options
+        translator = here.load(tell=note)
+        for remark in translator.remarks:
+            note(remark)
+        settings = search_settings(translator.settings, beam=beam, length_penalty=length_penalty)
+        if translator.on_gpu:
+            on_gpu, options = True, options._replace(device="cuda")
+        inputs = _scan([InputFile(path=file, column=_column(column)) for file in files])
+        identity = here.identity(translator, settings)
+        plan = BulkPlan(
+            model=identity,
+            decoding=settings,
+            split=split,
+            forbidden=tuple(forbid or ()),
+            inputs=inputs,
+        )
+        del translator  # actors have their own
+        job = BulkJob(options.absolute(), identity, settings, split, tuple(forbid or ()), cores)
+        ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
 
-    def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
-        for name, value in ray_options.environment().items():
-            os.environ.setdefault(name, value)
-        on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
-        yield from on_ray.translate_on_ray(pending, job, ray_options)
+        def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
+            for name, value in ray_options.environment().items():
+                os.environ.setdefault(name, value)
+            with exit_on_signals():
+                on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
+            yield from on_ray.translate_on_ray(pending, job, ray_options)
 
-    with progress_bar(rate=True) as bar:
-        shown = _Progress(bar)
-        summary = run_bulk(plan, folder, translate, shown)
-    _show(summary, folder, shown)
+        with progress_bar(rate=True) as bar:
+            shown = _Progress(bar)
+            summary = run_bulk(plan, folder, translate, shown)
+        _show(summary, folder, shown)
 
 
 def _column(column: str | None) -> int | str | None:
