@@ -151,12 +151,15 @@ def check_bulk(run, folder, node, log):
     assert outputs == plain.stdout_bytes
 
 
-def test_rays_line_about_its_log_level_is_not_shown(capfd):
+def test_of_rays_log_its_level_is_not_shown_and_what_it_repeats_once(capfd):
     ray_bulk = import_module("regard.cluster.ray_bulk")
-    with ray_bulk._without_log_level_line():
+    with ray_bulk._without_repeated_lines():
         os.write(2, b"[I 1] logging.cc:303: Set ray log level from environment variable X to 3\n")
         os.write(2, b"no memory\n")
-    assert capfd.readouterr().err == "no memory\n"
+        os.write(2, b"[05:44:43 W 1] gcs_client.cc:210: no token\n")
+        os.write(2, b"[05:44:44 W 1] gcs_client.cc:210: no token\n")
+    said = capfd.readouterr().err
+    assert said == "no memory\n[05:44:44 W 1] gcs_client.cc:210: no token\n"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ray.serve's, of its own settings

@@ -32,6 +32,7 @@ OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0  # within which a cluster must answer
 STDERR = 2  # its file descriptor
+RAY_STAMP = re.compile(rb"^\[[^]]*\] ")  # date, time and process, before a line of Ray's log
 LOG_LEVEL_LINE = b"Set ray log level from environment variable"
 RAY_ADVICE = re.compile(r"\nFailed to .* after \d+/\d+ attempts.*", re.DOTALL)
 """What Ray Data adds to the message of an error: settings of its own, for a second try."""
@@ -77,7 +78,7 @@ def _connect(options: RayOptions) -> None:
             "object_store_memory": OBJECT_STORE_BYTES,
         }
     try:
-        with _without_log_level_line():
+        with _without_repeated_lines():
             ray.init(
                 address=options.address or "local",
                 log_to_driver=False,
@@ -94,9 +95,9 @@ def _connect(options: RayOptions) -> None:
 
 
 @contextmanager
-def _without_log_level_line() -> Iterator[None]:
+def _without_repeated_lines() -> Iterator[None]:
     """Hold back what is written to stderr until the end, and drop the line in which Ray's C++ code
-    says that it reads RAY_BACKEND_LOG_LEVEL.
+    says that it reads RAY_BACKEND_LOG_LEVEL, and what it says again, as at each attempt to connect.
     """
     sys.stderr.flush()
     kept = os.dup(STDERR)
@@ -110,7 +111,9 @@ def _without_log_level_line() -> Iterator[None]:
             os.close(kept)
             held.seek(0)
             with suppress(OSError):  # stderr may be closed
-                os.write(STDERR, b"".join(line for line in held if LOG_LEVEL_LINE not in line))
+                said = {RAY_STAMP.sub(b"", line): line for line in held}
+                lines = (line for line in said.values() if LOG_LEVEL_LINE not in line)
+                os.write(STDERR, b"".join(lines))
 
 
 def _check_address(address: str) -> None:
