@@ -175,6 +175,14 @@ def test_an_error_of_ours_is_one_message(command, called, error):
     assert shown.err == "error: runs/x: [bold]no such[/bold] folder; look elsewhere\n"
 
 
+def test_a_file_that_cannot_be_opened_is_not_said_to_be_written():
+    name = 300 * "a"  # too long for any system
+    fail = f"def command(): open({name!r})"
+    done = python(PRINTER.replace("def command(): {}", fail))
+    assert done.returncode == 1
+    assert done.stderr == f"error: {name}: cannot be opened: File name too long\n"
+
+
 def test_unexpected_errors_are_raised(command, monkeypatch):
     def fail():
         raise ZeroDivisionError

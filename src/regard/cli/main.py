@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from regard import __version__
-from regard.atomic_io import storage_error
+from regard.atomic_io import DISK_FULL, storage_error
 from regard.cli.display.console import note, print_error
 from regard.errors import RegardError, RunWarning, StorageError
 from regard.interruption import InterruptedBySignal, exit_on_signals, has_running_work
@@ -227,9 +227,18 @@ def _run() -> None:
         redirect_stdout_to_devnull()
         sys.exit(141)
     except OSError as error:  # such as a full disk behind our output
-        print_error(str(storage_error(Path(error.filename), error) if error.filename else error))
+        print_error(_describe_os_error(error))
         redirect_stdout_to_devnull()
         sys.exit(1)
+
+
+def _describe_os_error(error: OSError) -> str:
+    """What the system refused; whether a file was to be read or written is not known."""
+    if error.filename == STDOUT or (error.filename and error.errno in DISK_FULL):
+        return str(storage_error(Path(error.filename), error))
+    if error.filename:
+        return f"{error.filename}: cannot be opened: {error.strerror or error}"
+    return str(error)
 
 
 _default_showwarning = warnings.showwarning

@@ -4,6 +4,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from os.path import isdir
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -192,7 +193,7 @@ def find_pictures(names: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
     """The files named, also by blank names; of a folder all pictures in it and below, sorted."""
     for given in names:
         name, path = os.fspath(given), Path(given)
-        if name.strip() and path.is_dir():
+        if name.strip() and isdir(path):  # a Path refuses long names
             found = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in ENDINGS]
             if not found:
                 raise PictureError(

@@ -76,6 +76,14 @@ def test_a_model_that_is_missing_is_not_taken_for_a_sentence(args):
         CliRunner().invoke(app, args, catch_exceptions=False)
 
 
+def test_one_word_alone_is_said_to_be_taken_for_a_model_and_a_space_makes_it_a_text():
+    hint = r'^Jane: no such folder; one word .* as in regard look "Jane "$'
+    with pytest.raises(RunError, match=hint):
+        CliRunner().invoke(app, ["Jane"], catch_exceptions=False)
+    shown = CliRunner().invoke(app, ["Jane "], catch_exceptions=False)
+    assert shown.stdout.startswith("Jane")
+
+
 def test_nothing_is_exported(run, tiny_run, tmp_path):
     copied = shutil.copytree(tiny_run, tmp_path / "run")
     shutil.rmtree(copied / "ctranslate2", ignore_errors=True)

@@ -1,7 +1,7 @@
 """`regard look`: what a model attends to in a sentence, or measurements of all its heads."""
 
 from collections.abc import Mapping, Sequence
-from os.path import exists
+from os.path import exists, sep
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from regard.cli.options.shared_options import (
 )
 from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.inspection.plots.figure import ThemeName
 from regard.inspection.recording.attention_map import PARTS
 from regard.pipelines import head_importance
@@ -186,7 +186,7 @@ def command(
     """
     files = figure_files(png, svg)
     check_suffix("--html", html, ".html")
-    if not (sentence or heads or distances or positions) and _is_text(model):
+    if not (sentence or heads or distances or positions or exists(model)):
         _take_for_sentence(context)
         model, sentence = context.params["model"], context.params["sentence"]
     note_packaged_model(context)
@@ -217,13 +217,16 @@ def command(
     save_look_page(look, html, model)
 
 
-def _is_text(argument: str) -> bool:
-    """Whether an argument is no folder but a text: one of several words, or of none."""
-    return len(argument.split()) != 1 and not exists(argument)  # a Path refuses long texts
-
-
 def _take_for_sentence(context: Context) -> None:
-    """Take MODEL, the only argument, for the sentence, as if MODEL had been left out."""
+    """Take MODEL, the only argument and no folder, for the sentence, as if MODEL had been left out.
+
+    One word is an error, as it may be the name of a folder that was mistyped.
+    """
+    argument: str = context.params["model"]
+    if argument.split() == [argument]:
+        hint = "; one word is taken for MODEL: to look into a word, give a run as well, or put a "
+        hint += f'space after it, as in regard look "{argument} "'
+        raise RunError(f"{argument}: no such folder{'' if sep in argument else hint}")
     given, missing = (context.get_parameter_source(name) for name in ("model", "sentence"))
     context.params |= {"model": PACKAGED_MODEL, "sentence": [context.params["model"]]}
     for name, source in (("model", missing), ("sentence", given)):
