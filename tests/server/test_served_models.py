@@ -2,16 +2,19 @@ import asyncio
 import shutil
 
 import pytest
+import yaml
 
 from regard.engines.ctranslate2.export_artifact import find_export
-from regard.errors import RunError, SettingsError
+from regard.errors import RunError, RunWarning, SettingsError
 from regard.server.errors import RequestError
 from regard.server.served_models import (
     LanguageDirection,
     LoadOptions,
     Models,
+    ModelSpec,
     language_name,
     parse_model_spec,
+    read_examples,
 )
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
@@ -149,3 +152,17 @@ def test_missing_weights_have_changed(copied):
 
 def test_a_direction_is_written_with_a_hyphen():
     assert str(LanguageDirection("fr", "en")) == "fr-en"
+
+
+def test_files_of_ones_own_give_no_examples(tiny_run, tmp_path):
+    run = shutil.copytree(tiny_run, tmp_path / "run")
+    (run / "manifest.json").unlink()
+    spec = ModelSpec(LanguageDirection("fr", "en"), run)
+    with pytest.warns(RunWarning, match="manifest"):
+        assert len(read_examples(spec)) == 2
+    recipe = yaml.safe_load((run / "recipe.yaml").read_text("utf-8"))
+    files = {"source": ["letters.fr"], "target": ["letters.en"]}
+    recipe["corpus"] = {"train": files, "languages": ["fr", "en"]}
+    (run / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    with pytest.warns(RunWarning, match="manifest"):
+        assert read_examples(spec) == ()

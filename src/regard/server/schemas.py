@@ -217,6 +217,14 @@ class LanguagePair(ApiModel):
     target: LanguageName
 
 
+class Example(ApiModel):
+    """A sentence to begin with, and the model that it is for."""
+
+    source: str
+    target: str
+    text: str
+
+
 class FrontendSettings(ApiModel):
     """What a page has to know; LibreTranslate's names."""
 
@@ -233,6 +241,8 @@ class FrontendSettings(ApiModel):
     supportedFilesFormat: list[str]  # noqa: N815
     """Ends of the names of files that can be translated."""
     language: LanguagePair
+    examples: list[Example]  # ours
+    """Sentences that a page may offer: of runs on public corpora alone."""
 
 
 class TranslatedFile(ApiModel):

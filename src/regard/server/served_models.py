@@ -20,6 +20,9 @@ from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 from regard.settings import abbreviate
 
+NUM_EXAMPLES = 2  # sentences of a model that a page offers
+EXAMPLE_LENGTH = 60  # characters, at most, of one
+
 
 class LanguageDirection(NamedTuple):
     """What a model translates from and to: BCP 47 codes such as fr or pt-BR."""
@@ -86,6 +89,24 @@ def language_name(code: str) -> str:
         return code
 
 
+def read_examples(spec: ModelSpec) -> tuple[str, ...]:
+    """The first short held-out sentences of a run on a public corpus, in the language served.
+
+    Files of one's own may be confidential: whoever opens the page would read them.
+    """
+    folder = RunFolder(spec.path)
+    try:
+        corpus, data = folder.load_recipe().corpus, load_data(folder)
+        known = data.languages in (spec.languages, (UNDETERMINED, UNDETERMINED))
+        if corpus.name is None or not known:
+            return ()
+        sources = (pair.source for pair in data.read(data.held_out()))
+        short = (source for source in sources if len(source) <= EXAMPLE_LENGTH)
+        return tuple(islice(short, NUM_EXAMPLES))
+    except (RegardError, OSError):
+        return ()
+
+
 class ServedModel:
     """A model and its queue."""
 
@@ -107,6 +128,7 @@ class ServedModel:
     def _load(self) -> Translator:
         """The translator of the folder; what takes long is logged before it begins."""
         self._weights_stat = self._stat_weights()
+        self.examples = read_examples(ModelSpec(self.languages, self.path))
         return load(
             self.path,
             **self._load_options._asdict(),

@@ -278,6 +278,26 @@ def test_one_sentence_needs_no_picker(page):
     expect(translation(page).locator(".sentence")).to_have_count(0)
 
 
+def test_an_example_fills_the_empty_box_by_key(page):
+    examples = page.get_by_role("group", name="For example").get_by_role("button")
+    expect(examples).to_have_count(2)
+    sentence = examples.first.inner_text()
+    page.get_by_label("Text to translate").press("Tab")
+    expect(examples.first).to_be_focused()
+    page.keyboard.press("Enter")
+    looked(page)
+    expect(page.get_by_label("Text to translate")).to_have_value(sentence)
+    expect(page.get_by_label("Text to translate")).to_be_focused()
+    expect(examples).to_have_count(0)  # hidden
+    page.get_by_role("button", name="Clear the text").click()
+    expect(examples).to_have_count(2)
+
+
+def test_examples_are_of_the_chosen_languages(page):
+    page.get_by_label("Translate from").select_option("en")
+    expect(page.get_by_role("group", name="For example")).to_be_hidden()
+
+
 def test_the_panes_scroll_together(page):
     write(page, "\n".join([FRENCH] * 60))
     field, answer = page.get_by_label("Text to translate"), translation(page)

@@ -38,6 +38,13 @@ def test_frontend_settings(server):
     }
 
 
+def test_examples_are_short_held_out_sentences_in_the_language_served(tiny_run, server):
+    held_out = (tiny_run / "data" / "test.source.txt").read_text("utf-8").splitlines()
+    short = [line for line in held_out if len(line) <= 60]
+    found = server.get("/frontend/settings").json()["examples"]
+    assert found == [{**PAIR, "text": text} for text in short[:2]]  # none for en-de: it is French
+
+
 def test_each_pair_has_its_own_model(server, translator):
     sentence = "Jane visite l'Afrique en septembre."
     payload = {"q": sentence, "source": "fr", "target": "en"}

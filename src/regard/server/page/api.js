@@ -19,7 +19,8 @@ const KINDS = /** @type {Object<number, ErrorKind>} */ ({
  * @typedef {{charLimit: number, alternativesLimit: number, frontendTimeout: number,
  *   keyRequired: boolean,
  *   filesTranslation: boolean, supportedFilesFormat: string[],
- *   language: {source: {code: string}, target: {code: string}}}} ServerSettings
+ *   language: {source: {code: string}, target: {code: string}},
+ *   examples: {source: string, target: string, text: string}[]}} ServerSettings
  * @typedef {{source: string, target: string}} Pair
  * @typedef {{signal: AbortSignal, onWait?: (seconds: number) => void}} RetryOptions
  */

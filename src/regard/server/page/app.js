@@ -4,6 +4,7 @@ import { themeSwitch, whenThemeChanges } from "../view/theme.js";
 import { Api, ApiError } from "./api.js";
 import { enableCopy } from "./clipboard.js";
 import { find } from "./elements.js";
+import { Examples } from "./examples.js";
 import { FileUpload } from "./file_upload.js";
 import { DETECT, LanguagePickers } from "./languages.js";
 import { AttentionPanel } from "./attention_panel.js";
@@ -22,6 +23,9 @@ const THEME = "theme";
 /** Requested though only the best is shown: they widen the beam, which may change the best. */
 const ALTERNATIVES = 3;
 const ATTENTION_FAILED = "The server did not answer: this is how it was before.";
+
+/** Whether a keyboard would cover the page once a text field has the focus. */
+const isPhone = () => !matchMedia("(hover: hover)").matches;
 
 /** A request that is sent again and again; each one aborts the one before. */
 class AbortableRequest {
@@ -57,6 +61,7 @@ class Page {
   #choice = null;
   #settings;
   #alternatives;
+  #examples;
   #source;
   #pickers;
   #panel;
@@ -89,6 +94,11 @@ class Page {
         this.#saveState();
       },
     });
+    this.#examples = new Examples(settings.examples, (text) => {
+      this.#source.text = text;
+      if (!isPhone()) this.#source.focus();
+      this.#translate();
+    });
     if (settings.filesTranslation) {
       new FileUpload(settings.supportedFilesFormat, this.#notices, (file) => this.#sendFile(file));
     }
@@ -114,8 +124,7 @@ class Page {
   /** Translates what was entered before the page was ready, and focuses the text field. */
   #begin() {
     const isIdle = document.activeElement === document.body;
-    const isPhone = !matchMedia("(hover: hover)").matches; // where a keyboard would cover the page
-    if (isIdle && !isPhone) this.#source.focus();
+    if (isIdle && !isPhone()) this.#source.focus();
     this.#translate();
   }
 
@@ -153,8 +162,13 @@ class Page {
   #textChanged() {
     this.#dropLinks();
     this.#followsCaret = true;
+    this.#offerExamples();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#translate(), this.#settings.frontendTimeout);
+  }
+
+  #offerExamples() {
+    this.#examples.show(this.#pickers.pair, !this.#source.text);
   }
 
   #caretMoved() {
@@ -204,6 +218,7 @@ class Page {
     this.#attentionRequest.next();
     this.#notices.clear();
     this.#target.isBusy = false;
+    this.#offerExamples();
     this.#saveState();
     const { text, length } = this.#source;
     if (!text.trim()) {

@@ -9,6 +9,7 @@ from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX
 from regard.server.errors import RequestError
 from regard.server.openapi import GET_ERRORS, error_responses
 from regard.server.schemas import (
+    Example,
     FrontendSettings,
     Language,
     LanguageName,
@@ -51,6 +52,11 @@ async def frontend_settings(service: ServiceDep) -> FrontendSettings:
         filesTranslation=True,
         supportedFilesFormat=list(FORMAT_OF_SUFFIX),
         language=LanguagePair(source=source, target=target),
+        examples=[
+            Example(**served.languages._asdict(), text=text)
+            for served in service.models.served
+            for text in served.examples
+        ],
     )
 
 
