@@ -10,7 +10,13 @@ REPLACEMENT_CHARACTER = "\ufffd"  # written for what could not be decoded
 UNK_SURFACE = "⁇"  # what a reader sees in the place of an unknown piece
 
 SPACE = "▁"  # how pieces of SentencePiece spell one
+LINE_END = "<0x0A>"
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")  # one byte of a character that has no piece
+
+
+def legible_piece(piece: str) -> str:
+    """A piece for people to read, as the viewer shows it: without the mark of a space before it."""
+    return "↵" if piece == LINE_END else piece.replace(SPACE, " ").strip() or "␣"
 
 
 def token_labels(size: int) -> list[str]:

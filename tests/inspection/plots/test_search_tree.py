@@ -36,6 +36,13 @@ def texts(figure):
     return {text.get_text(): text for text in figure.axes[0].texts}
 
 
+def test_pieces_are_written_without_the_marks_of_spaces():
+    marked = ["<s>", *(f"▁{piece}" for piece in PIECES[1:8]), *PIECES[8:]]
+    written = texts(plot_tree(TREE, marked))
+    assert {"Jane", "waits", "</s> 1."} <= written.keys()
+    assert not any("▁" in text for text in written)
+
+
 def lines(figure):
     return [patch for patch in figure.axes[0].patches if isinstance(patch, PathPatch)]
 

@@ -14,6 +14,7 @@ from regard.inspection.plots.fonts import (
     text_width,
     truncate_label,
 )
+from regard.text.special_tokens import legible_piece
 
 MAX_DROPPED = 2  # so many of the tokens that were dropped at a step are drawn, the likeliest
 # Lengths are in inches, font sizes and curve widths in points.
@@ -97,10 +98,11 @@ def _layout_tree(tree: SearchTree, pieces: Sequence[str]) -> TreeLayout:
         steps[place] = [*kept, *pruned[:MAX_DROPPED]]
         hidden += len(pruned[MAX_DROPPED:])
         rank |= {number: row for row, number in enumerate(steps[place])}
-    results = {node: f"{pieces[node]} {rank}." for rank, node in enumerate(tree.answers, 1)}
+    legible = [legible_piece(piece) for piece in pieces]
+    results = {node: f"{legible[node]} {rank}." for rank, node in enumerate(tree.answers, 1)}
     labels = [
         truncate_label(results.get(node, piece), MAX_PIECE_WIDTH)
-        for node, piece in enumerate(pieces)
+        for node, piece in enumerate(legible)
     ]
     return TreeLayout(tree, labels, best, steps, hidden)
 

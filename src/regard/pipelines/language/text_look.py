@@ -19,9 +19,9 @@ from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.inspection.viewer.layer_maps import encode_maps
 from regard.pipelines.answer import Answer
 from regard.pipelines.viewer_document import DocumentKind, HeadAblation, viewer_document
+from regard.text.special_tokens import legible_piece
 
 MAX_SHOWN_WORDS = 40  # of a map in the terminal
-SPACE, LINE_END = "▁", "<0x0A>"  # as `Tokenizer.pieces` has them
 
 
 class LikelyToken(NamedTuple):
@@ -34,9 +34,7 @@ class LikelyToken(NamedTuple):
     @property
     def name(self) -> str:
         """The piece as the viewer shows it, for people to read."""
-        if self.piece == LINE_END:
-            return "↵"
-        return self.piece.replace(SPACE, " ").strip() or "␣"
+        return legible_piece(self.piece)
 
 
 class TextLook(ABC):
