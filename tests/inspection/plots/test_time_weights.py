@@ -28,6 +28,7 @@ def test_weights_over_time_name_their_numbers_and_have_two_colours(tmp_path):
     assert [word for word in words if word in "1 2 3 5 8"] == ["1", "1", "2", "3", "5", "8"]
     assert "→ 13" in words
     assert "attention over 6 time steps (no distribution: their signs count)" in words
+    assert "orange: above 0, blue: below 0" in words
     colours, picture = get_theme("light").diverging, pixels_in(figure, tmp_path)
     assert has_colour(picture, colours(0.25))
     assert has_colour(picture, colours(0.75))
@@ -52,7 +53,9 @@ def long_shown(digits):
 
 def test_a_distribution_has_one_colour(tmp_path):
     figure = plot_time_weights(shown(SIGNED.softmax(0), normalized=True))
-    assert "attention over 6 time steps (a distribution)" in words_in(figure, tmp_path)
+    words = words_in(figure, tmp_path)
+    assert "attention over 6 time steps (a distribution)" in words
+    assert not any("orange" in word for word in words)
     picture = pixels_in(figure, tmp_path)
     assert has_colour(picture, get_theme("light").sequential(0.75))
     assert not has_colour(picture, get_theme("light").diverging(0.75))

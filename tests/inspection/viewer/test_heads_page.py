@@ -116,6 +116,28 @@ def test_a_query_a_key_and_their_products_number_by_number(opened):
     assert violations(page) == []
 
 
+SIGNS = """all => all.map((canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 1);
+  return [...Array(canvas.width).keys()].map((at) => data[4 * at] > data[4 * at + 2] ? 1 : -1);
+})"""
+"""1 for each orange number of strips, -1 for each blue one."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_above_0_are_orange_and_those_below_blue_as_in_figures(opened, scheme):
+    queries, keys = torch.tensor([[1.0, -1.0, 0.5, -0.5]]).repeat(2, 1, 1, 7, 1).unbind(0)
+    page = opened(text_document(queries, keys))
+    page.emulate_media(color_scheme=scheme)
+    page.get_by_label("Query × key").check()
+    expect(page.locator(".neuron-scales")).to_contain_text("Orange is above 0, blue below")
+    assert page.locator(".query .strip").evaluate_all(SIGNS) == [[1, -1, 1, -1]]
+    colours = page.locator(".neuron-numbers tbody td").evaluate_all(
+        "all => all.map((one) => getComputedStyle(one).color.match(/\\d+/g).map(Number))"
+    )
+    signs = [cell[0] == "−" for cell in page.locator(".neuron-numbers td").all_inner_texts()]
+    assert [red < blue for red, _, blue in colours] == signs
+
+
 def test_sentences_of_a_pair_are_named_and_can_be_shown_alone(opened):
     page = opened(pair_document())
     expect(page.locator(".columns .segment")).to_have_text(["first", "second"])

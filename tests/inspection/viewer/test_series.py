@@ -47,6 +47,8 @@ def test_a_bar_for_each_time_step_in_the_colour_of_its_sign(page):
     assert page.locator(".series-bar.negative").count() == 1
     assert page.locator(".series-answer").text_content() == "→ 13"
     assert page.locator(".series-notes").text_content() == "<b>a note</b>"
+    names = page.locator(".series-name").all_text_contents()
+    assert names == ["series", "weights: orange above 0, blue below"]
     heights = [float(bar.get_attribute("height")) for bar in page.locator(".series-bar").all()]
     assert heights[4] == pytest.approx(3 * heights[1])
 

@@ -82,3 +82,5 @@ def _draw_weights(figure: InchFigure, axes: Axes, shown: TimeWeights) -> None:
     if fits:  # the forecast has room on its right
         axes.get_xticklabels()[-1].set_horizontalalignment("left")
     axes.tick_params(axis="x", length=0)
+    if not shown.normalized:
+        figure.write_notes(axes, ["orange: above 0, blue: below 0"])

@@ -108,7 +108,7 @@ export class NeuronView {
     const tops = { vector: largest([query, keys.subarray(0, seen * width)]), product: largest([products]) };
     this.#drawKeys(query, products, tops, seen);
     this.scales.textContent =
-      `Blue is above 0, orange below, the stronger the further: queries and keys up to ${tops.vector.toFixed(2)}, ` +
+      `Orange is above 0, blue below, the stronger the further: queries and keys up to ${tops.vector.toFixed(2)}, ` +
       `products up to ${tops.product.toFixed(2)}. Choose a piece to see its numbers.`;
     this.#drawPair(query, products.subarray(column * width, (column + 1) * width));
   }
@@ -170,7 +170,8 @@ export class NeuronView {
     if (this.#order === "size") order.sort((a, b) => Math.abs(products[b]) - Math.abs(products[a]));
     const lines = order.map((place) => {
       const numbers = [query[place], keys[column * width + place], products[place]];
-      const cells = numbers.map((number) => make("td", { class: number < 0 ? "number below" : "number" }, signed(number, 3)));
+      const sign = (number) => (number < 0 ? "negative" : "positive");
+      const cells = numbers.map((number) => make("td", { class: `number ${sign(number)}` }, signed(number, 3)));
       return make("tr", {}, make("th", { scope: "row" }, String(place)), ...cells);
     });
     this.numbers.replaceChildren(...lines);
@@ -200,12 +201,12 @@ function inkOf(element) {
 }
 
 /** A row of numbers as colours. */
-function strip(numbers, top, [above, below]) {
+function strip(numbers, top, [positive, negative]) {
   const canvas = make("canvas", { class: "strip", width: numbers.length, height: 1, "aria-hidden": "true" });
   const pen = canvas.getContext("2d");
   const picture = pen.createImageData(numbers.length, 1);
   numbers.forEach((number, at) => {
-    picture.data.set([...(number < 0 ? below : above), Math.round((255 * Math.abs(number)) / top)], 4 * at);
+    picture.data.set([...(number < 0 ? negative : positive), Math.round((255 * Math.abs(number)) / top)], 4 * at);
   });
   pen.putImageData(picture, 0, 0);
   return canvas;

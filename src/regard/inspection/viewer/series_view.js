@@ -67,7 +67,8 @@ export class SeriesView {
   /** What the two panels show. */
   #names() {
     const name = (text, y) => draw("text", { class: "series-name", x: 2, y }, text);
-    return [name("series", 14), name("weights", BARS.from - 24)];
+    const signs = this.#look.normalized ? "" : ": orange above 0, blue below";
+    return [name("series", 14), name(`weights${signs}`, BARS.from - 24)];
   }
 
   /** The numbers as they were scaled, a line for each column, and the forecast as a ring. */
