@@ -147,6 +147,29 @@ def test_a_silenced_head_shows_the_translation_without_it(short):
     expect(short.locator(".head.silence")).to_have_count(0)
 
 
+def test_on_a_phone_what_a_silenced_head_changes_is_seen_beside_the_heads(chromium, tmp_path):
+    document = make_document(*SHORT, layers=8, without=True)
+    with opened(chromium, tmp_path, document, viewport=PHONE, has_touch=True) as page:
+        page.get_by_label("Silence", exact=True).check()
+        brief = page.locator(".outcome-brief")
+        expect(brief).to_be_hidden()
+        head(page, 7, 1).tap()
+        expect(brief.locator("ins")).to_have_text("not")
+        expect(brief).to_be_in_viewport()
+        expect(page.locator(".outcome .texts")).not_to_be_in_viewport()
+        head(page, 7, 1).tap()
+        expect(brief).to_be_hidden()
+
+
+def test_on_a_phone_the_switch_of_colours_stands_beside_a_long_name(chromium, tmp_path):
+    document = {**make_document(*SHORT), "model": "a-name-longer-than-a-phone-is-wide/" * 3}
+    with opened(chromium, tmp_path, document, viewport=PHONE) as page:
+        tools, brand = (page.locator(part).bounding_box() for part in ("#tools", ".brand"))
+        assert tools["y"] < brand["y"] + brand["height"]
+        assert tools["x"] + tools["width"] <= PHONE["width"]
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
 def test_a_dot_marks_the_heads_that_the_translation_needs(chromium, tmp_path):
     document = make_document(*SHORT, without=True)
     for one in document["without"]:

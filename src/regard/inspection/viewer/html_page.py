@@ -34,6 +34,7 @@ FRAME_STYLE = "width: 100%; height: 720px; border: 0; resize: vertical; overflow
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:function|class|const) (\w+))", re.MULTILINE)
 DOC_COMMENT = re.compile(r"^ */\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)
+STYLE_COMMENT = re.compile(r"^ */\*.*?\*/\n| */\*.*?\*/", re.MULTILINE | re.DOTALL)
 STYLE_IMPORT = re.compile(r'^@import "\./([a-z_]+\.css)";\n', re.MULTILINE)
 UNSUPPORTED_STATEMENT = re.compile(r"^\s*(?:import|export|.*await import)\b.*", re.MULTILINE)
 
@@ -118,7 +119,8 @@ def styles(page: Page = SENTENCE_PAGE) -> str:
 
 def _resolve_style(name: str) -> str:
     """A style sheet with those that it imports in their place."""
-    return STYLE_IMPORT.sub(lambda found: _resolve_style(found[1]), _source(name))
+    source = STYLE_COMMENT.sub("", _source(name))
+    return STYLE_IMPORT.sub(lambda found: _resolve_style(found[1]), source)
 
 
 def _content_security_policy(script: str, style: str) -> str:

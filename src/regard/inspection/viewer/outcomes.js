@@ -6,6 +6,8 @@ import { placeName, STATES } from "./heads.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
 
+const WAITING = "Translating again …";
+
 /** The changes in force, each with a button to take it back, and what they did to the text. */
 export class Outcome {
   /** @param {((kept: Object[]) => void)|null} keep sets the changes; null: they are fixed */
@@ -14,6 +16,8 @@ export class Outcome {
     this.chips = make("ul", { class: "chips", "aria-label": "Changes in force" });
     this.texts = make("dl", { class: "texts", "aria-live": "polite" });
     this.element = make("section", { class: "outcome", hidden: true }, this.chips, this.texts);
+    /** The answer under changed heads in one line, for below their maps: what changes may be far above. */
+    this.brief = make("p", { class: "outcome-brief", hidden: true });
   }
 
   /**
@@ -25,12 +29,15 @@ export class Outcome {
   show(changes, before, after, words) {
     this.element.hidden = changes.length === 0;
     this.chips.replaceChildren(...changes.map((change) => this.#chip(change, changes, words)));
+    this.brief.hidden = changes.every(({ kind }) => kind === "force");
     if (before === null || after === null) {
-      const wait = make("dd", { class: "waiting" }, "Translating again …");
+      const wait = make("dd", { class: "waiting" }, WAITING);
       this.texts.replaceChildren(make("dt", {}, "after"), wait);
+      this.brief.replaceChildren(WAITING);
       return;
     }
     const result = before === after ? make("em", {}, "the same") : marked(before, after);
+    this.brief.replaceChildren(make("span", {}, "after "), result.cloneNode(true));
     const was = [make("dt", {}, "before"), make("dd", { dir: "auto" }, before)];
     this.texts.replaceChildren(...was, make("dt", {}, "after"), make("dd", {}, result));
   }

@@ -126,6 +126,7 @@ export class PatchView {
     );
     const stage = make("section", { class: "card stage", "aria-label": "Attention between patches" });
     stage.append(make("div", { class: "picture-view" }, this.frame.element, text));
+    this.headsCard.element.append(this.outcome.brief);
     this.element.classList.add("regard-view");
     this.element.replaceChildren(stage, this.headsCard.element, this.candidates.element);
   }

@@ -191,6 +191,7 @@ export class AttentionView {
       this.headHint,
       this.headInfo.note,
       this.heads.element,
+      this.outcome.brief,
     );
     this.element.classList.add("regard-view");
     const cards = [this.stage, this.headCard, this.candidates.element, this.tree.element];
