@@ -33,7 +33,7 @@ export class Outcome {
     if (before === null || after === null) {
       const wait = make("dd", { class: "waiting" }, WAITING);
       this.texts.replaceChildren(make("dt", {}, "after"), wait);
-      this.brief.replaceChildren(WAITING);
+      this.brief.replaceChildren(this.brief.hidden ? "" : WAITING);
       return;
     }
     const result = before === after ? make("em", {}, "the same") : marked(before, after);
