@@ -451,7 +451,7 @@ def test_two_directions_detect_and_swap(page):
 
 SCREENS = {
     "light": {"viewport": {"width": 1280, "height": 1352}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1280, "height": 1492}, "color_scheme": "dark"},
+    "dark": {"viewport": {"width": 1280, "height": 1560}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 360, "height": 1090}, "device_scale_factor": 2},
 }
 
