@@ -53,6 +53,12 @@ def test_pointing_at_a_word_shows_what_it_looked_at(short):
     expect(short.locator(".thread.resting")).to_have_count(6)
 
 
+def test_words_that_are_copied_keep_their_spaces(short):
+    short.keyboard.press("Control+a")
+    copied = short.evaluate("getSelection().toString()")
+    assert all(sentence in copied.split("\n") for sentence in SHORT)
+
+
 def test_a_click_keeps_a_word_lit(short):
     word(short, "rows", "calm").click()
     short.locator(".heads-card h2").hover()

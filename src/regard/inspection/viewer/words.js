@@ -303,9 +303,10 @@ class Line {
     this.buttons = items.map((item, index) => this.#word(item, index, hint(index)));
     this.plain = true;
     const named = (button, index) => {
-      const { begins } = items[index];
+      const { begins, continued } = items[index];
+      const own = continued ? [button] : [button, make("span", { class: "gap" }, " ")];
       const parting = index > 0 ? [make("br", { class: "segment-break" })] : [];
-      return begins ? [...parting, make("span", { class: "segment" }, begins), button] : [button];
+      return begins ? [...parting, make("span", { class: "segment" }, begins), ...own] : own;
     };
     this.list.replaceChildren(...this.buttons.flatMap(named));
     settle(this.list, ".word", this.buttons[focused]);
