@@ -83,7 +83,7 @@ class LateFile:
         """Write all lines once `process`, or a child of it, opens the pipe."""
 
         def open_pipe():
-            with suppress(OSError):  # nobody reads
+            with suppress(OSError):  # it is not open for reading yet
                 return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
 
         with os.fdopen(wait_until(open_pipe, process), "wb") as pipe:

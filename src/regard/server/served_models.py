@@ -92,7 +92,7 @@ def language_name(code: str) -> str:
 def read_examples(spec: ModelSpec) -> tuple[str, ...]:
     """The first short held-out sentences of a run on a public corpus, in the language served.
 
-    Files of one's own may be confidential: whoever opens the page would read them.
+    Not of files of one's own, which may be confidential: everyone who opens the page reads them.
     """
     folder = RunFolder(spec.path)
     try:

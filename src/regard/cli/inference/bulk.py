@@ -84,10 +84,9 @@ def command(
             "regard bulk needs ray, which is not installed: pip install 'regard[cluster]'"
         )
     with interrupt_on_sigterm():  # which Ray handles otherwise, from its start on
+        names, forbidden = (model, *(ensemble or ())), tuple(forbid or ())
+        options = ModelOptions(names, weights, adapter, device, engine, precision)
         on_gpu = device.startswith("cuda")
-        options = ModelOptions(
-            (model, *(ensemble or ())), weights, adapter, device, engine, precision
-        )
         # the machine of this process may have no GPU, while those of the cluster do
         here = options._replace(device="cpu", engine="native") if on_gpu else options
         translator = here.load(tell=note)
@@ -98,28 +97,28 @@ def command(
             on_gpu, options = True, options._replace(device="cuda")
         inputs = _scan([InputFile(path=file, column=_column(column)) for file in files])
         identity = here.identity(translator, settings)
-        plan = BulkPlan(
-            model=identity,
-            decoding=settings,
-            split=split,
-            forbidden=tuple(forbid or ()),
-            inputs=inputs,
-        )
         del translator  # actors have their own
-        job = BulkJob(options.absolute(), identity, settings, split, tuple(forbid or ()), cores)
-        ray_options = RayOptions(address, actors, cores, on_gpu, dashboard)
+        plan = BulkPlan(
+            model=identity, decoding=settings, split=split, forbidden=forbidden, inputs=inputs
+        )
+        job = BulkJob(options.absolute(), identity, settings, split, forbidden, cores)
+        _translate(plan, job, RayOptions(address, actors, cores, on_gpu, dashboard), folder)
 
-        def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
-            for name, value in ray_options.environment().items():
-                os.environ.setdefault(name, value)
-            with exit_on_signals():
-                on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
-            yield from on_ray.translate_on_ray(pending, job, ray_options)
 
-        with progress_bar(rate=True) as bar:
-            shown = _Progress(bar)
-            summary = run_bulk(plan, folder, translate, shown)
-        _show(summary, folder, shown)
+def _translate(plan: BulkPlan, job: BulkJob, options: RayOptions, folder: Path) -> None:
+    """Translate what is unfinished of a plan, and show how far it is."""
+
+    def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
+        for name, value in options.environment().items():
+            os.environ.setdefault(name, value)
+        with exit_on_signals():
+            on_ray = import_module("regard.cluster.ray_bulk")  # it takes seconds to import
+        yield from on_ray.translate_on_ray(pending, job, options)
+
+    with progress_bar(rate=True) as bar:
+        shown = _Progress(bar)
+        summary = run_bulk(plan, folder, translate, shown)
+    _show(summary, folder, shown)
 
 
 def _column(column: str | None) -> int | str | None:
