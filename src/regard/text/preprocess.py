@@ -134,7 +134,7 @@ def _build_line(
 def replace_unknown_spaces(text: str, tokenizer: Tokenizer) -> str:
     """`text` with a plain space for each white space that the tokenizer does not know."""
     unusual = set(UNUSUAL_SPACE.findall(text))
-    unknown = [letter for letter in unusual if UNK in tokenizer.encode([letter])[0]]
+    unknown = [space for space in unusual if UNK in tokenizer.encode([space])[0]]
     return text.translate(dict.fromkeys(map(ord, unknown), " "))
 
 
