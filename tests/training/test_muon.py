@@ -51,6 +51,14 @@ def test_matrices_of_one_shape_do_not_mix():
     torch.testing.assert_close(orthogonalize(x), alone)
 
 
+def test_products_are_in_the_precision_of_autocast():
+    x = torch.randn(2, 8, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        turned = orthogonalize(x)
+    assert turned.dtype == torch.bfloat16
+    torch.testing.assert_close(turned.float(), orthogonalize(x), atol=0.05, rtol=0)
+
+
 @pytest.mark.parametrize("name", ["inner", "outer"])
 def test_a_step_is_the_formula(name):
     tried = model()

@@ -90,12 +90,12 @@ def _shaped(update: Tensor, part: Tensor) -> Tensor:
 
 
 def orthogonalize(x: Tensor) -> Tensor:
-    """Near U Vᵀ for each matrix U S Vᵀ of `x` (M, R, C) with R ≤ C, by Newton-Schulz iterations; on
-    a GPU in bfloat16.
+    """Near U Vᵀ for each matrix U S Vᵀ of `x` (M, R, C) with R ≤ C, by Newton-Schulz iterations, in
+    autocast's precision, if any.
     """
     a, b, c = COEFFICIENTS
-    if x.is_cuda:
-        x = x.bfloat16()
+    if torch.is_autocast_enabled(x.device.type):
+        x = x.to(torch.get_autocast_dtype(x.device.type))
     x = x / (torch.linalg.vector_norm(x, dim=(1, 2), keepdim=True) + EPSILON)
     for _ in range(ITERATIONS):
         gram = x @ x.mT  # (M, R, R)

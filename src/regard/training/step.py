@@ -174,7 +174,8 @@ class EagerStep:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
         for group in context.optimizer.param_groups:
             group["lr"] = lr * group["rate_factor"]
-        context.optimizer.step()
+        with context.autocast():  # for the products of matrices in Muon
+            context.optimizer.step()
         context.optimizer.zero_grad(set_to_none=True)
         if context.ema:
             context.ema.update(step)

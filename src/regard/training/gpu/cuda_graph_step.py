@@ -179,7 +179,8 @@ class CudaGraphStep:
         context = self.context
         if context.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, context.clip_norm)
-        context.optimizer.step()
+        with context.autocast():  # for the products of matrices in Muon
+            context.optimizer.step()
         if context.ema:
             context.ema.update_by_device_weight(self.ema_weight)
 
