@@ -14,7 +14,7 @@ from forecasts import Quiet, train_recipe
 from regard.atomic_io import write_atomic
 from regard.batching.sampler import StreamPosition
 from regard.cli.main import command_app
-from regard.errors import CorpusError, SettingsError
+from regard.errors import CorpusError, RunError, SettingsError
 from regard.pipelines.load import load
 from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
@@ -51,7 +51,7 @@ def prepared(tmp_path, *overrides, **options):
     ("encoder", "settings"),
     [
         *((name, []) for name in ENCODERS),
-        ("elmo", ["model.standardize=true"]),
+        ("elmo", ["model.standardize=true", "model.ngrams=2"]),
         ("gpt", ["training.consistency=2", "model.language_weight=0.5"]),
         ("bert", ["training.optimizer.kind=muon", "training.fine_tuning.unfreeze_every=4"]),
     ],
@@ -161,6 +161,32 @@ def test_a_run_that_starts_over_standardizes_as_at_first(tmp_path):
         checkpoint.write_bytes(b"damaged")
     again = load_weights(train_recipe(recipe, run) / "model.safetensors")
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
+    rows = [("xy"[n % 2], f"{'good' if n % 2 else 'bad'} n{n}") for n in range(40)]
+    task, _ = prepared(tmp_path, "model.ngrams=2", "text.kind=words", rows=rows)
+    model, (file,) = task.new_model(), (tmp_path / "run" / "data").glob("ngrams.*")
+    labels = torch.from_numpy(task.label_ids("train"))
+    texts = task.inputs_of("train")(np.arange(len(labels)))
+    alone, told = model.bayes(texts), model.bayes(texts, labels)
+    assert (alone.argmax(1) == labels).all()
+    assert (told.argmax(1) == labels).all()  # "good" and "bad" are in other texts too
+    assert (told.amax(1) < alone.amax(1)).all()
+    features = model.eval().row_features(texts)
+    torch.testing.assert_close(features[:, -2:], alone)
+    torch.testing.assert_close(model.output.weight[:, -2:], torch.eye(2))
+    file.write_bytes(file.read_bytes()[:-3])
+    with pytest.raises(RunError, match="damaged"):
+        task.new_model()
+
+
+def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):
+    with pytest.raises(SettingsError, match="adapter more: an adapter has weights alone"):
+        classifier_recipe(
+            tmp_path, "gpt", "model.ngrams=2", f"start.run={run}", "start.adapter=more",
+            "training.fine_tuning.lora.rank=2",
+        )  # fmt: skip
 
 
 def test_a_run_learns_and_says_how_well(run):

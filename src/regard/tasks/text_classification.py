@@ -24,7 +24,8 @@ from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
 from regard.errors import SettingsError
-from regard.evaluation.classification import LabelIds
+from regard.evaluation.classification import Classified, LabelIds, fit_temperature
+from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
@@ -44,11 +45,14 @@ from regard.text.build import JOINT, load_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
+from regard.training.checkpoints import load_weights, save_weights
 from regard.training.loss import LossFn, batch_loss
 from regard.training.settings import require_dropout
 from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
+NGRAMS_FILE = "ngrams.safetensors"  # in a run's data folder
+LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
 STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
 
 
@@ -97,6 +101,16 @@ class TextClassificationRecipe(ClassificationRecipe):
     def _check_consistency_has_dropout(self) -> Self:
         if self.model.encoder is not None:  # else that of a run, which is checked when it is known
             require_dropout(self.training.consistency, self.model, self.model.encoder)
+        return self
+
+    @model_validator(mode="after")
+    def _check_no_adapter_counts(self) -> Self:
+        if self.model.ngrams and self.start is not None and self.start.adapter is not None:
+            raise ValueError(
+                f"start.adapter {self.start.adapter}: an adapter has weights alone, and "
+                f"model.ngrams {self.model.ngrams} needs counts of its own texts; set ngrams to 0, "
+                "or train without --adapter"
+            )
         return self
 
     def inner_model(self) -> Settings:
@@ -154,6 +168,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             texts = (text for one in splits["train"] for text in one.texts)
             self.make_tokenizer(texts, self.recipe.text).save(self.folder, JOINT)
         self.load()
+        if self.recipe.model.ngrams and not resumed:
+            save_weights(self._ngrams_file, self.count_ngrams()._asdict())
         for split in filter(self.has_split, SPLITS):
             if cut := sum(one.left_out > 0 for one in self.encoded(split)):
                 limit = self.recipe.model.max_length
@@ -258,7 +274,35 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     # -- model ----------------------------------------------------------------------------------
 
     def new_model(self) -> AnyPredictor:
-        return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels))
+        words, counts = self.tokenizer.words(), None
+        if self.recipe.model.ngrams:
+            counts = NgramCounts(**load_weights(self._ngrams_file))
+        return TextClassifier(self.recipe.model, words, len(self.labels), counts)
+
+    @property
+    def _ngrams_file(self) -> Path:
+        return self.folder / "data" / NGRAMS_FILE
+
+    def count_ngrams(self) -> NgramCounts:
+        """The n-grams of the training texts, with the scale for which each label is likeliest by
+        the counts of all other texts.
+        """
+        longest, vocabulary = self.recipe.model.ngrams, self.tokenizer.size
+        encoded, labels = self.encoded("train"), self.label_ids("train")
+        texts = [
+            (self.to_inputs([encoded[row] for row in rows]), torch.from_numpy(labels[rows]))
+            for rows in shortest_first(self.lengths("train"), EVALUATION_ROWS)
+        ]
+        known = count_ngrams(texts, longest, vocabulary, len(self.labels))
+        if known.counts.numel() > LARGEST_COUNTS:
+            raise SettingsError(
+                f"model.ngrams {longest}: {len(known.ngrams):,} n-grams of {len(self.labels):,} "
+                f"labels are more than {LARGEST_COUNTS:,} counts; choose fewer, or 0"
+            )
+        bayes = NaiveBayes(known, longest, vocabulary)
+        logits = torch.cat([bayes(inputs, some) for inputs, some in texts])
+        found = Classified(logits.numpy(), torch.cat([some for _, some in texts]).numpy())
+        return known._replace(scale=torch.tensor(1 / fit_temperature(found)))
 
     def initialize(self, model: AnyPredictor, taken: Collection[str] = ()) -> None:
         assert isinstance(model, TextClassifier)

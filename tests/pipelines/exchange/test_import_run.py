@@ -300,6 +300,14 @@ def test_a_classifier_that_was_trained_on_from_an_encoder_loses_its_other_heads(
         table.to_theirs(weights | {"encoder.other": torch.ones(2)})
 
 
+def test_a_classifier_that_counts_ngrams_has_no_folder_there(folders):
+    family = FAMILIES["bert-classifier"]
+    model = family.read(HfFolder(folders("bert-classifier")))
+    counting = model.settings.model_copy(update={"ngrams": 2})
+    with pytest.raises(RunError, match=r"ngrams: 2: there n-grams are not counted"):
+        family.write(counting, model.tokenizers, model.labels)
+
+
 def test_a_regression_is_no_classifier(folders, tmp_path):
     folder = _copy(folders("bert-classifier"), tmp_path / "folder")
     _edit_config(folder, problem_type="regression")

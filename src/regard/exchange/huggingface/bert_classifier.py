@@ -92,6 +92,8 @@ def _write(
             f"encoder: model.pooling first, hidden {encoder.width}, hidden_activation tanh; here "
             f"they are {settings.pooling}, {settings.hidden} and {settings.hidden_activation}"
         )
+    if settings.ngrams:
+        raise RunError(f"model.ngrams: {settings.ngrams}: there n-grams are not counted")
     if settings.max_tokens < encoder.context:
         raise RunError(
             f"model.max_tokens: {settings.max_tokens}: there a text may have the encoder's "

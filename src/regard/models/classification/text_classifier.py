@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.kernels.dropout import Dropout
 from regard.layers.initialization import xavier_linears
+from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts
 from regard.models.contracts import CausalTextEncoder, Predictor, TextEncoder
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.bert import Bert, BertSettings, RobertaSettings
@@ -70,6 +71,10 @@ class TextClassifierSettings(Settings):
     which a frozen one learns no other."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
     """On the pooled vector, and on the hidden layer."""
+    ngrams: int = Field(default=0, ge=0, le=3)
+    """Beside the encoder: what n-grams of up to so many tokens say of the label by naive Bayes,
+    from counts of the training texts (Wang and Manning 2012 use 2); 0: nothing. For corpora of few
+    texts, in which a word or two often say more than a model can learn."""
     language_weight: NonNegativeFloat = 0.0
     """What the language model's loss on the texts counts beside the classifier's (Radford et al.
     2018; they use 0.5); for encoders that say which token comes next."""
@@ -129,7 +134,8 @@ def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
 
 
 class TextClassifier(Predictor[Padded]):
-    """softmax(W dropped(pool(h_1, …, h_S)) + b), of the encoder's states h of a text.
+    """softmax(W [dropped(pool(h_1, …, h_S)); u] + b), of the encoder's states h of a text, and of
+    what naive Bayes says of it, u, if its n-grams are counted; W begins with an identity for u.
 
     The pooled vector may be standardized: (v - μ) / σ, with the mean μ and the standard deviation σ
     over some texts, which `fit_standardization` computes once.
@@ -139,7 +145,14 @@ class TextClassifier(Predictor[Padded]):
     pooled_mean: nn.Parameter | None  # μ
     pooled_deviation: nn.Parameter | None  # σ
 
-    def __init__(self, settings: TextClassifierSettings, words: Words, classes: int) -> None:
+    def __init__(
+        self,
+        settings: TextClassifierSettings,
+        words: Words,
+        classes: int,
+        counts: NgramCounts | None = None,
+    ) -> None:
+        """`counts` are those of `settings.ngrams`."""
         super().__init__()
         self.encoder = build_encoder(settings.known_encoder, words)
         self.max_length = self.encoder.max_length
@@ -151,10 +164,14 @@ class TextClassifier(Predictor[Padded]):
             self.register_parameter(name, numbers if settings.standardize else None)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
         self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
-        self.output = nn.Linear(settings.hidden or pooled, classes)
+        self.bayes = counts and NaiveBayes(counts, settings.ngrams, len(words))
+        read = settings.hidden or pooled
+        self.output = nn.Linear(read + (classes if counts else 0), classes)
         for head in (self.hidden, self.output):
             if head is not None:
                 xavier_linears(head)
+        if counts:
+            nn.init.eye_(self.output.weight.detach()[:, read:])
         self.language_weight = settings.language_weight
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
@@ -167,14 +184,14 @@ class TextClassifier(Predictor[Padded]):
         return {**inner, "output.weight": "labels", "output.bias": "labels"}
 
     def row_features(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        return self._read(self.encoder.token_states(inputs, hook=hook), inputs.mask)
+        return self._read(self.encoder.token_states(inputs, hook=hook), inputs)
 
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
         inputs = batch.inputs
         states = self.encoder.token_states(inputs, hook=hook)  # (B, S, D)
-        features = self._read(states, inputs.mask)
+        features = self._read(states, inputs, batch.labels if self.training else None)
         causal = self.encoder.as_causal()
         if causal is None or not self.language_weight or not self.training:
             return Features(features)
@@ -191,13 +208,17 @@ class TextClassifier(Predictor[Padded]):
         self.pooled_mean.copy_(pooled.mean(0))
         self.pooled_deviation.copy_(pooled.std(0, correction=0).clamp(min=LEAST_DEVIATION))
 
-    def _read(self, states: Tensor, mask: Tensor) -> Tensor:
-        """The input (B, E) of the output layer for states (B, S, D)."""
-        pooled = pool_states(states, mask, self.pooling)
+    def _read(self, states: Tensor, inputs: Padded, counted: Tensor | None = None) -> Tensor:
+        """The input (B, E) of the output layer for states (B, S, D); with the labels (B,) of texts
+        whose n-grams are among those `counted`.
+        """
+        pooled = pool_states(states, inputs.mask, self.pooling)
         if self.pooled_mean is not None and self.pooled_deviation is not None:
             pooled = ((pooled - self.pooled_mean) / self.pooled_deviation).to(pooled.dtype)
-        pooled = self.dropout(pooled)
-        return pooled if self.hidden is None else self.dropout(self.activation(self.hidden(pooled)))
+        read = self.dropout(pooled)
+        if self.hidden is not None:
+            read = self.dropout(self.activation(self.hidden(read)))
+        return read if self.bayes is None else torch.cat([read, self.bayes(inputs, counted)], -1)
 
 
 def pool_states(states: Tensor, mask: Tensor, pooling: PoolingName) -> Tensor:

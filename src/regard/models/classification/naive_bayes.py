@@ -1,0 +1,102 @@
+"""Naive Bayes: what each n-gram of a text says of its label, from counts of the training texts."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.types import Padded
+
+ABSENT = -1  # in a row of n-grams: none, or one that the row has already
+SMOOTHING = 1.0  # texts that each n-gram is counted in for each label, beside those that there are
+
+
+class NgramCounts(NamedTuple):
+    """In how many training texts of each label an n-gram occurs."""
+
+    ngrams: Tensor  # (N,) ascending, numbered as `distinct_ngrams` does
+    counts: Tensor  # (N, C)
+    scale: Tensor  # () what log-likelihoods are multiplied by: n-grams are not independent
+
+
+class NaiveBayes(nn.Module):
+    """γ Σ_g log p(g | label) over the distinct n-grams g of a text that some other text has, less
+    its mean over the labels; there is nothing to learn but the counts.
+
+        p(g | label) = (1 + texts of the label that hold g) / (N + Σ_g' texts of it that hold g')
+    """
+
+    ngrams: Tensor
+    counts: Tensor
+    scale: Tensor
+
+    def __init__(self, known: NgramCounts, longest: int, vocabulary: int) -> None:
+        super().__init__()
+        self.longest, self.vocabulary = longest, vocabulary
+        for name, tensor in known._asdict().items():  # of the run's data, not of its weights
+            self.register_buffer(name, tensor, persistent=False)
+
+    def forward(self, inputs: Padded, labels: Tensor | None = None) -> Tensor:
+        """The logits (B, C) of texts; of texts among those that were counted, with their `labels`
+        (B,), what all others say: a text that counts itself gives its label away.
+        """
+        found = distinct_ngrams(inputs, self.longest, self.vocabulary)  # (B, K)
+        places = find_places(self.ngrams, found)
+        known = self.ngrams[places] == found
+        counts = self.counts[places] * known[..., None]  # (B, K, C)
+        totals = (self.counts.sum(0) + SMOOTHING * len(self.ngrams))[None]  # (1, C)
+        if labels is not None:
+            own = nn.functional.one_hot(labels, self.counts.shape[1])  # (B, C)
+            counts = counts - own[:, None] * known[..., None]
+            totals = totals - own * known.sum(1, keepdim=True)  # (B, C)
+        logp = (counts + SMOOTHING).log() - totals.log()[:, None]
+        elsewhere = counts.sum(-1, keepdim=True) > 0  # (B, K, 1)
+        likelihoods = (logp * elsewhere).sum(1)  # (B, C)
+        return self.scale * (likelihoods - likelihoods.mean(-1, keepdim=True))
+
+
+def distinct_ngrams(inputs: Padded, longest: int, vocabulary: int) -> Tensor:
+    """The n-grams of up to `longest` ≤ 3 tokens of each text, which has two at least, each once:
+    (B, K), ABSENT elsewhere. The tokens of an n-gram, each plus one, are the digits of its number.
+    """
+    digits, length = (inputs.ids + 1).masked_fill(~inputs.mask, 0), inputs.ids.shape[1]
+    rows = []
+    for n in range(1, longest + 1):
+        numbers = torch.zeros_like(digits[:, n - 1 :])
+        for first in range(n):
+            numbers = numbers * (vocabulary + 1) + digits[:, first : length - n + 1 + first]
+        rows.append(numbers.masked_fill(~inputs.mask[:, n - 1 :], ABSENT))
+    found = torch.cat(rows, 1).sort(1).values
+    repeated = found[:, 1:] == found[:, :-1]
+    return torch.cat([found[:, :1], found[:, 1:].masked_fill(repeated, ABSENT)], 1)
+
+
+def find_places(ascending: Tensor, wanted: Tensor) -> Tensor:
+    """Where each number is, or the last one below it; 0 if there is none. By halving, in operations
+    that ONNX has.
+    """
+    places, last = torch.zeros_like(wanted), len(ascending) - 1
+    for bit in reversed(range(len(ascending).bit_length())):
+        later = places + (1 << bit)
+        reached = (later <= last) & (ascending[later.clamp(max=last)] <= wanted)
+        places = torch.where(reached, later, places)
+    return places
+
+
+def count_ngrams(
+    texts: Iterable[tuple[Padded, Tensor]], longest: int, vocabulary: int, classes: int
+) -> NgramCounts:
+    """The counts of some texts in batches, each with its labels (B,)."""
+    ngrams, labels = [], []
+    for inputs, some in texts:
+        found = distinct_ngrams(inputs, longest, vocabulary)
+        present = found != ABSENT
+        ngrams.append(found[present].numpy())
+        labels.append(some[:, None].expand_as(found)[present].numpy())
+    known, places = np.unique(np.concatenate(ngrams), return_inverse=True)
+    cells = places * classes + np.concatenate(labels)
+    counts = np.bincount(cells, minlength=len(known) * classes).reshape(len(known), classes)
+    scale = torch.ones(())
+    return NgramCounts(torch.from_numpy(known), torch.from_numpy(counts).float(), scale)
