@@ -13,6 +13,8 @@ from regard.models.classification.naive_bayes import (
     distinct_ngrams,
     find_places,
 )
+from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
+from regard.models.language.gpt import GptSettings
 
 VOCABULARY, LONGEST, CLASSES = 6, 2, 3
 TEXTS = [[3, 4, 4, 4, 2], [4, 5, 2], [3, 4, 2], [5, 5, 5, 2], [0, 3, 4, 2]]
@@ -85,3 +87,17 @@ def test_a_counted_text_is_read_by_the_counts_of_all_others():
         for i, text in enumerate(TEXTS)
     ]
     torch.testing.assert_close(found, torch.stack(wanted))
+
+
+def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
+    settings = TextClassifierSettings(
+        encoder=GptSettings(layers=1, width=8, heads=2, context=16), ngrams=LONGEST
+    )
+    words = list(map(str, range(VOCABULARY)))
+    model = TextClassifier(settings, words, CLASSES, counted()).eval()
+    torch.nn.init.normal_(model.output.weight)
+    votes = model.ngram_votes(pad([text := [3, 4, 4, 2]]))
+    assert votes.keys() == ngrams_of(text)
+    before = model(pad([text]))
+    torch.nn.init.zeros_(model.bayes.scale)
+    torch.testing.assert_close(sum(votes.values()), (before - model(pad([text])))[0])

@@ -142,6 +142,14 @@ def test_the_command_prints_a_line_for_each_text(run, tmp_path):
     assert [len(one["labels"]) for one in found] == [2, 2, 2]
 
 
+def test_a_look_says_what_ngrams_add(tmp_path):
+    recipe = classifier_recipe(tmp_path, "gpt", "model.ngrams=2", "training.steps=2")
+    look = load(train_recipe(recipe, tmp_path / "run"), device="cpu").look("the cow cow")
+    assert look.labels[0].label == "animal"
+    assert look.notes[-1].startswith("n-grams add +")
+    assert "nats to what speaks for animal: “cow” +" in look.notes[-1]
+
+
 def test_the_command_looks_and_draws(run, tmp_path):
     page, picture = tmp_path / "look.html", tmp_path / "look.svg"
     app = command_app("look")

@@ -42,7 +42,11 @@ class NaiveBayes(nn.Module):
         """The logits (B, C) of texts; of texts among those that were counted, with their `labels`
         (B,), what all others say: a text that counts itself gives its label away.
         """
-        found = distinct_ngrams(inputs, self.longest, self.vocabulary)  # (B, K)
+        return self.votes(inputs, labels)[1].sum(1)
+
+    def votes(self, inputs: Padded, labels: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The n-grams of texts (B, K), and what each adds to the logits: (B, K, C)."""
+        found = distinct_ngrams(inputs, self.longest, self.vocabulary)
         places = find_places(self.ngrams, found)
         known = self.ngrams[places] == found
         counts = self.counts[places] * known[..., None]  # (B, K, C)
@@ -53,8 +57,15 @@ class NaiveBayes(nn.Module):
             totals = totals - own * known.sum(1, keepdim=True)  # (B, C)
         logp = (counts + SMOOTHING).log() - totals.log()[:, None]
         elsewhere = counts.sum(-1, keepdim=True) > 0  # (B, K, 1)
-        likelihoods = (logp * elsewhere).sum(1)  # (B, C)
-        return self.scale * (likelihoods - likelihoods.mean(-1, keepdim=True))
+        return found, self.scale * elsewhere * (logp - logp.mean(-1, keepdim=True))
+
+    def tokens(self, ngram: int) -> list[int]:
+        """The tokens of an n-gram."""
+        digits = []
+        while ngram:
+            ngram, digit = divmod(ngram, self.vocabulary + 1)
+            digits.append(digit - 1)
+        return digits[::-1]
 
 
 def distinct_ngrams(inputs: Padded, longest: int, vocabulary: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.kernels.dropout import Dropout
 from regard.layers.initialization import xavier_linears
-from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts
+from regard.models.classification.naive_bayes import ABSENT, NaiveBayes, NgramCounts
 from regard.models.contracts import CausalTextEncoder, Predictor, TextEncoder
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.bert import Bert, BertSettings, RobertaSettings
@@ -142,6 +142,8 @@ class TextClassifier(Predictor[Padded]):
     """
 
     inner_prefix = "encoder."
+    bayes: NaiveBayes | None
+    output: nn.Linear
     pooled_mean: nn.Parameter | None  # μ
     pooled_deviation: nn.Parameter | None  # σ
 
@@ -164,13 +166,14 @@ class TextClassifier(Predictor[Padded]):
             self.register_parameter(name, numbers if settings.standardize else None)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
         self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
-        self.bayes = counts and NaiveBayes(counts, settings.ngrams, len(words))
-        read = settings.hidden or pooled
-        self.output = nn.Linear(read + (classes if counts else 0), classes)
+        read, self.bayes = settings.hidden or pooled, None
+        if counts is not None:
+            self.bayes = NaiveBayes(counts, settings.ngrams, len(words))
+        self.output = nn.Linear(read + (0 if counts is None else classes), classes)
         for head in (self.hidden, self.output):
             if head is not None:
                 xavier_linears(head)
-        if counts:
+        if counts is not None:
             nn.init.eye_(self.output.weight.detach()[:, read:])
         self.language_weight = settings.language_weight
 
@@ -197,6 +200,19 @@ class TextClassifier(Predictor[Padded]):
             return Features(features)
         penalty = self.language_weight * causal.next_token_loss(states, inputs)
         return Features(features, penalty=penalty)
+
+    @torch.no_grad()
+    def ngram_votes(self, text: Padded) -> Mapping[tuple[int, ...], Tensor]:
+        """What each n-gram of one text adds to the logits (C,), if n-grams are counted."""
+        if self.bayes is None:
+            return {}
+        [ngrams], [votes] = self.bayes.votes(text)  # (K,), (K, C)
+        voted = votes @ self.output.weight[:, -votes.shape[1] :].mT
+        return {
+            tuple(self.bayes.tokens(ngram)): vote
+            for ngram, vote in zip(ngrams.tolist(), voted, strict=True)
+            if ngram != ABSENT
+        }
 
     @torch.no_grad()
     def fit_standardization(self, batches: Iterable[Padded]) -> None:

@@ -30,6 +30,7 @@ from regard.inspection.recording.attention_map import (
 )
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.iterate import chunked
+from regard.models.classification.text_classifier import TextClassifier
 from regard.models.contracts import AnyPredictor
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.classification.label_pipeline import (
@@ -46,12 +47,13 @@ from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, SPACE, UNK, UNK_SURFACE
+from regard.text.special_tokens import EOS, SPACE, UNK, UNK_SURFACE, legible_piece
 from regard.types import AttentionHook
 
 TEXTS_AT_ONCE = 1024
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 SHOWN_LABELS = 10  # in the terminal, and on a page
+SHOWN_NGRAMS = 5
 
 
 def load(
@@ -171,11 +173,28 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
             self.look_part,
             text,
             labels,
-            self._notes(text, encoded),
+            (*self._notes(text, encoded), *self._ngram_notes(encoded, labels[0].label)),
             AttentionCapture({self.look_part: maps}),
             tuple(changes),
             partial(self._ablate, text, encoded, maps.weights.shape[:2]),
         )
+
+    def _ngram_notes(self, encoded: EncodedText, answer: str) -> tuple[str, ...]:
+        """What the n-grams of a text say of the answer, if the model counts them."""
+        assert isinstance(self.model, TextClassifier)
+        device, row = next(self.model.parameters()).device, self.task.labels.index(answer)
+        votes = self.model.ngram_votes(self.task.to_inputs([encoded]).to(device))
+        if not votes:
+            return ()
+        others = [number for number in range(len(self.task.labels)) if number != row]
+        leads = {ids: float(vote[row] - vote[others].mean()) for ids, vote in votes.items()}
+        loudest = sorted(leads, key=lambda ids: -abs(leads[ids]))
+        pieces = {
+            ids: " ".join(map(legible_piece, self.task.tokenizer.pieces(ids))) for ids in loudest
+        }
+        told = ", ".join(f"“{pieces[ids]}” {leads[ids]:+.2f}" for ids in loudest[:SHOWN_NGRAMS])
+        total = sum(leads.values())
+        return (f"n-grams add {total:+.2f} nats to what speaks for {answer}: {told}, …",)
 
     @torch.inference_mode()
     def _logits(self, encoded: EncodedText, hook: AttentionHook | None) -> Logits:
