@@ -47,7 +47,14 @@ from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, SPACE, UNK, UNK_SURFACE, legible_piece
+from regard.text.special_tokens import (
+    EOS,
+    SPACE,
+    SPECIAL_PIECES,
+    UNK,
+    UNK_SURFACE,
+    legible_piece,
+)
 from regard.types import AttentionHook
 
 TEXTS_AT_ONCE = 1024
@@ -188,13 +195,14 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
             return ()
         others = [number for number in range(len(self.task.labels)) if number != row]
         leads = {ids: float(vote[row] - vote[others].mean()) for ids, vote in votes.items()}
-        loudest = sorted(leads, key=lambda ids: -abs(leads[ids]))
-        pieces = {
-            ids: " ".join(map(legible_piece, self.task.tokenizer.pieces(ids))) for ids in loudest
-        }
-        told = ", ".join(f"“{pieces[ids]}” {leads[ids]:+.2f}" for ids in loudest[:SHOWN_NGRAMS])
-        total = sum(leads.values())
-        return (f"n-grams add {total:+.2f} nats to what speaks for {answer}: {told}, …",)
+        legible = [ids for ids in leads if min(ids) >= len(SPECIAL_PIECES)]
+        loudest = sorted(legible, key=lambda ids: -abs(leads[ids]))[:SHOWN_NGRAMS]
+        told = (f"“{self._legible(ids)}” {leads[ids]:+.2f}" for ids in loudest)
+        total = f"n-grams add {sum(leads.values()):+.2f} nats to what speaks for {answer}"
+        return (f"{total}: {', '.join(told)}, …" if loudest else total,)
+
+    def _legible(self, ids: Sequence[int]) -> str:
+        return " ".join(map(legible_piece, self.task.tokenizer.pieces(ids)))
 
     @torch.inference_mode()
     def _logits(self, encoded: EncodedText, hook: AttentionHook | None) -> Logits:
