@@ -147,6 +147,11 @@ class ComparisonPlan(SavedRecord):
         wanted = entry.start
         return next((one for one in self.starts if wanted and one.start_name == wanted), None)
 
+    def begun_recipe(self, entry: PlanEntry) -> TaskRecipe:
+        """The recipe of a row with what it takes from the run that it begins with, if any."""
+        start = self.start_of(entry)
+        return entry.recipe if start is None else entry.recipe.begun_with(self.begun_recipe(start))
+
     def with_data(self, digest: str, folder: Path) -> "ComparisonPlan":
         """The plan on texts of this digest; an error if it was begun on others."""
         if self.data and self.data != digest:

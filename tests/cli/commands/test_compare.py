@@ -216,6 +216,12 @@ def test_another_corpus_for_all(tmp_path):
             SettingsError,
             r"/etc/passwd: a recipe is a \.yaml file, and a run is a folder",
         ),
+        (
+            ("sst2", "sst2-ulmfit", "--set", "text.size=900"),
+            SettingsError,
+            "text.size=900: has no effect: training that begins with a run of sst2-awd-lstm has "
+            "the value 8000 for text.size; leave it out",
+        ),
         (("there",), RunError, r"there: not a run: it holds no recipe\.yaml"),
     ],
 )

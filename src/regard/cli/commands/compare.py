@@ -37,6 +37,7 @@ from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
 from regard.recipes.recipe_files import load_any_recipe, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
+from regard.recipes.transfer.start_run import check_overrides
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
@@ -194,6 +195,10 @@ def _plan(
         against=against,
         starts=start_entries(entries, load_any_recipe),
     )
+    for entry in plan.entries:
+        if (start := plan.start_of(entry)) is not None:
+            run = f"a run of {start.label}"
+            check_overrides(options.settings, entry.recipe, plan.begun_recipe(entry), run)
     given = {
         "--against": bool(against) and plan.of_translators,
         "--tokens": options.budget.tokens is not None and not plan.of_translators,

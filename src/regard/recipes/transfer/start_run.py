@@ -34,7 +34,7 @@ START_REPORT = "start.json"  # in the data folder of a run: what it took of anot
 DROP_OVERRIDE = "leave it out"
 START_ADVICE = {
     "model": f"{DROP_OVERRIDE}, or name a recipe whose model.preset is not auto",
-    "text": f"{DROP_OVERRIDE}, or give --vocabulary own",
+    "text": f"{DROP_OVERRIDE}, or give --vocabulary own, which is start.vocabulary=own",
 }
 """What to do if the run that training begins with decides a setting that is given, by its group."""
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
@@ -124,16 +124,18 @@ def resolve_start(recipe: RecipeT, overrides: Sequence[str] = ()) -> RecipeT:
     found = StartRun.find(recipe)
     check_file(found.weights_file)
     begun = _with_lora(recipe.begun_with(found.recipe))
-    _check_overrides(overrides, recipe, begun, found.folder.path)
+    check_overrides(overrides, recipe, begun, str(found.folder.path))
     run, digest = str(found.folder.path), sha256_of_file(found.weights_file)
     start = recipe.start.model_copy(update={"run": run, "weights": digest})
     return begun.model_copy(update={"start": start})
 
 
-def _check_overrides(
-    overrides: Sequence[str], recipe: TaskRecipe, begun: TaskRecipe, run: Path
+def check_overrides(
+    overrides: Sequence[str], recipe: TaskRecipe, begun: TaskRecipe, run: str
 ) -> None:
-    """Raise an error if an override has no effect, as `begun` has another value for its setting."""
+    """Raise an error if an override of `recipe` has no effect: `begun`, what it is where training
+    begins with `run`, has another value for its setting.
+    """
     before, after = (one.model_dump(mode="json") for one in (recipe, begun))
     for given in overrides:
         for name, value in leaves(*parse_override(given)):
