@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import NonNegativeFloat, model_validator
+from torch import Tensor
 
 from regard.batching.collate import pad
 from regard.batching.example_batches import shortest_first
@@ -312,6 +313,15 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         rows = shortest_first(self.lengths("train")[: len(texts)], EVALUATION_ROWS)
         batches = (self.to_inputs([texts[row] for row in some]).to(device) for some in rows)
         model.eval().fit_standardization(batches)
+
+    def ngram_votes(
+        self, model: AnyPredictor, encoded: EncodedText
+    ) -> Mapping[tuple[int, ...], Tensor]:
+        """What each n-gram of a text, by its tokens, adds to the logits (C,); empty if the model
+        counts none.
+        """
+        assert isinstance(model, TextClassifier)
+        return model.ngram_votes(self.to_inputs([encoded]).to(next(model.parameters()).device))
 
     def row_names(self) -> RowNames:
         return {**super().row_names(), "tokens": self.tokenizer.row_names()}

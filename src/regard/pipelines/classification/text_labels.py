@@ -30,7 +30,6 @@ from regard.inspection.recording.attention_map import (
 )
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.iterate import chunked
-from regard.models.classification.text_classifier import TextClassifier
 from regard.models.contracts import AnyPredictor
 from regard.pipelines.answer import Answer, Candidate
 from regard.pipelines.classification.label_pipeline import (
@@ -188,11 +187,10 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _ngram_notes(self, encoded: EncodedText, answer: str) -> tuple[str, ...]:
         """What the n-grams of a text say of the answer, if the model counts them."""
-        assert isinstance(self.model, TextClassifier)
-        device, row = next(self.model.parameters()).device, self.task.labels.index(answer)
-        votes = self.model.ngram_votes(self.task.to_inputs([encoded]).to(device))
+        votes = self.task.ngram_votes(self.model, encoded)
         if not votes:
             return ()
+        row = self.task.labels.index(answer)
         others = [number for number in range(len(self.task.labels)) if number != row]
         leads = {ids: float(vote[row] - vote[others].mean()) for ids, vote in votes.items()}
         legible = [ids for ids in leads if min(ids) >= len(SPECIAL_PIECES)]
