@@ -49,7 +49,7 @@ COMMANDS = {
     "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
-    "recipes": "List and print the recipes on the shelf, and the schema of their settings.",
+    "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
     "receipts": "Check where the numbers of the documentation come from: in a checkout.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""

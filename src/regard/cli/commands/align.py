@@ -62,8 +62,8 @@ def command(
     target: str | None = option("Their translations.", metavar="FILE"),
     cut_apart: bool = flag(
         "--cut-apart",
-        "The files have marks cut off from words, as gold sets often do; the model reads "
-        "them as people write them.",
+        "The files have punctuation separated from words, as gold sets often do; the model gets "
+        "the text as people write it.",
     ),
     gold: str | None = option(
         "Gold alignments, one line each: 0-0 1p2 (p or ?: possible).", metavar="FILE"
@@ -82,8 +82,8 @@ def command(
         "A model from target to source, to align by both.", metavar="MODEL"
     ),
     symmetrize: Symmetrization | None = option(
-        "How the links of the two models become one alignment; otherwise their maps are "
-        "averaged and read as one, which errs less."
+        "How the links of the two models become one alignment; without it their maps are averaged "
+        "and read as one, which has fewer errors."
     ),
     plain: bool = flag(
         "--plain",
@@ -100,7 +100,7 @@ def command(
         "each source word (columns), or make one alignment of both."
     ),
     sinks: bool = flag(
-        "--sinks", "Print no alignments: report which heads park their attention, and on what."
+        "--sinks", "Print no alignments: report which heads attend to sinks, and to which."
     ),
     quiet: bool = flag("--quiet", "Print the error rate alone, no alignments."),
     dictionary: Path | None = option(

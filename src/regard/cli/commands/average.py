@@ -33,8 +33,8 @@ def command(
     others: list[Path] | None = Argument(
         None,
         metavar="FILE|RUN...",
-        help="Weights, otherwise the best of the run; or other runs that began with the same "
-        "weights.",
+        help="Files of weights to average (without any, the best of RUN); or other runs that began "
+        "with the same weights.",
     ),
     output: Path | None = option(
         "Where to; otherwise weights/average.safetensors.", metavar="FILE"
@@ -45,8 +45,8 @@ def command(
     """A run keeps the weights of its best validations, as many as training.average says, in the
     folder weights. Use the result with --weights average, or --weights FILE.
 
-    Of several runs that were fine-tuned from one start (`regard train --from`) it makes a soup:
-    the best in validation, and each other with which the mean scores no worse.
+    With several runs that were fine-tuned from one start (`regard train --from`) it makes a soup:
+    the best in validation, and every other run with which the mean scores no worse.
 
     With --adapter it merges an adapter (`regard train --adapter`) into the run's weights: a file
     for --weights FILE, also of `regard export`.

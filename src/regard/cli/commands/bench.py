@@ -34,10 +34,10 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Each engine and precision translates the same sentences, as a stream and one at a time, in a
-    process of its own; where there is a GPU, there too. The CPU's fastest for a stream, with its
-    batch size, is kept in the run's folder, and from then on `regard translate` uses it on this
-    machine; of the native engine's precisions that is float32 only, as no gate holds the others
-    equal to it. For a comparison with other toolkits see docs/performance.md.
+    process of its own; if there is a GPU, on it too. The engine that is fastest for a stream on the
+    CPU is kept in the run's folder, with its batch size, and from then on `regard translate` uses
+    it on this machine. The native engine's int8 and bfloat16 are measured but never kept, because
+    no check compares them with float32. For other toolkits see docs/performance.md.
 
     Examples:
 

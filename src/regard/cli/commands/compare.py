@@ -50,18 +50,18 @@ def command(
     systems: list[str] | None = Argument(
         None,
         metavar="[NAME=]RECIPE|RUN...",
-        help="Recipes of the shelf or YAML files, which are trained, and folders of finished "
-        "runs, which are taken as they are; a comparison's folder stands for all of its. NAME "
-        "is what the table calls it; otherwise the recipe's name, or for runs of one recipe that "
+        help="Recipes (built-in, or YAML files), which are trained, and folders of finished runs, "
+        "which are taken as they are; a comparison's folder stands for all of its runs. NAME is "
+        "what the table calls it; otherwise the recipe's name, or for runs of one recipe that "
         "differ in more than their seeds, the folder's.",
     ),
     out_folder: Path = option(
         "Where the comparison goes.", "--out", "-o", default=Path("ladder"), metavar="DIR"
     ),
-    steps: int | None = option("Train each for so many steps.", min=1),
-    tokens: int | None = option("Train each on so many target tokens.", min=1),
+    steps: int | None = option("Train each for this many steps.", min=1),
+    tokens: int | None = option("Train each on this many target tokens.", min=1),
     minutes: float | None = option(
-        "Train each for so many minutes, by timing some steps first.", min=0.001, max=MAX_MINUTES
+        "Train each for this many minutes, by timing some steps first.", min=0.001, max=MAX_MINUTES
     ),
     seeds: str | None = option("Train each recipe with these seeds.", metavar="N,N,..."),
     seeds_for: list[str] | None = option(
@@ -79,11 +79,13 @@ def command(
     skip_bad: corpus_options.SkipBad = False,
     settings: shared_options.Settings = None,
     beam: int | None = option(
-        f"Hypotheses kept at each step of all searches, else {DEFAULT_BEAM}.", min=1, max=MAX_BEAM
+        f"Hypotheses kept at each step of every search; {DEFAULT_BEAM} if not given.",
+        min=1,
+        max=MAX_BEAM,
     ),
     against: list[str] | None = option(
-        "Test the others of a task against this system, else against the best; may be repeated, "
-        "once for each corpus.",
+        "Test the other systems against this one instead of the best; for tasks other than "
+        "translation. May be repeated, once for each corpus.",
         metavar="NAME",
     ),
     tokenize: TokenizerChoice = option(
@@ -91,7 +93,7 @@ def command(
         "the target language.",
         default="auto",
     ),
-    jobs: int = option("Rows trained at once; measured they are one by one.", default=1, min=1),
+    jobs: int = option("Rows trained at once; they are timed one by one.", default=1, min=1),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
     row: str | None = option("", hidden=True),

@@ -67,7 +67,7 @@ def command(
         "Whether to try some steps of training.", "--trial/--no-trial", default=True
     ),
     devices: int | None = option(
-        "Also say what a step would take on up to so many devices like this one.",
+        "Also say what a step would take on up to N devices like this one.",
         metavar="N",
         min=2,
         max=MAX_DEVICES,
@@ -82,9 +82,9 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Reads all of it, then trains for some seconds on a sample, and tells sizes and lengths, what
-    cleaning would drop, sides that are out of step, sentences that leak from test into train, words
-    that train lacks, signs of damage; and the memory, time and disk that training takes here.
+    """Reads the whole corpus, then trains for some seconds on a sample. Reports sizes and lengths,
+    what cleaning would drop, sides that are out of step, sentences that leak from test into train,
+    words that train lacks, signs of damage; and the memory, time and disk that training takes here.
     Changes nothing. Ends with exit code 1 if there is a problem.
 
     Examples:

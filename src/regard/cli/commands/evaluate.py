@@ -68,7 +68,7 @@ def command(
         metavar="FILE",
     ),
     against: str | None = option(
-        "Another model: is the difference more than chance?", metavar="MODEL"
+        "Another model: is the difference significant?", metavar="MODEL"
     ),
     ensemble: shared_options.Ensemble = None,
     beam: shared_options.Beam = None,
@@ -90,16 +90,17 @@ def command(
 ) -> None:
     """Every score comes with sacreBLEU's signature and a 95% interval from 1,000 bootstrap
     resamples; --against adds a paired bootstrap test on the same sentences (Koehn 2004), captions,
-    windows, texts or tokens. Models that vote with --ensemble are scored together; a perplexity is
-    measured of one model alone. A score is of the model rather than of a lower precision, unless
-    one is given.
+    windows, texts or tokens. Models that vote with --ensemble are scored together, but perplexity
+    is measured for one model only. Scores are those of the model in float32, unless --precision
+    names another.
 
-    Of a chatbot, the perplexity of people's answers is printed, and how varied its own are, beside
+    A chatbot: the perplexity of people's answers, and how varied its own answers are, beside
     people's and beside the commonest one. A history has its turns in one line, separated by tabs;
-    one with several answers is repeated on neighbouring lines. Of a classifier, accuracy and macro
-    F1 are printed, and how well its probabilities are calibrated, before and after its temperature
-    was fitted on the validation data; of an --ensemble of classifiers, those of the mean of their
-    calibrated probabilities.
+    one with several answers is repeated on neighbouring lines.
+
+    A classifier: accuracy and macro F1, and how well its probabilities are calibrated, before and
+    after the temperature that was fitted on the validation data; with --ensemble, the same for the
+    mean of the calibrated probabilities.
 
     Examples:
 

@@ -43,9 +43,10 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """The export must translate a sample of sentences as the native engine does, or it is refused:
-    in float32 alike, to rounding; in a lower precision nearly alike. `regard translate` makes one
-    by itself when it first needs it. One that was written --to a folder translates where the run is
-    not: `regard translate DIR`. A copy of a run is not compared: `regard evaluate DIR` scores it.
+    up to rounding in float32, nearly so in a lower precision. `regard translate` makes an export
+    for CTranslate2 by itself when it first needs one; one that was written --to a folder needs no
+    run: `regard translate DIR`. A compact copy (--to run) is not compared: `regard evaluate DIR`
+    scores it.
 
     Examples:
 

@@ -26,8 +26,8 @@ def command(
     """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
     a model and a tokenizer write them; or model.bin and vocabularies, as CTranslate2's converters
     do; or the .npz of g2p_en. No pickle is read, and no code of the folder is executed.
-    The run must compute what the other toolkit does: its logits, and what it writes; otherwise it
-    is refused, and RUN holds the report alone, exchange.json.
+    The run must compute the same logits as the other toolkit and write the same text; otherwise it
+    is refused, and RUN holds only the report, exchange.json.
 
     Examples:
 

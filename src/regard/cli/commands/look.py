@@ -69,10 +69,10 @@ def command(
     ),
     sentence: list[str] | None = Argument(
         None,
-        help="What to translate and look into; none with --heads, --distances, --positions. Of a "
-        "forecaster: the numbers of a series, or a table; of a captioner: a picture; of a language "
-        "model: a text; of a masked one: a text, with [MASK] or without, or two for a pair; of a "
-        "classifier: a text or a picture. A text of several words may stand without MODEL.",
+        help="What to translate and look into; none with --heads, --distances, --positions. For a "
+        "forecaster: the numbers of a series, or a table; for a captioner: a picture; for a "
+        "language model: a text; for a masked one: a text, with [MASK] or without, or two for a "
+        "pair; for a classifier: a text or a picture. Without MODEL: a text of several words.",
     ),
     heads: bool = flag(
         "--heads",
@@ -104,7 +104,7 @@ def command(
     pieces: bool = flag("--pieces", "Show the model's own tokens, not whole words."),
     without: list[str] | None = option(
         "Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
-        "and show what becomes of the translation; may be repeated.",
+        "and show how the translation changes; may be repeated.",
         metavar=HEAD_METAVAR,
     ),
     flatten: list[str] | None = option(
@@ -125,7 +125,7 @@ def command(
     svg: shared_options.Svg = None,
     theme: shared_options.Theme = "light",
     html: Path | None = option(
-        "Write all of it as one page that answers clicks, with no server and no network.",
+        "Write all of it as one interactive page, which needs no server and no network.",
         metavar="FILE",
     ),
     number: int = option(
@@ -152,7 +152,7 @@ def command(
         metavar="N",
     ),
     tolerance: float = option(
-        "With --heads: one that costs no more BLEU than this is free to remove.",
+        "With --heads: a head that costs no more BLEU than this is free to remove.",
         default=HEAD_DEFAULTS.tolerance,
         min=0,
     ),
@@ -164,9 +164,9 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """The map in the terminal has a row for each word of the translation and a column for each word
-    of the sentence: the brighter, the more that word was looked at. --png and --svg draw the same.
-    With --without, --flatten or --force the attention is changed, and the map is that of the
-    changed translation; what it lost and gained in words is marked.
+    of the sentence; a brighter cell means more attention. --png and --svg draw the same. With
+    --without, --flatten or --force the attention is changed: the map is that of the changed
+    translation, and the words that it lost and gained are marked.
 
     Examples:
 

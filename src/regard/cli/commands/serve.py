@@ -51,8 +51,8 @@ def command(
     host: str | None = setting_option("host"),
     port: int | None = setting_option("port"),
     keys: Path | None = option(
-        "API keys, one on each line: only who sends one is served. "
-        f"{KEYS_VARIABLE} in the environment may hold some, too.",
+        "API keys, one on each line: only requests with one of them are served. "
+        f"{KEYS_VARIABLE} in the environment may hold keys, too.",
         metavar="FILE",
     ),
     origins: list[str] | None = setting_option("origins", "--cors", metavar="ORIGIN"),
@@ -83,15 +83,14 @@ def command(
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
     precision: ExportPrecision = option(
-        "Of the weights. What is streamed or looked into is the native engine's, which "
-        "with --engine auto has float32: with another precision people who see both may see "
-        "two translations.",
+        "Of the weights. Streams and looks are computed by the native engine, which has float32 "
+        "with --engine auto: in another precision a plain translation may differ from theirs.",
         default="float32",
     ),
 ) -> None:
-    """Requests of many users are gathered into batches. The server is reached from this machine
-    alone unless --host says otherwise; then think of --keys. SIGTERM ends it when all that it has
-    begun is answered; SIGHUP loads the models again.
+    """Requests of many users are gathered into batches. The server can be reached from this machine
+    only, unless --host says otherwise; then consider --keys. On SIGTERM it answers all that it has
+    accepted, and ends; on SIGHUP it loads the models again.
 
     Examples:
 

@@ -37,8 +37,8 @@ def command(
     recipe: str | None = Argument(
         None,
         metavar="RECIPE",
-        help="A recipe of the shelf (`regard recipes`) or a YAML file. With files of your own "
-        "it says how to train on them; without RECIPE that is the recipe `own`, or that of RUN.",
+        help="A built-in recipe (`regard recipes`) or a YAML file. With files of your own it says "
+        "how to train on them; without RECIPE, the recipe `own` does, or with --from that of RUN.",
     ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
@@ -68,13 +68,13 @@ def command(
     resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     devices: int | None = option(
-        "Train on so many GPUs, or in so many processes on a CPU: a step takes a batch of each. On "
-        "several machines start with torchrun, without this option.",
+        "Train on N GPUs, or in N processes on a CPU: a step takes a batch of each. On several "
+        "machines start with torchrun, without this option.",
         metavar="N",
         min=1,
     ),
     max_restarts: int | None = option(
-        "With --devices: go on so often from the last checkpoint when a process was killed.",
+        "With --devices: how often to go on from the last checkpoint after a process was killed.",
         metavar="N",
         min=0,
     ),

@@ -24,8 +24,8 @@ def command(
     ),
     json: shared_options.Json = False,
 ) -> None:
-    """Weights, tokenizers, settings and the data that scores are taken on are checked whenever they
-    are read; this checks the rest as well. Logs that grow are not checked. The exit code is 1 if
+    """Weights, tokenizers, settings and the data of scores are checked whenever they are read; this
+    command checks the other files as well. Logs that grow are not checked. The exit code is 1 if
     anything is damaged or missing.
 
     Examples:

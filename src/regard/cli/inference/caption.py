@@ -41,13 +41,13 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Every picture gives one line, in order: its caption alone where one picture was named, and
-    else its name, a tab and its caption. Of a folder all pictures are taken, also those in folders
-    below. One that cannot be read gives an empty caption and an error on stderr, and so does a
-    blank line of a list; the others are captioned all the same, and the command ends with 1.
+    """Every picture gives one line, in order: only the caption if one picture was named, otherwise
+    the name, a tab and the caption. A folder stands for all pictures in it and in the folders
+    below. A picture that cannot be read, or a blank line of a list, gives an empty caption and an
+    error on stderr; the others are captioned all the same, and the exit code is 1.
 
-    Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF; the square in the middle is looked
-    at.
+    Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF; the model sees the square in the
+    middle.
 
     Examples:
 

@@ -48,13 +48,12 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Each line that is typed is answered, with regard to all that was said before: /reset forgets
-    it, and /quit, Ctrl-D or Ctrl-C leave. Through a pipe, each line gives one line of answer, and
-    blank ones and /reset a blank one. The same lines have the same answers, unless --seed is
-    another.
+    """Each line that is typed is answered, in view of all that was said before: /reset forgets it,
+    and /quit, Ctrl-D or Ctrl-C leave. Through a pipe, each line gives one line of answer; blank
+    lines and /reset give a blank one. The same lines with the same --seed have the same answers.
 
-    Answers are sampled, and of several the one is chosen that was likely for what was said rather
-    than likely always, such as "I don't know". How is the run's own, where no option says it.
+    Several answers are sampled, and the one is chosen that fits what was said rather than one that
+    is likely after anything, such as "I don't know". Without options, the run's own settings hold.
 
     Examples:
 

@@ -38,15 +38,16 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Every text gives one line, in order, N in, N out: its likeliest label, a tab and its
-    probability, and so on for the N likeliest ones; an empty text has a note on stderr too. Every
-    picture gives the same behind its name, where there are several. Probabilities are calibrated on
-    the run's validation data. Of a folder all pictures are taken, also those in folders below; one
-    that cannot be read gives an empty label and an error on stderr, and so does a blank line in the
-    place of a name; the others are classified all the same, and the command ends with 1. Control
-    characters of names and labels are printed as escapes, such as \\t; --json has them as they are.
-    A pair of texts is written `A ||| B`. With --ensemble the mean of the probabilities of several
-    runs with the same labels counts.
+    """Every text gives one line, in order: its likeliest label, a tab and its probability; with
+    --best N, the N likeliest in this way. An empty text has a note on stderr too. A pair of texts
+    is written `A ||| B`. Probabilities are calibrated on the run's validation data; with --ensemble
+    they are the mean over several runs with the same labels.
+
+    Every picture gives the same, behind its name if there are several. A folder stands for all
+    pictures in it and in the folders below. A picture that cannot be read, or a blank line in the
+    place of a name, gives an empty label and an error on stderr; the others are classified all the
+    same, and the exit code is 1. Control characters of names and labels are printed as escapes,
+    such as \\t; --json has them as they are.
 
     Examples:
 

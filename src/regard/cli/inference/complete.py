@@ -45,8 +45,8 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Each continuation is printed with its prompt. Many prompts are continued together, whatever
-    their lengths. The same seed gives the same texts.
+    """Each continuation is printed with its prompt. Many prompts of any lengths are continued
+    together. The same seed gives the same texts.
 
     Examples:
 

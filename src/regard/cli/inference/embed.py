@@ -23,9 +23,9 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Each word is a line: the word, a tab, and the numbers of its vector; a blank line ends each
-    text. With --json, each text is a line. Words are read by their letters and need not have been
-    seen in training.
+    """Each word gives a line: the word, a tab, and the numbers of its vector; a blank line ends
+    each text. With --json, each text gives one line. Words are read by their letters and need not
+    have been seen in training.
 
     Examples:
 

@@ -29,9 +29,9 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Each answer is a line: its probability, the token, and the text with it, separated by tabs;
-    where a text has several masked places, the place's number comes first. A blank line ends each
-    text. Places are filled each for itself. With --json, each text is a line. N texts in, N answers
-    out: that to a text without a masked place, or an empty one, is empty, with a note on stderr.
+    if a text has several masked places, the number of the place comes first. A blank line ends each
+    text. Places are filled independently. With --json, each text gives one line. Every text has an
+    answer; it is empty, with a note on stderr, if the text is empty or has no masked place.
 
     Examples:
 

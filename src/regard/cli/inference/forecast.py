@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Every series gives one line of forecasts, in order. Each forecast after the first is made
     from those before it. A series may be shorter than the model's window; of a longer one the end
-    counts. Numbers of a time step with several columns are joined by commas. A line that is no
-    series gives a blank line and an error on stderr, and the command ends with 1.
+    is used. Numbers of a time step with several columns are joined by commas. A line that is not a
+    series gives a blank line and an error on stderr, and the exit code is 1.
 
     Examples:
 

@@ -92,14 +92,15 @@ def command(
     precision: shared_options.InPrecision = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Every line of input gives one line of output, in order: blank ones blank, over-long and odd
-    ones with a note on stderr. With --n-best a line gives up to N, numbered; tabs separate columns.
+    """Every line of input gives one line of output, in order. Blank lines stay blank; over-long and
+    odd ones have a note on stderr. With --n-best a line gives up to N, numbered; tabs separate
+    columns.
 
-    All sentences of a line are translated, and what is no sentence, such as a number, a URL or a
-    bullet, comes back as it is: where the training pairs were such. --whole-lines gives the model
+    All sentences of a line are translated, and what is not a sentence, such as a number, a URL or a
+    bullet, comes back as it is, if the training pairs were like that. --whole-lines gives the model
     each line as it is.
 
-    Of a web page or of subtitles the text is translated, and all else stays as it is.
+    In a web page or in subtitles only the text is translated, and all else stays as it is.
 
     Examples:
 

@@ -53,9 +53,9 @@ Mix = Annotated[
     list[str] | None,
     Option(
         metavar="FILE|RUN=SHARE",
-        help="Pairs of elsewhere that make up a SHARE of the training set, such as 0.3: a file as "
-        "of --data, two as source,target, or a run, whose training pairs they are, so that a model "
-        "that goes on from it (--from) forgets less; may be repeated.",
+        help="Other pairs that make up a SHARE of the training set, such as 0.3: a file as for "
+        "--data, two files as source,target, or the training pairs of a run, so that a model that "
+        "begins with that run (--from) forgets less; may be repeated.",
     ),
 ]
 SkipBad = Annotated[
@@ -63,7 +63,7 @@ SkipBad = Annotated[
     Option(
         "--skip-bad",
         help="Skip and count what cannot be read in files of your own: lines that are not UTF-8, "
-        "rows with too few columns, units of TMX that are not XML, pictures that are none.",
+        "rows with too few columns, units of TMX that are not XML, files that are not pictures.",
     ),
 ]
 

@@ -48,8 +48,8 @@ Settings = Annotated[
     Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting of the recipe, such as training.steps=1000; may be repeated, and "
-        "of two values for one key the last holds.",
+        help="Change a setting of the recipe, such as training.steps=1000; may be repeated; of two "
+        "values for one key the last counts.",
     ),
 ]
 Out = Annotated[
@@ -63,11 +63,11 @@ Temperature = Annotated[
     float | None, Option(min=0.01, help="Of sampling: below 1 likely tokens become likelier.")
 ]
 TopK = Annotated[
-    int | None, Option(min=1, help="Of sampling: draw from the K likeliest tokens alone.")
+    int | None, Option(min=1, help="Of sampling: draw from the K likeliest tokens only.")
 ]
 TopP = Annotated[
     float | None,
-    Option(min=0.0, max=1.0, help="Of sampling: draw from the likeliest that make up P."),
+    Option(min=0.0, max=1.0, help="Of sampling: draw from the likeliest that sum to P."),
 ]
 Seed = Annotated[int | None, Option(min=0, help="Of sampling: what decides the draws.")]
 SAMPLING_OPTIONS = "temperature top_k top_p seed"
@@ -82,23 +82,23 @@ def sampling_given(context: Context) -> dict[str, Any]:
 Engine = Annotated[
     EngineChoice,
     Option(
-        help="What translates: auto takes ctranslate2, which is faster, for all that it does as "
-        "native does."
+        help="What translates: auto takes ctranslate2, which is faster, wherever it does the same "
+        "as native."
     ),
 ]
 InPrecision = Annotated[
     ExportPrecision,
     Option(
         "--precision",
-        help="Of the weights; auto: with ctranslate2 int8 where it is close enough, with native, "
-        "which also has bfloat16 and int8, float32.",
+        help="Of the weights. auto: with ctranslate2, int8 where it is close enough; with native, "
+        "float32 (bfloat16 and int8 can be asked for).",
     ),
 ]
 Split = Annotated[
     bool | None,
     Option(
         "--sentences/--whole-lines",
-        help="Translate sentences of a line one by one, and leave what is no sentence (numbers, "
+        help="Translate sentences of a line one by one, and leave what is not a sentence (numbers, "
         "URLs, bullets) as it is; or give the model whole lines. Otherwise as the run has learned "
         "from its training pairs.",
     ),
@@ -107,9 +107,9 @@ Unknown = Annotated[
     str | None,
     Option(
         metavar="keep|copy|FILE",
-        help="Let the model say words it does not know: keep shows ⁇; copy puts the source word "
-        "there that it looks at; FILE, a dictionary (see regard align --dictionary), that word's "
-        "translation. Otherwise the recipe decides.",
+        help="What to write for a word outside the vocabulary: keep shows ⁇; copy takes the source "
+        "word that the model looks at; FILE, a dictionary (see regard align --dictionary), takes "
+        "that word's translation. Otherwise the recipe decides.",
     ),
 ]
 Ensemble = Annotated[
