@@ -67,9 +67,7 @@ def command(
         "of labels and texts, a folder with a folder of pictures for each class; may be repeated.",
         metavar="FILE",
     ),
-    against: str | None = option(
-        "Another model: is the difference significant?", metavar="MODEL"
-    ),
+    against: str | None = option("Another model: is the difference significant?", metavar="MODEL"),
     ensemble: shared_options.Ensemble = None,
     beam: shared_options.Beam = None,
     unknown: shared_options.Unknown = None,
