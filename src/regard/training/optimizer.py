@@ -109,12 +109,15 @@ def learning_rate(
 
 
 ADAM_STATES = ("step", "exp_avg", "exp_avg_sq")
-OPTIMIZER_STATES = {
-    "adam": ADAM_STATES,
-    "muon": (*ADAM_STATES, "momentum_buffer"),
-    "sgd": ("momentum_buffer",),
-}
-"""What each kind of optimizer keeps of a parameter."""
+MOMENTUM_STATES = ("momentum_buffer",)
+
+
+def state_names(optimizer: torch.optim.Optimizer, parameter: Tensor) -> tuple[str, ...]:
+    """What an optimizer keeps of a parameter that has had gradients."""
+    by_momentum = isinstance(optimizer, torch.optim.SGD) or (
+        isinstance(optimizer, Muon) and parameter in optimizer.rows
+    )
+    return MOMENTUM_STATES if by_momentum else ADAM_STATES
 
 
 def build_optimizer(
