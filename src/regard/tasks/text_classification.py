@@ -53,7 +53,6 @@ from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
 NGRAMS_FILE = "ngrams.safetensors"  # in a run's data folder
-LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
 STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
 
 
@@ -116,6 +115,9 @@ class TextClassificationRecipe(ClassificationRecipe):
 
     def inner_model(self) -> Settings:
         return self.model.known_encoder
+
+    def data_beside_weights(self) -> tuple[str, ...]:
+        return ("n-grams",) if self.model.ngrams else ()
 
     def begun_with(self, other: TaskRecipe) -> Self:
         """As for every task; an encoder that is left out is the inner model of `other`."""
@@ -295,11 +297,6 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for rows in shortest_first(self.lengths("train"), EVALUATION_ROWS)
         ]
         known = count_ngrams(texts, longest, vocabulary, len(self.labels))
-        if known.counts.numel() > LARGEST_COUNTS:
-            raise SettingsError(
-                f"model.ngrams {longest}: {len(known.ngrams):,} n-grams of {len(self.labels):,} "
-                f"labels are more than {LARGEST_COUNTS:,} counts; choose fewer, or 0"
-            )
         bayes = NaiveBayes(known, longest, vocabulary)
         logits = torch.cat([bayes(inputs, some) for inputs, some in texts])
         found = Classified(logits.numpy(), torch.cat([some for _, some in texts]).numpy())
@@ -307,6 +304,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def initialize(self, model: AnyPredictor, taken: Collection[str] = ()) -> None:
         assert isinstance(model, TextClassifier)
+        if self.labels != self.given_labels:  # taken columns, too, are for the given labels
+            model.reset_ngram_weights()
         if "pooled_mean" in taken:  # the layers above, and low-rank updates, are for these
             return
         device, texts = next(model.parameters()).device, self.encoded("train")[:STANDARDIZED_TEXTS]
