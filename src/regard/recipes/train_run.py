@@ -226,7 +226,9 @@ def _check_resumable(recipe: TaskRecipe, saved: TaskRecipe, folder: RunFolder) -
 def _check_changed_stage(
     folder: RunFolder, before: TrainingSettings, after: TrainingSettings, group: str
 ) -> None:
-    """Raise an error if changed settings have no effect, or ask for fewer steps than are done."""
+    """Raise an error if changed settings have no effect, ask for fewer steps than are done, or
+    choose weights by another score than before.
+    """
     progress = last_progress(folder.path)
     if progress is None:
         return
@@ -234,6 +236,13 @@ def _check_changed_stage(
         raise SettingsError(
             f"{folder.path}: {progress.step:,} steps of its {group} are done, and cannot become "
             f"{after.steps:,}; give {group}.steps={progress.step} or more"
+        )
+    was, now = (stage.validation.model_dump().get("by") for stage in (before, after))
+    if progress.best and was != now:
+        raise SettingsError(
+            f"{folder.path}: its weights are chosen by {was}, to which {now} does not compare: "
+            f"leave {group}.validation.by as it was, or train a new run in another folder with "
+            "--out"
         )
     if is_finished(progress, before) and is_finished(progress, after):
         raise SettingsError(
