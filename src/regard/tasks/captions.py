@@ -266,7 +266,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             partial(batch_loss, smoothing=settings.label_smoothing),
             self._validate,
             settings.validation.selection,
-            CaptionBuckets(),
+            CaptionBuckets(model.max_length),
         )
 
     def _validate(self, model: AnyCaptionModel) -> Mapping[str, float]:
