@@ -166,9 +166,9 @@ class TextClassifier(Predictor[Padded]):
             self.register_parameter(name, numbers if settings.standardize else None)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
         self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
-        read, said = settings.hidden or pooled, 0 if counts is None else classes
+        read, votes = settings.hidden or pooled, 0 if counts is None else classes
         self.bayes = None if counts is None else NaiveBayes(counts, settings.ngrams, len(words))
-        self.output = nn.Linear(read + said, classes)
+        self.output = nn.Linear(read + votes, classes)
         for head in (self.hidden, self.output):
             if head is not None:
                 xavier_linears(head)
