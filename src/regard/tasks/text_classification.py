@@ -24,13 +24,14 @@ from regard.corpora.classification.labelled_texts import (
 from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import Classified, LabelIds, fit_temperature
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
 from regard.tasks.classification import (
+    ADVICE,
     EVALUATION_ROWS,
     SPLITS,
     AnyClassificationTask,
@@ -277,10 +278,20 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     # -- model ----------------------------------------------------------------------------------
 
     def new_model(self) -> AnyPredictor:
-        words, counts = self.tokenizer.words(), None
-        if self.recipe.model.ngrams:
-            counts = NgramCounts(**load_weights(self._ngrams_file))
-        return TextClassifier(self.recipe.model, words, len(self.labels), counts)
+        counts = self._load_counts() if self.recipe.model.ngrams else None
+        return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels), counts)
+
+    def _load_counts(self) -> NgramCounts:
+        """The counts in the run; an error if they are none, or for other labels."""
+        stored = load_weights(self._ngrams_file)
+        size, classes = stored.get("ngrams", torch.empty(0)).numel(), len(self.labels)
+        wanted = {"ngrams": (size,), "counts": (size, classes), "scale": ()}
+        if not size or {name: tuple(x.shape) for name, x in stored.items()} != wanted:
+            raise RunError(
+                f"{self._ngrams_file}: holds no counts of n-grams for the {classes} labels of the "
+                f"run; {ADVICE}"
+            )
+        return NgramCounts(**stored)
 
     @property
     def _ngrams_file(self) -> Path:
