@@ -115,6 +115,15 @@ def test_whenever_it_ends_it_goes_on_to_the_same_weights(refined, untrained, que
     assert validated(untrained) == [0, 2, 4, 5]
 
 
+def test_what_never_learns_does_not_learn_in_it_whenever_it_ends(prepared, tmp_path):
+    frozen = "training.fine_tuning.frozen_parts=[embeddings]"
+    whole, broken = (shutil.copytree(prepared, tmp_path / name) for name in ("whole", "broken"))
+    trained(whole, SECOND, frozen)
+    trained(broken, SECOND, frozen, stop=Stop(9, politely=True))
+    trained(broken, SECOND, frozen)
+    assert content(broken) == content(whole)
+
+
 def validated(path):
     lines = map(json.loads, (path / "refined/metrics.jsonl").read_text().splitlines())
     return [one["step"] for one in lines if one["kind"] == "valid"]
