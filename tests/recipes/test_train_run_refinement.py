@@ -115,12 +115,14 @@ def test_whenever_it_ends_it_goes_on_to_the_same_weights(refined, untrained, que
     assert validated(untrained) == [0, 2, 4, 5]
 
 
-def test_what_never_learns_does_not_learn_in_it_whenever_it_ends(prepared, tmp_path):
-    frozen = "training.fine_tuning.frozen_parts=[embeddings]"
+@pytest.mark.parametrize("frozen", ["frozen_parts=[embeddings]", "unfreeze_every=2"])
+def test_whenever_it_ends_the_same_parts_learn(prepared, tmp_path, frozen):
+    """With the latter, one group of layers has never learned when the first stage ends."""
+    settings = (SECOND, f"training.fine_tuning.{frozen}")
     whole, broken = (shutil.copytree(prepared, tmp_path / name) for name in ("whole", "broken"))
-    trained(whole, SECOND, frozen)
-    trained(broken, SECOND, frozen, stop=Stop(9, politely=True))
-    trained(broken, SECOND, frozen)
+    trained(whole, *settings)
+    trained(broken, *settings, stop=Stop(9, politely=True))
+    trained(broken, *settings)
     assert content(broken) == content(whole)
 
 

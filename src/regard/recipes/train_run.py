@@ -25,6 +25,7 @@ from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
+from regard.training.layer_groups import keep_trainable
 from regard.training.loop import Reporter, StopRequested, TrainingTask, fit, is_finished
 from regard.training.optimizer import check_trainable
 from regard.training.settings import TrainingSettings
@@ -178,16 +179,17 @@ class _Stages(NamedTuple):
             self.reporter.noted(stage.no_gain)
 
     def _fit(self, task: TrainingTask, settings: TrainingSettings, folder: RunFolder) -> Progress:
-        return fit(
-            self.model,
-            task,
-            settings,
-            folder=folder.path,
-            width=self.recipe.model.width,
-            reporter=self.reporter,
-            stop_requested=self.stop_requested,
-            ranks=self.ranks,
-        )
+        with keep_trainable(self.model):  # each stage freezes what it is told to
+            return fit(
+                self.model,
+                task,
+                settings,
+                folder=folder.path,
+                width=self.recipe.model.width,
+                reporter=self.reporter,
+                stop_requested=self.stop_requested,
+                ranks=self.ranks,
+            )
 
 
 def warmup_warning(settings: TrainingSettings) -> str:
