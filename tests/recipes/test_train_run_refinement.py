@@ -11,6 +11,7 @@ from regard.recipes.train_run import train
 from regard.tasks.translation import task
 from regard.tasks.translation.training_inputs import prepare
 from regard.training.checkpoints import last_progress, list_checkpoints
+from regard.training.distributed.ranks import Ranks
 from tiny import Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -124,6 +125,22 @@ def test_whenever_it_ends_the_same_parts_learn(prepared, tmp_path, frozen):
     trained(broken, *settings, stop=Stop(9, politely=True))
     trained(broken, *settings)
     assert content(broken) == content(whole)
+
+
+def test_it_is_refused_where_weights_are_divided(tmp_path):
+    class Two(Ranks):
+        count = 2
+
+    recipe, folder = tiny_recipe(*FIRST, SECOND, "training.sharded=true"), RunFolder(tmp_path)
+    with pytest.raises(SettingsError, match=r"refinement begins with whole weights, and training"):
+        train(
+            recipe,
+            folder,
+            device=CPU,
+            reporter=Quiet(),
+            stop_requested=lambda: False,
+            ranks=Two(),
+        )
 
 
 def validated(path):

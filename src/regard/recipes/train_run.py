@@ -62,6 +62,11 @@ def train(
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
+    if ranks.count > 1 and recipe.training.sharded and recipe.second_stage_settings() is not None:
+        raise SettingsError(
+            f"{recipe.second_stage_group} begins with whole weights, and training.sharded divides "
+            "them among the devices: leave out one of them"
+        )
     recipe = resolve_start(recipe)
     with folder.locked() if ranks.leads else nullcontext():
         task = ranks.made_by_first(
