@@ -74,3 +74,9 @@ def test_few_shapes_hold_all_batches_and_change_no_label():
         assert torch.equal(padded.given.ids[:, :length], batch.given.ids)
         assert padded.num_labels == padded.given.ids.numel()
     assert len(shapes) < 8
+
+
+def test_captions_are_not_padded_beyond_what_the_model_can_take():
+    batch = CaptionTokens([[5] * 10], np.array([0])).batch(np.array([0]), inputs_of)
+    shapes = [CaptionBuckets(limit).shape(batch)[-1] for limit in (None, 11, 10)]
+    assert shapes == [12, 11, 11]  # with BOS; the model says itself what is too long

@@ -6,6 +6,7 @@ import torch
 from regard.batching.collate import collate
 from regard.kernels import dispatch, fused_add_norm, fused_linear
 from regard.kernels.dispatch import next_power_of_two, use_kernel
+from regard.layers.transformer_parts import Residual
 from regard.models.translation.transformer import Transformer
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.models.vision.swin import Swin, SwinSettings
@@ -82,6 +83,20 @@ def test_pictures_have_the_same_gradients_with_kernels_and_without(model, device
     whole = torch.cat([grad.flatten() for grad in theirs]).norm()
     for one, other in zip(ours, theirs, strict=True):
         assert (one - other).norm() < near * whole
+
+
+@pytest.mark.parametrize("position", ["post", "pre"])
+def test_torch_computes_norms_that_are_too_wide_for_the_kernel(position, device):
+    size, on_gpu = dispatch.MAX_NORM_WIDTH + 1, device.type == "cuda"
+    residual = Residual(size, position, 0.0).to(device)
+    linear = torch.nn.Linear(4, size, device=device)
+    x, y = (torch.randn(2, width, device=device) for width in (size, 4))
+    with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
+        y = y.bfloat16() if on_gpu else y
+        found, wanted = (
+            residual.train(mode).post_then_pre(x, y, linear, residual) for mode in (True, False)
+        )
+    torch.testing.assert_close(found, wanted)
 
 
 def test_a_disabled_kernel_is_not_used(device, monkeypatch):

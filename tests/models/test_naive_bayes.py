@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from regard.batching.collate import pad
+from regard.errors import SettingsError
+from regard.models.classification import naive_bayes
 from regard.models.classification.naive_bayes import (
     ABSENT,
     NaiveBayes,
@@ -101,3 +103,9 @@ def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
     before = model(pad([text]))
     torch.nn.init.zeros_(model.bayes.scale)
     torch.testing.assert_close(sum(votes.values()), (before - model(pad([text])))[0])
+
+
+def test_more_counts_than_memory_are_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(naive_bayes, "LARGEST_COUNTS", 35)
+    with pytest.raises(SettingsError, match=r"ngrams 2: 12 n-grams of 3 labels are more than 35"):
+        counted()

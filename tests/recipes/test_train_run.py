@@ -173,6 +173,13 @@ def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
         trained(path, "evaluation.tokenize=char")
 
 
+def test_a_run_keeps_the_score_by_which_its_weights_are_chosen(tiny_run, tmp_path):
+    path = shutil.copytree(tiny_run, tmp_path / "run")
+    with pytest.raises(SettingsError, match=r"chosen by loss, to which bleu does not compare: le"):
+        trained(path, "training.steps=70", "training.validation.by=bleu")
+    assert RunFolder(path).load_recipe().training.validation.by == "loss"
+
+
 def test_what_was_chosen_is_kept_when_a_run_goes_on(tiny_run, tmp_path, monkeypatch):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     saved = RunFolder(path).load_recipe()

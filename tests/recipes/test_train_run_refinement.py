@@ -11,6 +11,7 @@ from regard.recipes.train_run import train
 from regard.tasks.translation import task
 from regard.tasks.translation.training_inputs import prepare
 from regard.training.checkpoints import last_progress, list_checkpoints
+from regard.training.distributed.ranks import Ranks
 from tiny import Quiet, tiny_recipe
 
 CPU = torch.device("cpu")
@@ -113,6 +114,33 @@ def test_whenever_it_ends_it_goes_on_to_the_same_weights(refined, untrained, que
     trained(untrained, SECOND)
     assert content(untrained) == content(refined)
     assert validated(untrained) == [0, 2, 4, 5]
+
+
+@pytest.mark.parametrize("frozen", ["frozen_parts=[embeddings]", "unfreeze_every=2"])
+def test_whenever_it_ends_the_same_parts_learn(prepared, tmp_path, frozen):
+    """With the latter, one group of layers has never learned when the first stage ends."""
+    settings = (SECOND, f"training.fine_tuning.{frozen}")
+    whole, broken = (shutil.copytree(prepared, tmp_path / name) for name in ("whole", "broken"))
+    trained(whole, *settings)
+    trained(broken, *settings, stop=Stop(9, politely=True))
+    trained(broken, *settings)
+    assert content(broken) == content(whole)
+
+
+def test_it_is_refused_where_weights_are_divided(tmp_path):
+    class Two(Ranks):
+        count = 2
+
+    recipe, folder = tiny_recipe(*FIRST, SECOND, "training.sharded=true"), RunFolder(tmp_path)
+    with pytest.raises(SettingsError, match=r"refinement begins with whole weights, and training"):
+        train(
+            recipe,
+            folder,
+            device=CPU,
+            reporter=Quiet(),
+            stop_requested=lambda: False,
+            ranks=Two(),
+        )
 
 
 def validated(path):

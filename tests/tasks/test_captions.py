@@ -47,6 +47,18 @@ def test_every_model_is_trained_and_measured(model, tmp_path):
     assert json.loads((path / "scores.json").read_text())["perplexity"] < 20
 
 
+def test_too_few_positions_are_told_before_training(tmp_path):
+    learned = (TRANSFORMER, "model.transformer.positions=learned")
+    for positions in (36, 35):
+        limit = f"model.transformer.max_positions={positions}"
+        task = CaptionTask(caption_recipe(*learned, limit), tmp_path)
+        task.prepare(print, resumed=False)
+        if positions == 36:
+            task.check_model(task.new_model(), print)
+    with pytest.raises(SettingsError, match=r"36 regions, captions up to .*_positions to 36"):
+        task.check_model(task.new_model(), print)
+
+
 def test_what_is_looked_at_is_computed_once(tmp_path):
     notes = []
     for name in ("one", "two"):

@@ -176,9 +176,32 @@ def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
     features = model.eval().row_features(texts)
     torch.testing.assert_close(features[:, -2:], alone)
     torch.testing.assert_close(model.output.weight[:, -2:], torch.eye(2))
+    counts = load_weights(file)
+    save_weights(file, counts | {"counts": counts["counts"][:, :1]})
+    with pytest.raises(RunError, match="holds no counts of n-grams for the 2 labels"):
+        task.new_model()
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(RunError, match="damaged"):
         task.new_model()
+
+
+def test_what_ngrams_say_begins_anew_for_other_labels_and_fits_no_adapter(tmp_path):
+    def train(labels, *overrides):
+        rows = [(labels[n % 3], f"{'uvw'[n % 3]} n{n} {labels[0]}") for n in range(60)]
+        ngrams = ("model.ngrams=1", "training.steps=2")
+        recipe = classifier_recipe(tmp_path, "gpt", *ngrams, *overrides, rows=rows)
+        return train_recipe(recipe, tmp_path / f"{labels}-{len(overrides)}")
+
+    def begins_anew(run):
+        weight = load_weights(run / "weights" / "start.safetensors")["output.weight"]
+        return torch.equal(weight[:, -3:], torch.eye(3))
+
+    base = train("abc")
+    start = f"start.run={base}"
+    assert not begins_anew(train("abc", start))
+    assert begins_anew(train("bcd", start))
+    tuned = train("abc", start, "training.fine_tuning.lora.rank=2")
+    assert not (tuned / "adapter.safetensors").exists()
 
 
 def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):

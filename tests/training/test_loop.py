@@ -156,6 +156,21 @@ def test_resumed_where_a_parameter_never_had_a_gradient(store, tmp_path):
     assert same(resumed, whole)
 
 
+@pytest.mark.parametrize("before", [{}, {"optimizer": {"kind": "sgd", "momentum": 0.9}}])
+def test_a_resumed_run_may_go_on_with_muon(store, tmp_path, before):
+    run(store, tmp_path, stop_after=5, **before)
+    _, progress = run(store, tmp_path, optimizer={"kind": "muon"})
+    assert progress.step == 12
+
+
+def test_an_average_that_begins_in_a_resumed_run_begins_with_its_weights(store, tmp_path):
+    before, _ = run(store, tmp_path, steps=5)
+    after, _ = run(store, tmp_path, steps=6, moving_average=0.9)
+    averaged = load_weights(tmp_path / "weights" / "last.safetensors")
+    for (name, first), second in zip(before.named_parameters(), after.parameters(), strict=True):
+        torch.testing.assert_close(averaged[name], torch.lerp(first, second, 9 / 16).detach())
+
+
 def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):
     whole, _ = run(store, tmp_path / "whole")
     run(store, tmp_path / "broken", stop_after=7)

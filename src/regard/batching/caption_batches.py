@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from regard.batching.collate import PositionedBatch, collate_targets
 from regard.batching.example_batches import Rows, example_batches, shortest_first
 from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
-from regard.batching.shape_buckets import round_up_to_bucket
+from regard.batching.shape_buckets import round_up_to_bucket, within_limit
 from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.types import Batch, Padded, Pixels, Regions
 
@@ -60,13 +61,16 @@ def caption_batches(
     return example_batches(tokens.lengths, size, seed, make_batch, start, shard)
 
 
-class CaptionBuckets:
+class CaptionBuckets(NamedTuple):
     """Captions padded to few lengths, with a label at every position: shapes for CUDA graphs."""
+
+    limit: int | None = None  # the longest caption that the model can take, if there is one
 
     def shape(self, batch: Batch[PictureInputs]) -> Hashable:
         rows, length = batch.decoder_input.ids.shape
         inputs = tuple(tensor.shape for tensor in batch.inputs.tensors())
-        return (*inputs, rows, round_up_to_bucket(length, LENGTHS_PER_OCTAVE))
+        rounded = round_up_to_bucket(length, LENGTHS_PER_OCTAVE)
+        return (*inputs, rows, within_limit(length, rounded, self.limit))
 
     def pad(self, batch: Batch[PictureInputs], shape: Hashable) -> Batch[PictureInputs]:
         """The batch in the shape of its bucket; labels that are filled in are IGNORE_INDEX."""

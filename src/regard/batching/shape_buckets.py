@@ -67,7 +67,7 @@ class RowBuckets(NamedTuple):
     def shape(self, batch: Batch[Padded]) -> Hashable:
         rows, length = batch.inputs.ids.shape
         rounded = round_up_to_bucket(length, ROW_LENGTHS_PER_OCTAVE)
-        return rows, _within_limit(length, rounded, self.limit)
+        return rows, within_limit(length, rounded, self.limit)
 
     def pad(self, batch: Batch[Padded], shape: tuple[int, int]) -> Batch[Padded]:
         padding = shape[1] - batch.inputs.ids.shape[1]
@@ -99,7 +99,7 @@ class ShapeBuckets(NamedTuple):
                 else round_up_to_bucket(rows, ROW_COUNTS_PER_OCTAVE)
             )
         source_length, target_length = (
-            _within_limit(*both, self.limit) for both in zip(lengths, rounded, strict=True)
+            within_limit(*both, self.limit) for both in zip(lengths, rounded, strict=True)
         )
         steps = PACKED_TOKEN_STEPS if self.packed else PADDED_TOKEN_STEPS
         multiple = coarseness * _round_to_multiple(-(-self.budget // steps), TOKEN_MULTIPLE)
@@ -129,7 +129,7 @@ class ShapeBuckets(NamedTuple):
         return Batch(inputs, target.padded, target.indices, labels)
 
 
-def _within_limit(length: int, rounded: int, limit: int | None) -> int:
+def within_limit(length: int, rounded: int, limit: int | None) -> int:
     """The rounded length, at most the limit; a longer sentence is left to the model's error."""
     return rounded if limit is None else max(length, min(rounded, limit))
 

@@ -73,9 +73,16 @@ def _use_before_products(kernel: str, x: Tensor) -> bool:
     return can_run(kernel, x) and not is_traced() and x.dtype != torch.float64 and halved
 
 
+def use_add_norm(y: Tensor, *, width: int) -> bool:
+    """Whether training has a kernel for the norm, `width` wide, of a sum with `y` or a product of
+    it.
+    """
+    return width <= MAX_NORM_WIDTH and use_kernel("fused_add_norm", y)
+
+
 def use_layer_norm(x: Tensor) -> bool:
     """Whether training has a kernel for the norm of `x` (..., D), which products read."""
-    return _use_before_products("fused_add_norm", x)
+    return x.shape[-1] <= MAX_NORM_WIDTH and _use_before_products("fused_add_norm", x)
 
 
 def use_search_kernel(kernel: str, x: Tensor) -> bool:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.multihead import StackedLinear
-from regard.kernels.dispatch import product_dtype, use_kernel, use_layer_norm
+from regard.kernels.dispatch import product_dtype, use_add_norm, use_kernel, use_layer_norm
 from regard.kernels.dropout import Dropout
 from regard.kernels.fused_add_norm import (
     LayerNormParams,
@@ -269,7 +269,8 @@ class Residual(nn.Module):
 
     def _fuses(self, y: Tensor) -> bool:
         """Whether the kernel for training computes the norm."""
-        return isinstance(self.norm, nn.LayerNorm) and use_kernel("fused_add_norm", y)
+        norm = self.norm
+        return isinstance(norm, nn.LayerNorm) and use_add_norm(y, width=norm.weight.shape[0])
 
     @property
     def _norm_params(self) -> LayerNormParams:

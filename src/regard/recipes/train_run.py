@@ -25,6 +25,7 @@ from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress, load_weights
 from regard.training.distributed.ranks import ALONE, Ranks
 from regard.training.gpu.cuda_graph_step import require_cuda_graphs
+from regard.training.layer_groups import keep_trainable
 from regard.training.loop import Reporter, StopRequested, TrainingTask, fit, is_finished
 from regard.training.optimizer import check_trainable
 from regard.training.settings import TrainingSettings
@@ -61,6 +62,11 @@ def train(
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
     if recipe.training.capture is True:
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
+    if ranks.count > 1 and recipe.training.sharded and recipe.second_stage_settings() is not None:
+        raise SettingsError(
+            f"{recipe.second_stage_group} begins with whole weights, and training.sharded divides "
+            "them among the devices: leave out one of them"
+        )
     recipe = resolve_start(recipe)
     with folder.locked() if ranks.leads else nullcontext():
         task = ranks.made_by_first(
@@ -178,16 +184,17 @@ class _Stages(NamedTuple):
             self.reporter.noted(stage.no_gain)
 
     def _fit(self, task: TrainingTask, settings: TrainingSettings, folder: RunFolder) -> Progress:
-        return fit(
-            self.model,
-            task,
-            settings,
-            folder=folder.path,
-            width=self.recipe.model.width,
-            reporter=self.reporter,
-            stop_requested=self.stop_requested,
-            ranks=self.ranks,
-        )
+        with keep_trainable(self.model):  # each stage freezes what it is told to
+            return fit(
+                self.model,
+                task,
+                settings,
+                folder=folder.path,
+                width=self.recipe.model.width,
+                reporter=self.reporter,
+                stop_requested=self.stop_requested,
+                ranks=self.ranks,
+            )
 
 
 def warmup_warning(settings: TrainingSettings) -> str:
@@ -226,7 +233,9 @@ def _check_resumable(recipe: TaskRecipe, saved: TaskRecipe, folder: RunFolder) -
 def _check_changed_stage(
     folder: RunFolder, before: TrainingSettings, after: TrainingSettings, group: str
 ) -> None:
-    """Raise an error if changed settings have no effect, or ask for fewer steps than are done."""
+    """Raise an error if changed settings have no effect, ask for fewer steps than are done, or
+    choose weights by another score than before.
+    """
     progress = last_progress(folder.path)
     if progress is None:
         return
@@ -234,6 +243,13 @@ def _check_changed_stage(
         raise SettingsError(
             f"{folder.path}: {progress.step:,} steps of its {group} are done, and cannot become "
             f"{after.steps:,}; give {group}.steps={progress.step} or more"
+        )
+    was, now = (stage.validation.model_dump().get("by") for stage in (before, after))
+    if progress.best and was != now:
+        raise SettingsError(
+            f"{folder.path}: its weights are chosen by {was}, to which {now} does not compare: "
+            f"leave {group}.validation.by as it was, or train a new run in another folder with "
+            "--out"
         )
     if is_finished(progress, before) and is_finished(progress, after):
         raise SettingsError(

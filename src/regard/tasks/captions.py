@@ -1,5 +1,6 @@
 """The task of captioning: pictures -> what people say of them."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -253,6 +254,18 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     def new_model(self) -> AnyCaptionModel:
         return build_captioner(self.recipe.model, self.tokenizer.size)
 
+    def check_model(self, model: AnyCaptionModel, note: Notify) -> None:
+        """An error if a model with learned positions has too few for regions or captions."""
+        limit, regions = model.max_length, math.prod(model.grid)
+        if limit is None:
+            return
+        longest = 1 + max(int(self.tokens(split).lengths.max()) for split in SPLITS[:2])
+        if (needed := max(regions, longest)) > limit:
+            raise SettingsError(
+                f"pictures have {regions} regions, captions up to {longest} tokens, and the model "
+                f"has positions for {limit}: raise model.transformer.max_positions to {needed}"
+            )
+
     def training(self, model: AnyCaptionModel) -> TrainingTask:
         settings = self.recipe.training
         return TrainingTask(
@@ -266,7 +279,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
             partial(batch_loss, smoothing=settings.label_smoothing),
             self._validate,
             settings.validation.selection,
-            CaptionBuckets(),
+            CaptionBuckets(model.max_length),
         )
 
     def _validate(self, model: AnyCaptionModel) -> Mapping[str, float]:

@@ -186,6 +186,12 @@ class TaskRecipe(Settings):
         model: Settings = self.model
         return model
 
+    def data_beside_weights(self) -> tuple[str, ...]:
+        """What its model has of its own training data beside weights, so that an adapter lacks it;
+        for a message.
+        """
+        return ()
+
     def begun_with(self, other: "TaskRecipe") -> Self:
         """The recipe, completed by what it takes from `other`, that of the run it begins with."""
         own, given = self.vocabulary_settings(), other.vocabulary_settings()

@@ -24,13 +24,14 @@ from regard.corpora.classification.labelled_texts import (
 from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import Classified, LabelIds, fit_temperature
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
 from regard.tasks.classification import (
+    ADVICE,
     EVALUATION_ROWS,
     SPLITS,
     AnyClassificationTask,
@@ -53,7 +54,6 @@ from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
 NGRAMS_FILE = "ngrams.safetensors"  # in a run's data folder
-LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
 STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
 
 
@@ -116,6 +116,9 @@ class TextClassificationRecipe(ClassificationRecipe):
 
     def inner_model(self) -> Settings:
         return self.model.known_encoder
+
+    def data_beside_weights(self) -> tuple[str, ...]:
+        return ("n-grams",) if self.model.ngrams else ()
 
     def begun_with(self, other: TaskRecipe) -> Self:
         """As for every task; an encoder that is left out is the inner model of `other`."""
@@ -275,10 +278,20 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     # -- model ----------------------------------------------------------------------------------
 
     def new_model(self) -> AnyPredictor:
-        words, counts = self.tokenizer.words(), None
-        if self.recipe.model.ngrams:
-            counts = NgramCounts(**load_weights(self._ngrams_file))
-        return TextClassifier(self.recipe.model, words, len(self.labels), counts)
+        counts = self._load_counts() if self.recipe.model.ngrams else None
+        return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels), counts)
+
+    def _load_counts(self) -> NgramCounts:
+        """The counts in the run; an error if they are none, or for other labels."""
+        stored = load_weights(self._ngrams_file)
+        size, classes = stored.get("ngrams", torch.empty(0)).numel(), len(self.labels)
+        wanted = {"ngrams": (size,), "counts": (size, classes), "scale": ()}
+        if not size or {name: tuple(x.shape) for name, x in stored.items()} != wanted:
+            raise RunError(
+                f"{self._ngrams_file}: holds no counts of n-grams for the {classes} labels of the "
+                f"run; {ADVICE}"
+            )
+        return NgramCounts(**stored)
 
     @property
     def _ngrams_file(self) -> Path:
@@ -295,11 +308,6 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for rows in shortest_first(self.lengths("train"), EVALUATION_ROWS)
         ]
         known = count_ngrams(texts, longest, vocabulary, len(self.labels))
-        if known.counts.numel() > LARGEST_COUNTS:
-            raise SettingsError(
-                f"model.ngrams {longest}: {len(known.ngrams):,} n-grams of {len(self.labels):,} "
-                f"labels are more than {LARGEST_COUNTS:,} counts; choose fewer, or 0"
-            )
         bayes = NaiveBayes(known, longest, vocabulary)
         logits = torch.cat([bayes(inputs, some) for inputs, some in texts])
         found = Classified(logits.numpy(), torch.cat([some for _, some in texts]).numpy())
@@ -307,6 +315,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def initialize(self, model: AnyPredictor, taken: Collection[str] = ()) -> None:
         assert isinstance(model, TextClassifier)
+        if self.labels != self.given_labels:  # taken columns, too, are for the given labels
+            model.reset_ngram_weights()
         if "pooled_mean" in taken:  # the layers above, and low-rank updates, are for these
             return
         device, texts = next(model.parameters()).device, self.encoded("train")[:STANDARDIZED_TEXTS]

@@ -109,9 +109,9 @@ class Checkpoint(NamedTuple):
     """All that is needed to resume exactly.
 
     `tensors` has, for each parameter NAME: model.NAME; moving.NAME, its moving average, if there is
-    one; and the state of the optimizer: of AdamW step.NAME, exp_avg.NAME, exp_avg_sq.NAME, of SGD
-    with momentum momentum_buffer.NAME. Then what the loss carries from batch to batch, carried.*,
-    and the states of the random generators: rng.cpu and, on a GPU, rng.cuda.
+    one; and the state of the optimizer: of AdamW step.NAME, exp_avg.NAME, exp_avg_sq.NAME, of Muon
+    and of SGD with momentum momentum_buffer.NAME. Then what the loss carries from batch to batch,
+    carried.*, and the states of the random generators: rng.cpu and, on a GPU, rng.cuda.
     """
 
     tensors: Mapping[str, Tensor]
@@ -334,6 +334,9 @@ class _JoinedRows(Mapping[str, Tensor]):
         if name not in self._sharded:
             return self._whole[name]
         return torch.cat([file.get_tensor(name) for file in self._files])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sharded or name in self._whole
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self._whole, *self._sharded))

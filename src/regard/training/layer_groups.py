@@ -1,6 +1,7 @@
 """Fine-tuning by groups of layers: which ones learn at a step, and how fast."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import nn
@@ -68,6 +69,17 @@ class LayerGroups:
             for parameter in group:
                 parameter.requires_grad_(number >= lowest)
         return True
+
+
+@contextmanager
+def keep_trainable(model: AnyModel) -> Iterator[None]:
+    """A context that may freeze parameters: after it, those of the model learn that did before."""
+    learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    try:
+        yield
+    finally:
+        for parameter, learns in learning.items():
+            parameter.requires_grad_(learns)
 
 
 def _freeze_parts(model: AnyModel, parts: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
 from regard.models.contracts import AnyModel, Model
 from regard.settings import Settings
-from regard.training.layer_groups import FineTuningSettings, LayerGroups
+from regard.training.layer_groups import FineTuningSettings, LayerGroups, keep_trainable
 from regard.training.muon import Muon, ParameterGroup
 
 Decay = Annotated[float, Field(ge=0, lt=1)]
@@ -109,12 +109,15 @@ def learning_rate(
 
 
 ADAM_STATES = ("step", "exp_avg", "exp_avg_sq")
-OPTIMIZER_STATES = {
-    "adam": ADAM_STATES,
-    "muon": (*ADAM_STATES, "momentum_buffer"),
-    "sgd": ("momentum_buffer",),
-}
-"""What each kind of optimizer keeps of a parameter."""
+MOMENTUM_STATES = ("momentum_buffer",)
+
+
+def state_names(optimizer: torch.optim.Optimizer, parameter: Tensor) -> tuple[str, ...]:
+    """What an optimizer keeps of a parameter that has had gradients."""
+    by_momentum = isinstance(optimizer, torch.optim.SGD) or (
+        isinstance(optimizer, Muon) and parameter in optimizer.rows
+    )
+    return MOMENTUM_STATES if by_momentum else ADAM_STATES
 
 
 def build_optimizer(
@@ -169,12 +172,8 @@ def check_trainable(
     """Raise a `SettingsError` if a model cannot be trained by the settings, such as those of groups
     of layers that it has not; the model stays as it is.
     """
-    learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    try:
+    with keep_trainable(model):
         build_optimizer(model, settings, LayerGroups(model, fine_tuning))
-    finally:
-        for parameter, learns in learning.items():
-            parameter.requires_grad_(learns)
 
 
 def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.models.contracts import AnyModel
 from regard.training.distributed.ranks import ModelWeights, Ranks
 from regard.training.layer_groups import LayerGroups
-from regard.training.optimizer import OPTIMIZER_STATES, OptimizerSettings, build_optimizer
+from regard.training.optimizer import OptimizerSettings, build_optimizer, state_names
 from regard.training.step import MovingAverage, TriggeredAverage
 
 CarriedTensors = Sequence[Mapping[str, Tensor]]
@@ -31,7 +31,6 @@ class TrainingState:
         self.device = next(iter(self.parameters.values())).device
         self.optimizer = build_optimizer(weights.model, settings, layers)
         self.ema: MovingAverage | None = None
-        self._kinds = OPTIMIZER_STATES[settings.kind]
         self._carried, self._ranks = carried, ranks
 
     def average(self, *, decay: float, triggered: bool) -> TriggeredAverage | None:
@@ -86,21 +85,27 @@ class TrainingState:
         for number, (name, parameter) in enumerate(self.parameters.items()):
             own = weights.own_rows(parameter.detach())
             own.copy_(weights.rows_of(tensors[f"model.{name}"], parameter))
-            if self.ema:
-                average = tensors[f"moving.{name}"]
-                self.ema.shadow[number].copy_(weights.rows_of(average, parameter))
-            # None yet for a parameter that never had a gradient.
-            found = {kind: tensors.get(f"{kind}.{name}") for kind in self._kinds}
-            state = {
-                kind: weights.divided_as(parameter, weights.rows_of(x, parameter).to(self.device))
-                for kind, x in found.items()
-                if x is not None
-            }
-            if state:
-                self.optimizer.state[parameter] = state
+            if self.ema:  # one that begins here begins with the weights
+                kept = f"moving.{name}" if f"moving.{name}" in tensors else f"model.{name}"
+                self.ema.shadow[number].copy_(weights.rows_of(tensors[kept], parameter))
+            self._load_optimizer_state(name, parameter, tensors)
         torch.set_rng_state(tensors["rng.cpu"])
         if self.device.type == "cuda" and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
+
+    def _load_optimizer_state(
+        self, name: str, parameter: Tensor, tensors: Mapping[str, Tensor]
+    ) -> None:
+        """Restore what the optimizer keeps of a parameter: nothing yet if it never had a gradient,
+        or if another kind of optimizer has changed it until now.
+        """
+        weights, state = self.weights, {}
+        for kind in state_names(self.optimizer, parameter):
+            if (key := f"{kind}.{name}") not in tensors:
+                return
+            rows = weights.rows_of(tensors[key], parameter).to(self.device)
+            state[kind] = weights.divided_as(parameter, rows)
+        self.optimizer.state[parameter] = state
 
     def load_carried(self, tensors: Mapping[str, Tensor]) -> bool:
         """Restore what the loss carries; False, and nothing is restored, if a step had another

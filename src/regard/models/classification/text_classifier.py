@@ -166,15 +166,13 @@ class TextClassifier(Predictor[Padded]):
             self.register_parameter(name, numbers if settings.standardize else None)
         self.hidden = nn.Linear(pooled, settings.hidden) if settings.hidden else None
         self.activation = torch.tanh if settings.hidden_activation == "tanh" else torch.relu
-        read, self.bayes = settings.hidden or pooled, None
-        if counts is not None:
-            self.bayes = NaiveBayes(counts, settings.ngrams, len(words))
-        self.output = nn.Linear(read + (0 if counts is None else classes), classes)
+        read, votes = settings.hidden or pooled, 0 if counts is None else classes
+        self.bayes = None if counts is None else NaiveBayes(counts, settings.ngrams, len(words))
+        self.output = nn.Linear(read + votes, classes)
         for head in (self.hidden, self.output):
             if head is not None:
                 xavier_linears(head)
-        if counts is not None:
-            nn.init.eye_(self.output.weight.detach()[:, read:])
+        self.reset_ngram_weights()
         self.language_weight = settings.language_weight
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
@@ -213,6 +211,12 @@ class TextClassifier(Predictor[Padded]):
             for ngram, vote in zip(ngrams.tolist(), voted, strict=True)
             if ngram != ABSENT
         }
+
+    @torch.no_grad()
+    def reset_ngram_weights(self) -> None:
+        """Let what n-grams say of a label count for that label alone, if they are counted."""
+        if self.bayes is not None:
+            nn.init.eye_(self.output.weight.detach()[:, -self.output.out_features :])
 
     @torch.no_grad()
     def fit_standardization(self, batches: Iterable[Padded]) -> None:

@@ -13,7 +13,6 @@ from regard.evaluation.metrics import MetricOptions, line_gleu
 from regard.models.contracts import AnyGenerator
 from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.text.tokenizer import Tokenizer
-from regard.training.layer_groups import FineTuningSettings
 from regard.training.loss import LossFn
 from regard.training.optimizer import ScheduleSettings
 from regard.training.refinement import RefinementSettings, RewardFn, refinement_loss
@@ -73,6 +72,8 @@ def refinement_training_settings(
     validation = training.validation.model_copy(
         update={"every": settings.validate_every, "by": "gleu", "patience": settings.patience}
     )
+    # What never learns does not learn now either, also where the model was loaded anew.
+    frozen = training.fine_tuning.model_copy(update={"rate_ratio": 1.0, "unfreeze_every": None})
     return training.model_copy(
         update={
             "steps": settings.steps,
@@ -82,7 +83,7 @@ def refinement_training_settings(
             "capture": False,  # nor captured
             "optimizer": optimizer,
             "schedule": ScheduleSettings(shape="constant", warmup=settings.warmup),
-            "fine_tuning": FineTuningSettings(),
+            "fine_tuning": frozen,
             "validation": validation,
             "average": 1,
             "log_every": min(training.log_every, settings.validate_every),
