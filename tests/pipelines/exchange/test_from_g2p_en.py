@@ -108,6 +108,17 @@ def test_a_wrong_shape_is_named(tmp_path):
         read_g2p(tmp_path / "x.npz")
 
 
+def test_a_damaged_archive_and_an_array_without_axes_are_refused(tmp_path):
+    path, content = tmp_path / "x.npz", bytearray(zipped(a=npy(np.arange(999, dtype=np.float32))))
+    content[60:90] = bytes(30)  # inside the compressed bytes
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="no arrays can be read"):
+        read_g2p(path)
+    np.savez(path, **arrays() | {"enc_w_hh": np.zeros((), np.float32)})
+    with pytest.raises(RunError, match=r" is of \("):
+        read_g2p(path)
+
+
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs models/ in $REGARD_DATA")
 def test_published_weights_pronounce_attention(tmp_path):
     run = import_folder(DATA, tmp_path / "run")
