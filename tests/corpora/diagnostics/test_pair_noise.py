@@ -61,6 +61,11 @@ def test_what_is_unrelated_throughout_or_small_says_nothing(pairs):
         assert noise(some).paired == 0
 
 
+def test_a_list_of_single_words_says_nothing():
+    words = [Pair(f"mot{n % 600}", f"word{n % 600}") for n in range(1200)]
+    assert noise(words).paired == 0
+
+
 def test_lines_are_those_of_the_split():
     pairs = list(travel(GeneratedSettings(train=1500, valid=1, test=1)).splits["train"]())
     lines = range(1, 3001, 2)
