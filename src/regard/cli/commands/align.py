@@ -50,6 +50,7 @@ OPTION_RULES = (
     OptionRule("target cut_apart", needs="source"),
     OptionRule("symmetrize", needs="reverse"),
     OptionRule("gold quiet reverse", excludes="sinks dictionary", hint="these print no alignments"),
+    OptionRule("layer head shift links plain", excludes="sinks", hint="--sinks shows all heads"),
     OptionRule("json sinks cut_apart", excludes="dictionary"),
     OptionRule("min_count pairs", needs="dictionary"),
 )

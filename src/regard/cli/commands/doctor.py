@@ -10,13 +10,13 @@ from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
-from typer import Argument, Exit
+from typer import Argument, Context, Exit
 
 from regard.cli.display.console import err, out, print_json
 from regard.cli.display.device_table import print_device_plan
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
-from regard.cli.options.shared_options import option
+from regard.cli.options.shared_options import OptionRule, check_options, option
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
@@ -38,6 +38,7 @@ from regard.tasks.translation.prepared_data import LEAKS_SETTING, choose_cleanin
 from regard.tasks.translation.recipe import TranslationRecipe
 
 MAX_DEVICES = 1 << 16  # to plan for
+OPTION_RULES = (OptionRule("bandwidth", needs="devices"),)
 LEVEL_MARKS: Mapping[Level, str] = {
     "ok": "[green]✓[/green]",
     "note": "[blue]·[/blue]",
@@ -47,6 +48,7 @@ LEVEL_MARKS: Mapping[Level, str] = {
 
 
 def command(
+    context: Context,
     corpus: str | None = Argument(
         None,
         metavar="[CORPUS]",
@@ -94,6 +96,9 @@ def command(
         regard doctor memory.tmx --languages en-fr --no-trial
         regard doctor multi30k --devices 64 --bandwidth 50
     """
+    check_options(context, OPTION_RULES)
+    if devices is not None and not trial:
+        raise SettingsError("--devices plans by the steps of a trial: drop --no-trial")
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:
         data, corpus = [corpus], None
