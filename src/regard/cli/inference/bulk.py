@@ -52,7 +52,7 @@ def command(
     actors: int | None = option(
         "Copies of the model that translate; otherwise as many as there is room for.", min=1
     ),
-    cores: int = option("Cores of each of them.", default=1, min=1),
+    cores: int = option("Cores of each copy.", default=1, min=1),
     address: str | None = option(
         "Of a Ray cluster, such as auto or ray-head:6379, whose machines all see MODEL under the "
         "same path; otherwise one is started on this machine.",
