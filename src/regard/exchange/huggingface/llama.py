@@ -92,13 +92,13 @@ def _read(folder: HfFolder) -> HfModel:
 
 def _rotary_base(config: ConfigReader) -> float:
     """The base of the angles, which newer files have in a group of its own."""
+    base = config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
     group = config.group("rope_parameters")
     if group is None:
-        return config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
-    config.ignore("rope_theta")
+        return base
     group.require("rope_type", ("default",), default="default")
     group.require("partial_rotary_factor", (1, 1.0), default=1.0)
-    base = group.get("rope_theta", float)
+    base = group.get("rope_theta", float, base)
     group.finish()
     return base
 
