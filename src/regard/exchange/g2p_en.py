@@ -6,6 +6,7 @@ It is a GRU encoder-decoder without attention: torch's GRU, with both biases. An
 zip archive of arrays, which are read without pickle and with limits.
 """
 
+import tokenize
 import zipfile
 import zlib
 from io import BytesIO
@@ -28,8 +29,17 @@ from regard.text.special_tokens import BOS
 from regard.text.tokenizer import CharacterTokenizer, WhitespaceTokenizer
 
 MAX_BYTES = 64 << 20  # of the archive, and of all arrays in it together
-UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What reading an archive may raise: it is damaged, encrypted, or compressed otherwise."""
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading an archive may raise that is damaged, encrypted, or has a header in no syntax."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # after <pad>, <unk> and </s>
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH"

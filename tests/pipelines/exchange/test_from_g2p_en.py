@@ -83,11 +83,13 @@ def npy(array, **options):
 
 
 HUGE_HEADER = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(999999999999,), }")
+NO_END = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(1,), (")
 HOSTILE = {
     "no archive": (b"PK\x03\x04 nothing", "no arrays can be read"),
     "a pickle": (zipped(a=npy(np.array([{}], object), allow_pickle=True)), "no array of float32"),
     "a bomb": (zipped(a=bytes(65 << 20)), "more than 67,108,864 bytes"),
     "a huge shape": (zipped(a=HUGE_HEADER), "no arrays can be read"),
+    "a header without an end": (zipped(a=NO_END), "no arrays can be read"),
     "another model": (zipped(a=npy(np.zeros(3, np.float32))), "not the weights of g2p_en"),
 }
 
