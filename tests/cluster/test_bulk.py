@@ -288,8 +288,8 @@ def test_a_command_that_cannot_run_says_so_in_one_line(tiny_run, monkeypatch):
     args = [str(tiny_run), "in.txt", "--out", "out"]
     with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
+    args += ["--dashboard", "--address", "auto"]
     with pytest.raises(SettingsError, match="--dashboard does not go with --address"):
-        args += ["--dashboard", "--address", "auto"]
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
 
 

@@ -65,7 +65,7 @@ def test_what_is_wrong_with_captions_is_said(photos, name, content, message):
 def test_a_picture_without_a_name_is_not_there(photos, monkeypatch):
     monkeypatch.chdir(photos)
     (photos / "c.jsonl").write_text('{"picture": "", "caption": "x"}\n')
-    with pytest.raises(CorpusError, match="1 of the 1 pictures .* are not there"):
+    with pytest.raises(CorpusError, match=r"1 of the 1 pictures .* are not there"):
         read_caption_files(CaptionFilesSettings(captions="c.jsonl"))
 
 
