@@ -4,7 +4,13 @@ import os
 import pytest
 
 from regard import atomic_io
-from regard.atomic_io import atomic_file, storage_error, temporary_folder, write_atomic
+from regard.atomic_io import (
+    atomic_file,
+    remove_part_files,
+    storage_error,
+    temporary_folder,
+    write_atomic,
+)
 from regard.errors import StorageError
 
 
@@ -75,3 +81,13 @@ def test_a_disk_that_is_full_while_a_temporary_folder_is_filled_is_named(tmp_pat
     full = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(StorageError, match=r"the disk is full"), temporary_folder(tmp_path):
         raise full
+
+
+def test_unfinished_files_are_removed_and_pipes_left_alone(tmp_path):
+    left, pipe, other = tmp_path / ".a.1.part", tmp_path / ".b.1.part", tmp_path / ".c.part"
+    left.touch(), other.touch()
+    os.mkfifo(pipe)
+    handle = os.open(pipe, os.O_RDWR)  # else the test would wait where it should fail
+    remove_part_files(tmp_path)
+    os.close(handle)
+    assert {*tmp_path.iterdir()} == {pipe, other}

@@ -157,7 +157,7 @@ def remove_tree(path: Path) -> None:
 def remove_part_files(folder: Path) -> None:
     """Remove the unfinished files that killed processes have left in a folder."""
     for leftover in folder.glob(".*.part"):
-        if PART_FILE_NAME.fullmatch(leftover.name):
+        if PART_FILE_NAME.fullmatch(leftover.name) and leftover.is_file():  # a pipe would block
             with suppress(OSError), leftover.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while it is written
                 leftover.unlink(missing_ok=True)

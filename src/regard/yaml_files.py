@@ -7,12 +7,14 @@ from typing import Any
 import yaml
 
 from regard.atomic_io import read_limited
+from regard.settings import abbreviate
 
 YAML_MAX_SIZE = 256 << 10  # bytes of a file, or characters of a text, that are read
 MAX_NESTING = 32  # levels of groups and lists in each other
 MAX_VALUES = 20_000  # values of a file, those that an alias repeats counted each time
 MAX_NUMBER_LENGTH = 64  # characters of a number: those of thousands of digits take seconds to read
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
+MERGE = "tag:yaml.org,2002:merge"  # of the key <<, which takes the values of an alias
 
 
 class YamlError(ValueError):
@@ -45,6 +47,19 @@ class _Loader(yaml.SafeLoader):
             self._sizes[id(node)] = self._values - before
         if self._values > MAX_VALUES:
             raise YamlError(f"more than {MAX_VALUES:,} values, those that aliases repeat included")
+        return node
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        """A group of values; an error if a key is there twice, of which PyYAML takes the last."""
+        node = super().compose_mapping_node(anchor)
+        keys = set[tuple[str, str]]()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == MERGE:
+                continue
+            if (key.tag, key.value) in keys:
+                name, line = abbreviate(repr(key.value)), key.start_mark.line + 1
+                raise YamlError(f"line {line}: {name} is there twice in its group")
+            keys.add((key.tag, key.value))
         return node
 
     def construct_scalar(self, node: Any) -> Any:

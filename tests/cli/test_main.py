@@ -73,6 +73,12 @@ def test_every_command_has_help(name):
     assert "--install-completion" not in shown.output  # that is `regard --help`'s
 
 
+@pytest.mark.parametrize("name", main.FOLDERS["inference"])
+def test_every_command_that_answers_takes_weights_and_an_adapter(name):
+    options = {param.name for param in main.load_command(name).params}
+    assert {"weights", "adapter", "device"} <= options
+
+
 def test_the_list_of_commands():
     shown = CliRunner().invoke(main.app, ["--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0

@@ -283,10 +283,13 @@ def test_actors_in_another_folder_find_the_model_and_the_inputs(tiny_run, tmp_pa
     assert options._replace(weights="best", adapter=None).absolute().weights == "best"
 
 
-def test_without_ray_the_command_says_so_in_one_line(tiny_run, monkeypatch):
+def test_a_command_that_cannot_run_says_so_in_one_line(tiny_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     args = [str(tiny_run), "in.txt", "--out", "out"]
     with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
+        CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
+    args += ["--dashboard", "--address", "auto"]
+    with pytest.raises(SettingsError, match="--dashboard does not go with --address"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from regard.errors import RunError
+from regard.exchange import ctranslate2_folder
+from regard.exchange.ctranslate2_file import read_variables
 from regard.exchange.ctranslate2_folder import read_ct2_folder
 from regard.exchange.ctranslate2_spec import write_model
 from tests.exchange.test_ctranslate2_spec import KINDS, transformer
@@ -112,3 +114,22 @@ def test_tables_that_are_no_sinusoids_are_learned_ones(tmp_path):
         model.target_positions.table.weight.add_(1.0)
     write_model(model, settings, tmp_path, precision="float32", positions=30)
     assert read_ct2_folder(tmp_path).settings.max_positions == 12
+
+
+def test_names_of_embeddings_in_older_files_are_known(tmp_path, monkeypatch):
+    model, settings = transformer()
+    write_model(model, settings, tmp_path, precision="float32", positions=30)
+    older = {
+        "encoder/embeddings_0/weight": "encoder/embeddings/weight",
+        "encoder/scale_embeddings": "encoder/embeddings/multiply_by_sqrt_depth",
+        "decoder/scale_embeddings": "decoder/embeddings/multiply_by_sqrt_depth",
+    }
+
+    def read(path):
+        found = read_variables(path)
+        tensors = {older.get(name, name): tensor for name, tensor in found.tensors.items()}
+        assert older.keys().isdisjoint(tensors)
+        return found._replace(tensors=tensors)
+
+    monkeypatch.setattr(ctranslate2_folder, "read_variables", read)
+    assert read_ct2_folder(tmp_path).settings == settings.model_copy(update={"dropout": 0.0})

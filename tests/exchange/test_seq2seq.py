@@ -337,6 +337,27 @@ def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
             read(tmp_path)
 
 
+# as `save_pretrained` keeps them of folders that older versions wrote, such as those of OPUS-MT
+FORMER_SETTINGS = {
+    "_num_labels": 3,
+    "classif_dropout": 0.0,
+    "extra_pos_embeddings": 53685,
+    "force_bos_token_to_be_generated": False,
+}
+
+
+def test_former_settings_that_no_class_reads_are_passed_over(tmp_path: Path) -> None:
+    make_marian(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text()) | FORMER_SETTINGS
+    settings = find_family(HfFolder(tmp_path)).read(HfFolder(tmp_path)).settings
+    path.write_text(json.dumps(config))
+    assert find_family(HfFolder(tmp_path)).read(HfFolder(tmp_path)).settings == settings
+    path.write_text(json.dumps(config | {"force_bos_token_to_be_generated": True}))
+    with pytest.raises(RunError, match="force_bos_token_to_be_generated is True"):
+        find_family(HfFolder(tmp_path)).read(HfFolder(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [

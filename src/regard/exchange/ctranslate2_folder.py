@@ -159,7 +159,7 @@ class _ModelReader:
                 "imported; convert the original model again"
             )
         renamed = {  # older files have `embeddings` without a number
-            re.sub("^encoder/embeddings/", "encoder/embeddings_0/", name): tensor
+            re.sub("^encoder/embeddings/weight", "encoder/embeddings_0/weight", name): tensor
             for name, tensor in variables.tensors.items()
         }
         self._variables = variables._replace(tensors=renamed)
@@ -296,12 +296,12 @@ class _ModelReader:
         found = set()
         for stack in STACKS:
             names = (f"{stack}/scale_embeddings", f"{stack}/embeddings/multiply_by_sqrt_depth")
-            tensor = next((self._variables.tensors[x] for x in names if x in self._unread), None)
+            name = next((one for one in names if one in self._unread), names[0])
+            scale = self._scalar(name)
             self._unread.difference_update(names)
-            if tensor is None or tensor.dtype == torch.int8:
-                found.add(tensor is None or bool(tensor.item()))
+            if scale is None or self._variables.tensors[name].dtype == torch.int8:
+                found.add(scale is None or bool(scale))
                 continue
-            scale = tensor.item()
             if abs(scale - width**0.5) > 1e-3 and scale != 1.0:
                 raise RunError(f"{stack}/scale_embeddings is {scale:g}, not the root of the width")
             found.add(scale != 1.0)

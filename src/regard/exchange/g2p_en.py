@@ -6,7 +6,9 @@ It is a GRU encoder-decoder without attention: torch's GRU, with both biases. An
 zip archive of arrays, which are read without pickle and with limits.
 """
 
+import tokenize
 import zipfile
+import zlib
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -27,6 +29,17 @@ from regard.text.special_tokens import BOS
 from regard.text.tokenizer import CharacterTokenizer, WhitespaceTokenizer
 
 MAX_BYTES = 64 << 20  # of the archive, and of all arrays in it together
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading an archive may raise that is damaged, encrypted, or has a header in no syntax."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # after <pad>, <unk> and </s>
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH"
@@ -71,12 +84,12 @@ def read_g2p(path: Path) -> G2pModel:
     """The model of an `.npz` file of `g2p_en`; a `RunError` says why a file is not one."""
     try:
         arrays = _read_arrays(path)
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError) as error:
+    except UNREADABLE as error:
         raise RunError(f"{path}: no arrays can be read: {abbreviate(str(error))}") from None
     if arrays.keys() != NAMES.keys():
         wrong = min(arrays.keys() ^ NAMES.keys())
         raise RunError(f"{path}: not the weights of g2p_en: {wrong} is missing, or too much")
-    width, vectors = arrays["enc_w_hh"].shape[-1], arrays["enc_emb"].shape[-1]
+    width, vectors = (max((1, *arrays[name].shape[-1:])) for name in ("enc_w_hh", "enc_emb"))
     expected = _shapes(width, vectors)
     for name, array in arrays.items():
         if array.shape != expected[name]:

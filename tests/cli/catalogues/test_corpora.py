@@ -124,7 +124,8 @@ def test_json():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("show", "nope"), "no corpus is named 'nope'"),
+        (("show", "nope"), "nope: no corpus of that name; `regard corpora` lists them"),
+        (("show", "wikitext2"), "did you mean 'wikitext-2'"),
         (("show", "copy", "--split", "tset"), "--split tset: there are train, valid, test"),
         (("show", "dates", "--gold"), "dates has no gold alignments: leave out --gold"),
         (("show", "copy", "--set", "corpus.tatoeba.pair=eng-fra"), "no effect"),

@@ -324,6 +324,7 @@ def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
         (("--dictionary", "d", "--quiet"), "--quiet does not go with --dictionary"),
         (("--sinks", "--gold", "g"), "--gold does not go with --sinks"),
         (("--sinks", "--reverse", "m"), "--reverse does not go with --sinks"),
+        (("--sinks", "--layer", "0"), "--layer does not go with --sinks"),
         (("--dictionary", "d", "--json"), "--json does not go with --dictionary"),
         (("--cut-apart",), "--cut-apart goes with --source"),
         (("--pairs", "9"), "--pairs goes with --dictionary"),

@@ -5,8 +5,9 @@ import torch
 from typer.testing import CliRunner
 
 from regard.cli.main import command_app
-from regard.errors import RunError, SettingsError
+from regard.errors import RunError, SettingsError, StorageError
 from regard.pipelines.translator import load
+from regard.recipes.paths import PACKAGED_RUN
 from regard.training.checkpoints import load_weights
 
 app = command_app("average")
@@ -48,6 +49,8 @@ def test_some_files_into_another(copied, tmp_path):
 def test_mistakes(copied, other_run, tmp_path):
     with pytest.raises(SettingsError, match=r"--output a\.pt: .* should end in \.safetensors"):
         run(copied, "--output", "a.pt")
+    with pytest.raises(StorageError, match="no average is kept in the installed package"):
+        run(PACKAGED_RUN, kept(copied)[0])
     with pytest.raises(RunError, match="no such file; has the run been trained"):
         run(copied, tmp_path / "none.safetensors")
     with pytest.raises(RunError, match="its weights have other names or shapes"):

@@ -193,5 +193,7 @@ def test_several_devices_are_planned():
     assert [row["devices"] for row in said["rows"]] == [1, 2, 3]
     assert said["bandwidth"] == 2.0
     assert "On several devices" in run("tiny.yaml", "--devices", "2", "--device", "cpu").stdout
-    with pytest.raises(SettingsError, match="--devices plans by the steps of a trial"):
-        run("tiny.yaml", "--devices", "2", "--no-trial")
+    with pytest.raises(SettingsError, match="--devices plans by the steps of a trial: drop"):
+        run("no-such-corpus", "--devices", "2", "--no-trial")  # before anything is read
+    with pytest.raises(SettingsError, match="--bandwidth goes with --devices"):
+        run("no-such-corpus", "--bandwidth", "2")

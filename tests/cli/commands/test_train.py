@@ -160,6 +160,8 @@ def test_a_run_is_found_by_its_recipe(tmp_path):
     for name in ("other", "mine.yaml"):
         shown = run(name, "--resume", "--json", "--set", "training.steps=4")
         assert json.loads(shown.stdout)["run"] == "runs/other"
+    with pytest.raises(SettingsError, match="with the run's own recipe, other: drop travel"):
+        run("travel", "--resume", "--out", "runs/other")
 
 
 def test_what_a_run_is_cannot_change(begun):

@@ -20,10 +20,14 @@ def test_two_files_and_held_out_ones():
     }
 
 
-def test_a_comma_in_a_name_is_not_dropped():
+def test_a_comma_in_a_name_is_not_dropped(tmp_path):
     corpus = corpus_from_options(["a.tsv"], test="t.en,t.de,old")
     assert corpus is not None
     assert corpus["test"] == {"source": "t.en", "target": "t.de,old"}
+    (tmp_path / "a,b.tsv").touch()
+    corpus = corpus_from_options(["a.tsv"], test=str(tmp_path / "a,b.tsv"))
+    assert corpus is not None
+    assert corpus["test"] == {"data": str(tmp_path / "a,b.tsv")}
 
 
 def test_what_goes_with_pairs_is_refused_for_other_tasks():

@@ -62,6 +62,13 @@ def test_what_is_wrong_with_captions_is_said(photos, name, content, message):
         read(photos, content, name)
 
 
+def test_a_picture_without_a_name_is_not_there(photos, monkeypatch):
+    monkeypatch.chdir(photos)
+    (photos / "c.jsonl").write_text('{"picture": "", "caption": "x"}\n')
+    with pytest.raises(CorpusError, match=r"1 of the 1 pictures .* are not there"):
+        read_caption_files(CaptionFilesSettings(captions="c.jsonl"))
+
+
 def test_lines_that_are_not_utf8_are_an_error_or_skipped(photos):
     path, report = photos / "c.tsv", ReadReport()
     path.write_bytes(b"a.png\tx\nb.webp\t\xe4\n")

@@ -1,4 +1,5 @@
 import random
+from itertools import product
 
 import pytest
 
@@ -59,6 +60,11 @@ def test_what_is_unrelated_throughout_or_small_says_nothing(pairs):
     shuffled = random.Random(1).sample(targets, len(targets))
     for some in (list(map(Pair, sources, shuffled)), pairs[:500]):
         assert noise(some).paired == 0
+
+
+def test_a_list_of_single_words_says_nothing():
+    words = ["".join(letters) for letters in product("abcdefghij", repeat=3)]
+    assert noise([Pair(word, word[::-1]) for word in 2 * words]).paired == 0
 
 
 def test_lines_are_those_of_the_split():

@@ -138,6 +138,15 @@ def test_not_xml(text, line):
     assert message(text).startswith(f"a.tmx: line {line}: not XML: ")
 
 
+@pytest.mark.parametrize("encoding", ["gb2312", "no-such"])
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_an_encoding_that_no_parser_knows_is_refused(encoding, skip_bad):
+    before = f'<?xml version="1.0" encoding="{encoding}"?>'
+    stream = io.BytesIO(document(unit(en="one", de="eins"), before=before).encode())
+    with pytest.raises(CorpusError, match="the encoding that its first line declares cannot be"):
+        list(read_tmx(stream, "a.tmx", ("en", "de"), skip_bad=skip_bad))
+
+
 def test_not_tmx():
     expected = "a.tmx: not a TMX file: it begins with <html>, not <tmx>"
     assert message("<html><body/></html>") == expected

@@ -83,11 +83,13 @@ def npy(array, **options):
 
 
 HUGE_HEADER = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(999999999999,), }")
+NO_END = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(1,), (")
 HOSTILE = {
     "no archive": (b"PK\x03\x04 nothing", "no arrays can be read"),
     "a pickle": (zipped(a=npy(np.array([{}], object), allow_pickle=True)), "no array of float32"),
     "a bomb": (zipped(a=bytes(65 << 20)), "more than 67,108,864 bytes"),
     "a huge shape": (zipped(a=HUGE_HEADER), "no arrays can be read"),
+    "a header without an end": (zipped(a=NO_END), "no arrays can be read"),
     "another model": (zipped(a=npy(np.zeros(3, np.float32))), "not the weights of g2p_en"),
 }
 
@@ -106,6 +108,17 @@ def test_a_wrong_shape_is_named(tmp_path):
     np.savez(tmp_path / "x.npz", **wrong)
     with pytest.raises(RunError, match=r"fc_b is of \(3,\), and g2p_en's of \(74,\)"):
         read_g2p(tmp_path / "x.npz")
+
+
+def test_a_damaged_archive_and_an_array_without_axes_are_refused(tmp_path):
+    path, content = tmp_path / "x.npz", bytearray(zipped(a=npy(np.arange(999, dtype=np.float32))))
+    content[60:90] = bytes(30)  # inside the compressed bytes
+    path.write_bytes(content)
+    with pytest.raises(RunError, match="no arrays can be read"):
+        read_g2p(path)
+    np.savez(path, **arrays() | {"enc_w_hh": np.zeros((), np.float32)})
+    with pytest.raises(RunError, match=r" is of \("):
+        read_g2p(path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs models/ in $REGARD_DATA")

@@ -351,6 +351,19 @@ def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_configs_of_older_files_and_of_converters_are_read(folders, tmp_path):
+    folder = _copy(folders("llama"), tmp_path / "folder")
+    settings = FAMILIES["llama"].read(HfFolder(folder)).settings
+    raw = json.loads((folder / "config.json").read_text())
+    older = {name: value for name, value in raw.items() if not name.startswith("rope_")}
+    converted = {"is_llama_config": True, "rope_interleaved": False}  # as of SmolLM2
+    (folder / "config.json").write_text(json.dumps(older | converted))
+    assert FAMILIES["llama"].read(HfFolder(folder)).settings == settings
+    _edit_config(folder, rope_interleaved=True)
+    with pytest.raises(RunError, match="rope_interleaved is True"):
+        FAMILIES["llama"].read(HfFolder(folder))
+
+
 def test_a_tokenizer_of_code_is_refused(folders, tmp_path):
     folder = _copy(folders("gpt2"), tmp_path / "folder")
     path = folder / "tokenizer_config.json"

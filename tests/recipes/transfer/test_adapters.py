@@ -184,9 +184,11 @@ def test_an_adapter_of_other_weights_is_refused(runs, tiny_run, tmp_path):
 
 def test_what_does_not_fit_is_refused():
     base = {"a.weight": torch.zeros(4, 5)}
-    adapter = Adapter(INFO, {"a.weight.up": torch.ones(3, 2), "a.weight.down": torch.ones(2, 5)})
-    with pytest.raises(RunError, match=r"a\.weight does not fit the model"):
-        adapter.merge(base)
+    ups, downs = {"a.weight.up": torch.ones(4, 2)}, {"a.weight.down": torch.ones(2, 5)}
+    assert Adapter(INFO, ups | downs).merge(base)["a.weight"].eq(2).all()
+    for wrong in ({"a.weight.up": torch.ones(3, 2)}, {"a.weight.up": torch.ones(4, 3)}, {}):
+        with pytest.raises(RunError, match=r"a\.weight does not fit the model"):
+            Adapter(INFO, wrong | downs).merge(base)
     torch.manual_seed(1)
     with pytest.raises(RunError, match="its change has a higher rank than 2"):
         Adapter.between(base, {"a.weight": torch.randn(4, 5)}, INFO)

@@ -1,6 +1,7 @@
 """`regard corpora`: the corpora that can be used by name."""
 
 from collections.abc import Callable, Collection, Iterator
+from difflib import get_close_matches
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import cast, get_args
@@ -159,8 +160,12 @@ def show(
                 raise SettingsError(f"{name} {what}: leave out --gold and --set")
             show_rows(name, cast(SplitName, split), lines, as_json=json)
             return
-    entry = CORPORA.get(name)
-    others = CHAT_SETTINGS if entry is not None and entry.group == "dialogue" else {}
+    if name not in CORPORA:
+        known = [*CORPORA, *(one for names, _, _ in OTHER_KINDS for one in names)]
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`regard corpora` lists them"
+        raise SettingsError(f"{name}: no corpus of that name; {hint}")
+    others = CHAT_SETTINGS if CORPORA[name].group == "dialogue" else {}
     raw = {"name": name, "corpus": {"name": name}, **others}
     recipe = make_recipe(raw, settings or [], where="corpora")
     corpus = build_corpus(recipe.corpus)

@@ -50,6 +50,7 @@ OPTION_RULES = (
     OptionRule("target cut_apart", needs="source"),
     OptionRule("symmetrize", needs="reverse"),
     OptionRule("gold quiet reverse", excludes="sinks dictionary", hint="these print no alignments"),
+    OptionRule("layer head shift links plain", excludes="sinks", hint="--sinks shows all heads"),
     OptionRule("json sinks cut_apart", excludes="dictionary"),
     OptionRule("min_count pairs", needs="dictionary"),
 )
@@ -93,14 +94,18 @@ def command(
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
     shift: bool = flag(
-        "--shift", "Read a word where it is given to the decoder, not where it is made."
+        "--shift",
+        "Align a word by the step at which it is the decoder's input, not by the step that "
+        "predicts it.",
     ),
     links: extraction.LinkExtraction | None = option(
         "Read the best source word of each target word (rows), the best target word of "
         "each source word (columns), or make one alignment of both."
     ),
     sinks: bool = flag(
-        "--sinks", "Print no alignments: report which heads attend to sinks, and to which."
+        "--sinks",
+        "Print no alignments: report attention sinks, heads that park their attention on one piece "
+        "whatever they answer.",
     ),
     quiet: bool = flag("--quiet", "Print the error rate alone, no alignments."),
     dictionary: Path | None = option(

@@ -14,7 +14,7 @@ from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.errors import RunError, SettingsError
-from regard.recipes.paths import require_different
+from regard.recipes.paths import check_not_packaged, require_different
 from regard.recipes.run_folder import RunFolder, describe_misfit, find_weights, pick_device
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.recipes.transfer.soup import Soup, greedy_soup
@@ -63,6 +63,7 @@ def command(
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")
     if output is None:
+        check_not_packaged(folder.path, "no average is")
         check_no_linked_folders(folder.path)
     if adapter is not None:
         _merge(folder, adapter, output, others or ())

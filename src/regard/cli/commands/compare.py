@@ -93,7 +93,11 @@ def command(
         "the target language.",
         default="auto",
     ),
-    jobs: int = option("Rows trained at once; they are timed one by one.", default=1, min=1),
+    jobs: int = option(
+        "Systems that are trained at the same time; they are timed one after the other.",
+        default=1,
+        min=1,
+    ),
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
     row: str | None = option("", hidden=True),

@@ -2,21 +2,22 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from rich.markup import escape
 from rich.table import Table
-from typer import Argument, Exit
+from typer import Argument, Context, Exit
 
 from regard.cli.display.console import err, out, print_json
 from regard.cli.display.device_table import print_device_plan
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
-from regard.cli.options.shared_options import option
+from regard.cli.options.shared_options import OptionRule, check_options, option
 from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
@@ -38,6 +39,7 @@ from regard.tasks.translation.prepared_data import LEAKS_SETTING, choose_cleanin
 from regard.tasks.translation.recipe import TranslationRecipe
 
 MAX_DEVICES = 1 << 16  # to plan for
+OPTION_RULES = (OptionRule("bandwidth", needs="devices"),)
 LEVEL_MARKS: Mapping[Level, str] = {
     "ok": "[green]✓[/green]",
     "note": "[blue]·[/blue]",
@@ -47,6 +49,7 @@ LEVEL_MARKS: Mapping[Level, str] = {
 
 
 def command(
+    context: Context,
     corpus: str | None = Argument(
         None,
         metavar="[CORPUS]",
@@ -94,65 +97,79 @@ def command(
         regard doctor memory.tmx --languages en-fr --no-trial
         regard doctor multi30k --devices 64 --bandwidth 50
     """
+    check_options(context, OPTION_RULES)
+    if devices is not None and not trial:
+        raise SettingsError("--devices plans by the steps of a trial: drop --no-trial")
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:
         data, corpus = [corpus], None
     own = corpus_options.corpus_from_options(data, source, target, valid, test, languages, skip_bad)
     recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
-    torch_device = pick_device(device)
-    whole = build_corpus(recipe_to_try.corpus)
-    with err.status("reading") as status:
-        choices = choose_cleaning(recipe_to_try, _first_pairs(build_corpus(recipe_to_try.corpus)))
-        recipe_to_try = recipe_to_try.with_choices(choices)
-        found = analyze_corpus(
-            whole,
-            recipe_to_try.corpus.cleaning,
-            recipe_to_try.corpus.split,
-            choose_leaks=LEAKS_SETTING in recipe_to_try.auto,
-            sample=SAMPLE_PAIRS if trial else 0,
-            notify=lambda doing, pairs: status.update(
-                f"{doing}: {pairs:,} pairs" if pairs else doing
-            ),
-        )
-        if LEAKS_SETTING in recipe_to_try.auto:
-            choices.append(SettingChoice(LEAKS_SETTING, *found.overlap.by))
-        recipe_to_try = recipe_to_try.with_choices(choices)
-        findings, trial_result = interpret_report(found), None
-        unreadable = any(report.read_error for report in found.splits.values())
-        if found.sample and not unreadable and not found.split_error:
-            try:
-                trial_result = dry_run_training(
-                    recipe_to_try,
-                    found.sample,
-                    _sizes(found),
-                    device=torch_device,
-                    run=RUNS,
-                    notify=status.update,
-                )
-            except RegardError as error:
-                findings.append(Finding("problem", f"Training fails at once: {error}."))
-            else:
-                findings += diagnose_dry_run(trial_result, trial_result.recipe)
-                choices += trial_result.choices
-    plan = _plan_devices(trial_result, devices, bandwidth)
+    torch_device, whole = pick_device(device), build_corpus(recipe_to_try.corpus)
+    examined = _examine(recipe_to_try, whole, torch_device, try_steps=trial)
+    plan = _plan_devices(examined.trial, devices, bandwidth)
     if json:
         keys = "place", "value", "reason"
         print_json(
             {
-                **found.to_json(),
-                "trial": trial_result.to_json() if trial_result else None,
+                **examined.report.to_json(),
+                "trial": examined.trial.to_json() if examined.trial else None,
                 **({"devices": plan.to_json()} if plan else {}),
-                "choices": [dict(zip(keys, choice, strict=True)) for choice in choices],
-                "findings": [finding._asdict() for finding in findings],
+                "choices": [dict(zip(keys, choice, strict=True)) for choice in examined.choices],
+                "findings": [finding._asdict() for finding in examined.findings],
             }
         )
     else:
-        _print(whole, found, trial_result, findings, choices)
+        _print(whole, examined)
         if plan is not None:
             _section("On several devices")
             print_device_plan(plan)
-    if any(finding.level == "problem" for finding in findings):
+    if any(finding.level == "problem" for finding in examined.findings):
         raise Exit(1)
+
+
+class _Examination(NamedTuple):
+    """What was found out about a corpus, and about training on it."""
+
+    report: CorpusReport
+    trial: DryRun | None  # None: no steps were tried, or training fails
+    findings: list[Finding]
+    choices: list[SettingChoice]  # values for settings that were `auto`
+
+
+def _examine(
+    recipe: TranslationRecipe, corpus: Corpus, device: torch.device, *, try_steps: bool
+) -> _Examination:
+    """Read a corpus, and try some steps of training on a sample of it."""
+    with err.status("reading") as status:
+        choices = choose_cleaning(recipe, _first_pairs(build_corpus(recipe.corpus)))
+        recipe = recipe.with_choices(choices)
+        found = analyze_corpus(
+            corpus,
+            recipe.corpus.cleaning,
+            recipe.corpus.split,
+            choose_leaks=LEAKS_SETTING in recipe.auto,
+            sample=SAMPLE_PAIRS if try_steps else 0,
+            notify=lambda doing, pairs: status.update(
+                f"{doing}: {pairs:,} pairs" if pairs else doing
+            ),
+        )
+        if LEAKS_SETTING in recipe.auto:
+            choices.append(SettingChoice(LEAKS_SETTING, *found.overlap.by))
+        recipe, findings = recipe.with_choices(choices), interpret_report(found)
+        unreadable = any(report.read_error for report in found.splits.values())
+        if not found.sample or unreadable or found.split_error:
+            return _Examination(found, None, findings, choices)
+        sizes, notify = _sizes(found), status.update
+        try:
+            result = dry_run_training(
+                recipe, found.sample, sizes, device=device, run=RUNS, notify=notify
+            )
+        except RegardError as error:
+            failure = Finding("problem", f"Training fails at once: {error}.")
+            return _Examination(found, None, [*findings, failure], choices)
+    findings += diagnose_dry_run(result, result.recipe)
+    return _Examination(found, result, findings, [*choices, *result.choices])
 
 
 def _plan_devices(
@@ -220,13 +237,8 @@ def _first_pairs(corpus: Corpus) -> list[Pair]:
     return first
 
 
-def _print(
-    corpus: Corpus,
-    found: CorpusReport,
-    trial_result: DryRun | None,
-    findings: list[Finding],
-    choices: Sequence[SettingChoice],
-) -> None:
+def _print(corpus: Corpus, examined: _Examination) -> None:
+    found, trial_result, findings, choices = examined
     source, target = found.languages
     out.print(f"[bold]{escape(found.name)}[/bold]  {escape(source)} → {escape(target)}")
     if corpus.origin:

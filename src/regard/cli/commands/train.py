@@ -257,8 +257,18 @@ def _load_new(
 def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
     """The folder that was given, or that a recipe's run goes to."""
     if out_folder is not None:
-        return RunFolder(out_folder)
+        folder = RunFolder(out_folder)
+        if name is not None:
+            _check_own_recipe(name, folder)
+        return folder
     if name is None:
         raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
     is_file = name.endswith((".yaml", ".yml"))
     return RunFolder(RUNS / (load_any_recipe(name).name if is_file else name))
+
+
+def _check_own_recipe(name: str, folder: RunFolder) -> None:
+    """Raise an error if the recipe called `name` is not the one that a run was begun with."""
+    own = folder.load_any_recipe().name
+    if load_any_recipe(name).name != own:
+        raise SettingsError(f"--resume goes on with the run's own recipe, {own}: drop {name}")

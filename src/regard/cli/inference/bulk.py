@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rich.markup import escape
-from typer import Argument
+from typer import Argument, Context
 
 from regard.cli.display.console import err, note, out
 from regard.cli.display.progress_bar import LiveProgress, progress_bar
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import flag, option
+from regard.cli.options.shared_options import OptionRule, check_options, flag, option
 from regard.cluster.bulk import PendingInput, RayOptions, run_bulk
 from regard.cluster.bulk_folder import BulkPlan, BulkSummary
 from regard.cluster.bulk_inputs import InputFile, scan_input
@@ -24,9 +24,13 @@ from regard.inspection.plots.plain_table import plain_table
 from regard.interruption import exit_on_signals, interrupt_on_sigterm
 
 REPORT_SECONDS = 60.0  # between two notes about progress, where no bar is shown
+OPTION_RULES = (
+    OptionRule("dashboard", excludes="address", hint="a cluster was started with one or without"),
+)
 
 
 def command(
+    context: Context,
     model: shared_options.Model,
     files: list[str] = Argument(
         metavar="INPUT...",
@@ -48,7 +52,7 @@ def command(
     actors: int | None = option(
         "Copies of the model that translate; otherwise as many as there is room for.", min=1
     ),
-    cores: int = option("Cores of each of them.", default=1, min=1),
+    cores: int = option("Cores of each copy.", default=1, min=1),
     address: str | None = option(
         "Of a Ray cluster, such as auto or ray-head:6379, whose machines all see MODEL under the "
         "same path; otherwise one is started on this machine.",
@@ -79,6 +83,7 @@ def command(
         regard bulk runs/travel part-*.parquet --column text --out english --actors 8
         regard bulk runs/travel s3://corpora/news.fr --out news.en --address auto
     """
+    check_options(context, OPTION_RULES)
     if find_spec("ray") is None:
         raise SettingsError(
             "regard bulk needs ray, which is not installed: pip install 'regard[cluster]'"

@@ -38,6 +38,7 @@ def command(
     seed: shared_options.Seed = None,
     scores: bool = flag("--scores", "Put each caption's score before it."),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -57,7 +58,7 @@ def command(
     """
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam, sampled=sample)
-    captioner = load(model, device=device, weights=weights)
+    captioner = load(model, device=device, weights=weights, adapter=adapter)
     settings = search_settings(
         captioner.settings,
         beam=beam,

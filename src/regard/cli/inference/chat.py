@@ -45,6 +45,7 @@ def command(
         metavar="N",
     ),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -62,7 +63,7 @@ def command(
         printf 'Are you tired?\\nWhy?\\n' | regard chat runs/dailydialog
     """
     check_options(context, OPTION_RULES)
-    chatbot = load(model, device=device, weights=weights)
+    chatbot = load(model, device=device, weights=weights, adapter=adapter)
     sampling = sampling_given(context)
     conversation = chatbot.conversation(_settings(chatbot.settings, sampling, beam, candidates))
     typed = sys.stdin.isatty()

@@ -20,6 +20,7 @@ def command(
         metavar="N",
     ),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -32,7 +33,7 @@ def command(
         regard embed runs/elmo "the bank of the river" "the bank lent money" --json
         regard embed runs/elmo --layer 0 < sentences.txt > vectors.tsv
     """
-    embedder = load(model, device=device, weights=weights)
+    embedder = load(model, device=device, weights=weights, adapter=adapter)
     given = texts if texts else list(read_lines(STDIN))
     for found in embedder(given, layer=layer):
         if json:

@@ -25,6 +25,7 @@ def command(
     ),
     steps: int = option("How many time steps to forecast.", default=1, min=1, metavar="N"),
     weights: shared_options.Weights = "model",
+    adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
@@ -40,7 +41,7 @@ def command(
         echo "21 34 55" | regard forecast runs/fibonacci
         regard forecast runs/weather days.csv --steps 7
     """
-    forecaster = load(model, device=device, weights=weights)
+    forecaster = load(model, device=device, weights=weights, adapter=adapter)
     given = series or [STDIN]
     if is_table(given) or not _is_file(given):
         answer = forecaster(forecaster.read(given), steps=steps)

@@ -36,7 +36,7 @@ from regard.pipelines.translator import CHUNK, Translator, load
 from regard.text.special_tokens import UNK
 
 if TYPE_CHECKING:  # it imports torch
-    from regard.pipelines.markup.markup_translator import MarkupAnswer
+    from regard.pipelines.markup.markup_translator import MarkupAnswer, MarkupTranslator
 
 LINE_OPTIONS = "n_best scores align json prefix"  # options for lines without markup
 OPTION_RULES = (
@@ -159,17 +159,7 @@ def command(
         markup_translator = MarkupTranslator(
             translator, settings, split=split, forbidden=forbid or (), unknown=dictionary
         )
-
-        def translate_texts(texts: list[str], first: int) -> Sequence["MarkupAnswer"]:
-            return markup_translator.translate_texts(texts)
-
-        if document is None:
-            _translate_lines(lines, CHUNK, translate_texts)
-            return
-        chunks = chunked(document.lines, DOCUMENT_CHUNK if _shows_progress() else CHUNK)
-        with closing(_with_progress(chunks, len(document.lines))) as counted:
-            answers = _translate_chunks(counted, "text", translate_texts)
-            sys.stdout.write(document.join([answer.text for _, answer in answers]))
+        _translate_markup(markup_translator, lines, document)
         return
     _note_prefix(translator, prefix)
 
@@ -295,6 +285,23 @@ class _InputLines:
         """The number of lines of a file that can be read twice."""
         readable_twice = Path(self.file).is_file()
         return sum(1 for _ in read_lines(self.file, replace=True)) if readable_twice else None
+
+
+def _translate_markup(
+    translator: "MarkupTranslator", lines: _InputLines, document: document_formats.Document | None
+) -> None:
+    """Print the translation of a document, or of lines with markup."""
+
+    def translate(texts: list[str], first: int) -> Sequence["MarkupAnswer"]:
+        return translator.translate_texts(texts)
+
+    if document is None:
+        _translate_lines(lines, CHUNK, translate)
+        return
+    chunks = chunked(document.lines, DOCUMENT_CHUNK if _shows_progress() else CHUNK)
+    with closing(_with_progress(chunks, len(document.lines))) as counted:
+        answers = _translate_chunks(counted, "text", translate)
+        sys.stdout.write(document.join([answer.text for _, answer in answers]))
 
 
 def _translate_lines(

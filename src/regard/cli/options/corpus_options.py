@@ -137,9 +137,10 @@ def _parse_mix(given: str) -> dict[str, Any]:
 
 
 def _parse_files(given: str) -> dict[str, str]:
-    """The file of pairs, or the two of `source,target`, as settings."""
+    """The file of pairs, which may have a comma in its name, or the two of `source,target`."""
     source, comma, target = given.partition(",")
-    return {"source": source, "target": target} if comma else {"data": given}
+    two = comma and not Path(given).exists()
+    return {"source": source, "target": target} if two else {"data": given}
 
 
 def _times(number: int) -> str:

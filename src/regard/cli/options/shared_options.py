@@ -32,7 +32,11 @@ Device = Annotated[
     str, Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
 ]
 Weights = Annotated[
-    str, Option(metavar="NAME", help="Which weights: model, best, last, average, or a file.")
+    str,
+    Option(
+        metavar="NAME",
+        help="Which weights of the run: those it uses (model), best, last, average, or a file.",
+    ),
 ]
 Adapter = Annotated[
     str | None,
@@ -82,8 +86,8 @@ def sampling_given(context: Context) -> dict[str, Any]:
 Engine = Annotated[
     EngineChoice,
     Option(
-        help="What translates: auto takes ctranslate2, which is faster, wherever it does the same "
-        "as native."
+        help="What translates: native is this package, by torch; auto takes ctranslate2, which is "
+        "faster, wherever it does the same as native."
     ),
 ]
 InPrecision = Annotated[

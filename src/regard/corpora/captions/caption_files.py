@@ -128,7 +128,7 @@ def find_file(folder: Path, name: str) -> Path | None:
         raise CorpusError(f"{name}: a picture's name must lead to a place inside {folder}")
     if path.is_file():
         return path
-    others = (path.with_suffix(ending) for ending in ENDINGS)
+    others = (path.with_suffix(ending) for ending in ENDINGS if Path(name).name)
     return next((other for other in others if other.is_file()), None)
 
 

@@ -91,11 +91,11 @@ def _pairing_noise(
     source, target = (index_words([one.pair[side] for one in sample]) for side in (0, 1))
     links = np.cumsum(source.texts.sizes * target.texts.sizes)
     num = int(np.searchsorted(links, MAX_LINKS))
-    if num < MIN_PAIRS:
+    judged = np.flatnonzero((source.texts.sizes[:num] >= 2) & (target.texts.sizes[:num] >= 2))
+    if len(judged) < MIN_PAIRS:  # also of a list of single words
         return nothing
     lengths = np.array([[len(side) for side in one.pair] for one in sample[:num]])  # (N, 2)
     real, random, short = _features(source, target, lengths, np.random.default_rng(seed))
-    judged = np.flatnonzero((source.texts.sizes[:num] >= 2) & (target.texts.sizes[:num] >= 2))
     random_share, by_chance = _contaminated_share(-real.gain[judged], -random.gain[judged])
     if random_share > MAX_RANDOM_SHARE:
         return nothing

@@ -98,6 +98,11 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
             f"{name}: line {parser.parser.CurrentLineNumber}: declares XML entities or other "
             "grammar in its DOCTYPE, which can do harm and is refused; remove the [...] there"
         ) from None
+    except (LookupError, ValueError) as error:  # of an encoding that the parser does not know
+        raise CorpusError(
+            f"{name}: the encoding that its first line declares cannot be read: {error}; convert "
+            "it to UTF-8, and remove that line"
+        ) from None
 
 
 def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterator[Element]:

@@ -23,11 +23,11 @@ ACTIVATIONS = {
 """Their names of activation functions -> ours."""
 
 _WITHOUT_EFFECT = """
-    _name_or_path architectures attention_dropout_prob chunk_size_feed_forward classifier_dropout
-    dtype finetuning_task gradient_checkpointing id2label initializer_range label2id model_type
-    num_labels output_attentions output_hidden_states output_past pretraining_tp
-    problem_type return_dict task_specific_params tokenizer_class torch_dtype torchscript
-    transformers_version use_cache
+    _name_or_path _num_labels architectures attention_dropout_prob chunk_size_feed_forward
+    classif_dropout classifier_dropout dtype finetuning_task gradient_checkpointing id2label
+    initializer_range label2id model_type num_labels output_attentions output_hidden_states
+    output_past pretraining_tp problem_type return_dict task_specific_params tokenizer_class
+    torch_dtype torchscript transformers_version use_cache
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of training and of interfaces, and labels: they change nothing that a model computes."""

@@ -38,6 +38,7 @@ from regard.text.vocabulary_map import VocabularyMap
 
 ARCHITECTURE = "LlamaForCausalLM"
 TASK = "language-model"
+DEFAULT_ROTARY_BASE = 10_000.0  # of `transformers`; the first files have none
 UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants of older files
 
 
@@ -47,7 +48,8 @@ def _read(folder: HfFolder) -> HfModel:
     config.require("hidden_act", ("silu",))
     config.require("rope_scaling", (None,))
     config.require("partial_rotary_factor", (1, 1.0), default=1.0)
-    config.ignore("attention_dropout", "max_sequence_length")
+    config.require("rope_interleaved", (False, None))  # of converters
+    config.ignore("attention_dropout", "max_sequence_length", "is_llama_config")
     rows = config.get("vocab_size", int)
     files = read_tokenizer_json(folder)
     ids = {name: config.optional(f"{name}_token_id", int) for name in ("pad", "bos", "eos")}
@@ -90,13 +92,13 @@ def _read(folder: HfFolder) -> HfModel:
 
 def _rotary_base(config: ConfigReader) -> float:
     """The base of the angles, which newer files have in a group of its own."""
+    base = config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
     group = config.group("rope_parameters")
     if group is None:
-        return config.get("rope_theta", float)
-    config.ignore("rope_theta")
+        return base
     group.require("rope_type", ("default",), default="default")
     group.require("partial_rotary_factor", (1, 1.0), default=1.0)
-    base = group.get("rope_theta", float)
+    base = group.get("rope_theta", float, base)
     group.finish()
     return base
 

@@ -74,10 +74,11 @@ class Adapter(NamedTuple):
     def merge(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the base with the adapter added; a RunError where it does not fit."""
         merged = dict(weights)
-        for name in (one.removesuffix(UP) for one in self.factors if one.endswith(UP)):
-            up, down = self.factors[name + UP], self.factors.get(name + DOWN)
+        names = {one.removesuffix(UP if one.endswith(UP) else DOWN) for one in self.factors}
+        for name in sorted(names):
+            up, down = self.factors.get(name + UP), self.factors.get(name + DOWN)
             weight = weights.get(name)
-            if weight is None or down is None or weight.shape != (len(up), *down.shape[1:]):
+            if weight is None or up is None or down is None or not _fit(up, down, weight):
                 raise RunError(f"the adapter's {name} does not fit the model")
             merged[name] = (weight.double() + up.double() @ down.double()).to(weight.dtype)
         return merged
@@ -101,6 +102,12 @@ class Adapter(NamedTuple):
             return cls(AdapterInfo.model_validate(parse_json(info.encode())), factors)
         except (SafetensorError, OSError, ValueError) as error:
             raise RunError(f"{path}: damaged, or no adapter: {error}") from None
+
+
+def _fit(up: Tensor, down: Tensor, weight: Tensor) -> bool:
+    """Whether `up` (N, r) times `down` (r, D) has the shape of a weight (N, D)."""
+    matrices = up.ndim == down.ndim == 2 and up.shape[1] == down.shape[0]
+    return matrices and weight.shape == (up.shape[0], down.shape[1])
 
 
 def merge_adapter(

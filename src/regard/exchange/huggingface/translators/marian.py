@@ -59,7 +59,6 @@ MARIAN_CLASS = Seq2SeqClass(
         "add_final_layer_norm": False,
         "add_bias_logits": False,
         "static_position_embeddings": True,
-        "extra_pos_embeddings": False,
     },
 )
 
@@ -80,7 +79,6 @@ PEGASUS_CLASS = Seq2SeqClass(
         "add_final_layer_norm": True,
         "add_bias_logits": False,
         "static_position_embeddings": True,
-        "extra_pos_embeddings": False,
     },
 )
 """Marian with pre-norm layers, which is Pegasus (Zhang et al. 2020): our pre-norm models are

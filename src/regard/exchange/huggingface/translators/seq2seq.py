@@ -13,6 +13,7 @@ from regard.exchange.huggingface.folder import HfFolder, JsonObject
 from regard.exchange.huggingface.translators.generation import (
     MAX_ANSWER,
     check_first_token,
+    generation_settings,
     search_groups,
     search_notes,
 )
@@ -64,11 +65,12 @@ def read_seq2seq(
     config.require("architectures", ([kind.architecture],), default=[kind.architecture])
     config.require("is_encoder_decoder", (True,), default=True)
     config.require("is_decoder", (False,), default=False)
-    config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std")
+    config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std", "extra_pos_embeddings")
     config.ignore("bos_token_id", "num_hidden_layers", "vocab_size", "decoder_vocab_size")
     config.ignore("pad_token_id", "eos_token_id", "share_encoder_decoder_embeddings")
     for name, value in (kind.old_switches or {}).items():
         config.require(name, (value, None), default=value)
+    _check_forced_bos(folder, config)
     vocabulary = require_map(tokenizers.target.vocabulary_map)
     pad = vocabulary.special[PAD]
     assert pad is not None  # `seq2seq_map` requires it
@@ -106,6 +108,14 @@ def read_seq2seq(
     described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
     return replace(described, notes=tuple(notes))
+
+
+def _check_forced_bos(folder: HfFolder, config: ConfigReader) -> None:
+    """Refuse the old switch that begins answers with BOS, unless `forced_bos_token_id` says what
+    they begin with.
+    """
+    named = generation_settings(folder).get("forced_bos_token_id") is not None
+    config.require("force_bos_token_to_be_generated", (False, None, *([True] if named else [])))
 
 
 def _common(config: ConfigReader, name: str) -> int:
