@@ -279,7 +279,7 @@ export class AttentionView {
     return this.#choice.heads.map(([layer, head]) => ({
       name: placeName({ layer, head }),
       colour: headColour(layer, head, heads),
-      values: this.#reading.valuesAt({ ...this.#choice, layer, head }, this.#shown),
+      values: this.#reading.valuesAt({ ...this.#choice, layer, head }, this.#choice),
     }));
   }
 
