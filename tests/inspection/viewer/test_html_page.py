@@ -482,6 +482,8 @@ def test_nothing_is_wider_than_a_phone(chromium, tmp_path, source, target):
         page.locator(".rows .word").first.tap()
         expect(readout(page)).to_contain_text("looked at")
         page.get_by_label("Map", exact=True).check()
+        page.locator(".cells").tap()
+        expect(readout(page)).to_contain_text("” looked at “")
         assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 

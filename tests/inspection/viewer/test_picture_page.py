@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.inspection.viewer.layer_maps import encode_layer
+from views import PHONE
 
 WORDS = ["a", "red", "square", "<b>"]
 LAYERS, HEADS, ROWS, COLUMNS = 2, 1, 3, 4
@@ -137,6 +138,17 @@ def test_a_word_that_was_clicked_stays(page):
     expect(word(page, 1)).to_have_attribute("aria-pressed", "true")
     word(page, 1).click()
     expect(word(page, 1)).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_region_that_was_tapped_keeps_its_words(chromium, tmp_path):
+    path = tmp_path / "look.html"
+    path.write_text(render_picture_page(document()), encoding="utf-8")
+    with visit(chromium, allow=path.as_uri(), viewport=PHONE, has_touch=True) as seen:
+        seen.page.goto(path.as_uri())
+        seen.page.locator(".picture-frame").tap(position={"x": 1, "y": 1})
+        expect(told(seen.page)).to_contain_text("Row 1, column 1: a 50")
+        word(seen.page, 1).tap()
+        expect(told(seen.page)).to_contain_text("What “red” looked at")
 
 
 def test_it_can_be_used_by_keys_alone(page):
