@@ -18,11 +18,11 @@ WHITE = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAA
 
 def page_of(layers, *, class_token):
     """A page of (weights, grid) of each layer."""
-    answer = Answer("cat.png", (Candidate("cat 90.0%", 0.0, 0.0),))
+    answer = Answer("cat.png", (Candidate("cat 90.0\u00a0%", 0.0, 0.0),))
     labels = [{"text": "cat", "score": 0.9}, {"text": "dog", "score": 0.0001}]
     without = [
-        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0%"},
-        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0%"},  # the same class
+        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0\u00a0%"},
+        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0\u00a0%"},  # the same class
     ]
     encoded = [encode_layer(weights, None, grid) for weights, grid in layers]
     picture = {"image": WHITE, "first": int(class_token)}
