@@ -2,7 +2,7 @@
 
 import { CaptionReading } from "./caption_reading.js";
 import { Menu } from "./controls.js";
-import { make, percent } from "./elements.js";
+import { isolated, make, percent } from "./elements.js";
 import { cellAt, cellBeside, cellName } from "./grid_cells.js";
 import { HeadsCard } from "./heads_card.js";
 import { PictureFrame } from "./picture_frame.js";
@@ -32,7 +32,7 @@ export class PictureView {
       point: (place) => this.#seeRegion(place && cellAt(place, this.#look.grid)),
       key: (event) => this.#move(event),
     });
-    this.caption = make("p", { class: "picture-caption" });
+    this.caption = make("p", { class: "picture-caption", dir: "auto" });
     this.told = make("p", { class: "picture-told", role: "status" });
     this.notes = make("ul", { class: "picture-notes" });
     this.scaleLine = make("p", { class: "hint patch-scale" });
@@ -142,14 +142,14 @@ export class PictureView {
   /** What the word that was clicked looked at in each head, or all words on average. */
   #drawHeads() {
     const choice = { part: "cross", unit: "words", ...this.#place, segments: this.#held };
-    const looks = this.#held === null ? "all words on average" : `“${this.#look.words[this.#held]}”`;
+    const looks = this.#held === null ? "all words on average" : `“${isolated(this.#look.words[this.#held])}”`;
     this.headsCard.show(this.#reading, choice, { looks }, " A click on a word shows its own.");
   }
 
   #tell(shown) {
     const { layers, heads } = this.#reading;
     const place = layers * heads > 1 ? `: ${who(this.#place)}` : "";
-    if (shown !== null) return `What “${this.#look.words[shown]}” looked at${place}.`;
+    if (shown !== null) return `What “${isolated(this.#look.words[shown])}” looked at${place}.`;
     if (this.#region === null) return "Point at a word, or at the picture.";
     const { row, column } = cellName(this.#region, this.#look.grid[1]);
     const weights = this.#reading.looking(this.#place, this.#region);
@@ -157,7 +157,7 @@ export class PictureView {
       .map((word, number) => ({ word, weight: weights[number] }))
       .sort((one, other) => other.weight - one.weight)
       .slice(0, NAMED_WORDS)
-      .map(({ word, weight }) => `${word} ${percent(weight)}`);
+      .map(({ word, weight }) => `${isolated(word)} ${percent(weight)}`);
     return `Row ${row}, column ${column}: ${words.join(", ")}`;
   }
 }

@@ -3,7 +3,7 @@
 import { headColour, HeadChips } from "./compare.js";
 import { Menu, Switch } from "./controls.js";
 import { compare } from "./difference.js";
-import { make } from "./elements.js";
+import { isolated, make } from "./elements.js";
 import { HeadGrid, placeName } from "./heads.js";
 import { Info } from "./info.js";
 import { HeatMap, scaleTop } from "./maps.js";
@@ -464,7 +464,7 @@ export class AttentionView {
     this.forceButton.textContent = on ? "Cancel" : FORCE;
     if (!on) return;
     const word = this.#shown.rows[this.#pinned.index].text;
-    this.readout.textContent = `Choose the word of the sentence that “${word}” shall look at.`;
+    this.readout.textContent = `Choose the word of the sentence that “${isolated(word)}” shall look at.`;
     this.words.focus("column");
   }
 
