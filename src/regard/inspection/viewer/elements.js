@@ -47,6 +47,11 @@ export function isolated(text) {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
+/** Red, green and blue of a computed colour. */
+export function channels(colour) {
+  return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+}
+
 /** A share of 1 as people read it: `83 %` or `0.2 %`, which no line break parts. */
 export function percent(share) {
   const hundredths = 100 * share;

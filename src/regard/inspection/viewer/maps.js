@@ -2,7 +2,7 @@
 
 import { alongLine } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { make, percent, pointing } from "./elements.js";
+import { channels, make, percent, pointing } from "./elements.js";
 import { sinkNote } from "./words.js";
 
 /** @typedef {{row: number, column: number}} Cell */
@@ -185,9 +185,4 @@ function label(item) {
   const title = item.sink === null ? item.text : sinkNote(item);
   const kind = `${item.kind === "special" ? "special" : ""} ${item.sink === null ? "" : "sink"}`;
   return make("span", { class: `label ${kind}`, title }, item.text);
-}
-
-/** Red, green and blue of a computed colour. */
-function channels(colour) {
-  return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }

@@ -8,7 +8,7 @@ import { HeadsCard } from "./heads_card.js";
 import { PictureFrame } from "./picture_frame.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
-import { ALL, numbered } from "./view_options.js";
+import { ALL, numberOf, numbered } from "./view_options.js";
 
 const DARKEST = 0.75; // how dark it gets where a word does not look
 const NAMED_WORDS = 3; // of a region, in the line below the picture
@@ -23,9 +23,8 @@ export class PictureView {
 
   /** @param {HTMLElement} root */
   constructor(root) {
-    const number = (value) => (value === ALL ? null : Number(value));
-    this.layers = new Menu("Layer", (value) => this.#choose({ layer: number(value) }));
-    this.heads = new Menu("Head", (value) => this.#choose({ head: number(value) }));
+    this.layers = new Menu("Layer", (value) => this.#choose({ layer: numberOf(value) }));
+    this.heads = new Menu("Head", (value) => this.#choose({ head: numberOf(value) }));
     const choose = (place) => this.#choose(this.#reading.heads > 1 ? place : { layer: place.layer });
     this.headsCard = new HeadsCard(choose, () => this.#drawHeads());
     this.frame = new PictureFrame("Arrow keys move over the regions of the picture", {

@@ -17,6 +17,7 @@ import {
   ALL,
   HEADS_INFO,
   headsName,
+  numberOf,
   numbered,
   PICTURES,
   SCALES,
@@ -141,10 +142,9 @@ export class AttentionView {
   }
 
   #makeControls() {
-    const number = (value) => (value === ALL ? null : Number(value));
     this.partSwitch = new Switch("Attention", (part) => this.choose({ part }));
-    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: number(value), heads: [] }));
-    this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value), heads: [] }));
+    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: numberOf(value), heads: [] }));
+    this.headMenu = new Menu("Head", (value) => this.choose({ head: numberOf(value), heads: [] }));
     this.segmentMenu = new Menu("Sentences", (value) => this.choose({ segments: JSON.parse(value) }));
     this.scaleSwitch = new Switch("Scale of the small maps", (scale) => {
       this.#scale = scale;
