@@ -107,12 +107,6 @@ def test_windows_lie_where_they_are_in_the_picture_and_patches_are_merged(opened
     page = opened([(within[None], (4, 4)), (last.expand(3, -1, -1), (2, 2))], class_token=False)
     expect(title(page)).to_contain_text("all patches on average")
     expect(page.locator(".readout")).to_contain_text("row 2 column 2: 100 %")
-    head(page, 0, 0).focus()
-    page.keyboard.press("ArrowDown")
-    expect(head(page, 1, 0)).to_be_focused()
-    page.keyboard.press("End")
-    page.keyboard.press("ArrowUp")  # layer 0 has fewer heads
-    expect(head(page, 0, 0)).to_be_focused()
     page.get_by_label("Layer", exact=True).select_option("0")
     box = page.locator(".picture-frame").bounding_box()
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
@@ -126,6 +120,12 @@ def test_windows_lie_where_they_are_in_the_picture_and_patches_are_merged(opened
     page.get_by_label("Layer", exact=True).select_option("1")
     page.get_by_label("Rollout").check()
     expect(page.locator(".readout")).to_contain_text("row 3 column 3")  # of the first grid
+    head(page, 0, 0).focus()
+    page.keyboard.press("ArrowDown")
+    expect(head(page, 1, 0)).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")  # layer 0 has fewer heads
+    expect(head(page, 0, 0)).to_be_focused()
 
 
 def test_a_head_that_is_silenced_shows_the_other_class(opened):

@@ -145,7 +145,7 @@ def test_a_region_that_was_tapped_keeps_its_words(chromium, tmp_path):
     path.write_text(render_picture_page(document()), encoding="utf-8")
     with visit(chromium, allow=path.as_uri(), viewport=PHONE, has_touch=True) as seen:
         seen.page.goto(path.as_uri())
-        seen.page.locator(".picture-frame").tap(position={"x": 1, "y": 1})
+        seen.page.locator(".picture-frame").tap(position={"x": 40, "y": 40})
         expect(told(seen.page)).to_contain_text("Row 1, column 1: a 50")
         word(seen.page, 1).tap()
         expect(told(seen.page)).to_contain_text("What “red” looked at")
@@ -158,7 +158,7 @@ def test_a_caption_runs_from_right_to_left_and_turns_no_number_round(chromium, t
         seen.page.goto(path.as_uri())
         first, second = (word(seen.page, number).bounding_box() for number in (0, 1))
         assert first["x"] > second["x"]
-        seen.page.locator(".picture-frame").hover(position={"x": 1, "y": 1})
+        seen.page.locator(".picture-frame").hover(position={"x": 40, "y": 40})
         expect(told(seen.page)).to_contain_text("column 1: \u2068ריבוע\u2069 50")
 
 
