@@ -64,8 +64,8 @@ def test_what_the_class_token_looked_at_in_each_head(opened):
     expect(title(page)).to_have_text(
         "What the class token looked at: layer 1, the average of its heads"
     )
-    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 75 %")
-    expect(page.locator(".readout")).to_contain_text("25 % on the class token itself")
+    told = "Most at row 2 column 2: 75 %; 25 % on the class token itself."
+    expect(page.locator(".readout")).to_contain_text(told)
     head(page, 1, 0).click()
     expect(title(page)).to_have_text("What the class token looked at: layer 1, head 0")
     expect(page.locator(".patch-scale")).to_contain_text("patch was given 100 %")

@@ -189,13 +189,15 @@ export class PatchView {
   }
 
   #tell({ grid: [, columns], weights, rest }) {
-    const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+    const seen = [...weights.keys()].filter((patch) => weights[patch] > 0);
+    const order = seen.sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     const named = order.map((patch) => {
       const { row, column } = cellName(patch, columns);
       return `row ${row} column ${column}: ${percent(weights[patch])}`;
     });
     const own = rest > 0.005 ? `; ${percent(rest)} on the class token itself` : "";
-    return `Most at ${named.join(", ")}${own}. Point at a patch to see what it looked at.`;
+    const most = named.length ? `Most at ${named.join(", ")}` : "No patch was looked at";
+    return `${most}${own}. Point at a patch to see what it looked at.`;
   }
 
   #queryName(query) {

@@ -154,9 +154,10 @@ export class PictureView {
     const weights = this.#reading.looking(this.#place, this.#region);
     const words = this.#look.words
       .map((word, number) => ({ word, weight: weights[number] }))
+      .filter(({ weight }) => weight > 0)
       .sort((one, other) => other.weight - one.weight)
       .slice(0, NAMED_WORDS)
       .map(({ word, weight }) => `${isolated(word)} ${percent(weight)}`);
-    return `Row ${row}, column ${column}: ${words.join(", ")}`;
+    return `Row ${row}, column ${column}: ${words.join(", ") || "no word looked there"}`;
   }
 }
