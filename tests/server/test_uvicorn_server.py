@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ from libretranslatepy import LibreTranslateAPI
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import SettingsError
 from regard.server.settings import ServerSettings
-from regard.server.uvicorn_server import address, listen
+from regard.server.uvicorn_server import MACOS_MAX_FILES, address, listen, raise_file_limit
 from servers import PATIENCE, process
 
 pytestmark = pytest.mark.slow
@@ -290,3 +291,16 @@ def test_the_url_of_a_server():
         assert address(listener).startswith("http://127.0.0.1:")
     with listen(ServerSettings(host="::1", port=0)) as listener:
         assert address(listener).startswith("http://[::1]:")
+
+
+def test_a_system_that_takes_no_unlimited_number_of_files_is_asked_for_fewer(monkeypatch):
+    def set_limit(_, limits):
+        if limits[0] == resource.RLIM_INFINITY:
+            raise ValueError("current limit exceeds maximum limit")  # macOS
+        chosen.append(limits)
+
+    chosen, unlimited = [], resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, unlimited))
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    raise_file_limit()
+    assert chosen == [(MACOS_MAX_FILES, unlimited)]

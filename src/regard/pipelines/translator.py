@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, get_args
 
 from regard.decoding.settings import (
@@ -81,9 +82,8 @@ class Translator:
         if not runs and export is None:
             raise ValueError("a translator needs at least one run")
         check_tasks(runs, self.task)
-        self._native_engine = _native_engine_class()(runs, choice) if runs else None
-        self._ct2_engine, self._ct2_only, self._open_runs = export, False, open_runs
-        self._engine_config = choice
+        self._native = _NativeEngineLoader(runs, open_runs, choice)
+        self._ct2_engine, self._ct2_only = export, False
         self._observers: tuple[SearchObserver, ...] = ()
         self._process_id = os.getpid()
         self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
@@ -126,7 +126,7 @@ class Translator:
     @property
     def has_runs(self) -> bool:
         """Whether the models themselves are available; an export can only translate."""
-        return self._native_engine is not None or self._open_runs is not None
+        return self._native.can_load
 
     def observed(self, observe: "SearchObserver") -> Self:
         """A copy whose searches call `observe`; `part_index` gives the line and part of an id."""
@@ -337,7 +337,7 @@ class Translator:
     @property
     def on_gpu(self) -> bool:
         """Whether it translates on a GPU, where observing a search forces synchronisation."""
-        return self._native_engine is not None and not self._native_engine.on_cpu
+        return self._native.engine is not None and not self._native.engine.on_cpu
 
     @property
     def budget(self) -> int:
@@ -360,15 +360,42 @@ class Translator:
 
     def _load_native(self) -> "NativeEngine":
         """The native engine, loaded when it is first needed."""
-        if self._native_engine is None:
-            if self._open_runs is None:
-                assert self._ct2_engine is not None
-                raise SettingsError(
-                    f"{self._ct2_engine.folder}: an export can translate plainly and nothing else; "
-                    f"for this, use the run that it was made of ({self._ct2_engine.card.run})"
-                )
-            self._native_engine = _native_engine_class()(self._open_runs(), self._engine_config)
-        return self._native_engine
+        if not self.has_runs:
+            assert self._ct2_engine is not None
+            raise SettingsError(
+                f"{self._ct2_engine.folder}: an export can translate plainly and nothing else; "
+                f"for this, use the run that it was made of ({self._ct2_engine.card.run})"
+            )
+        return self._native.load()
+
+
+class _NativeEngineLoader:
+    """The native engine of a translator and of its copies: loaded once, by whichever of them, in
+    whatever thread, needs it first.
+    """
+
+    def __init__(
+        self,
+        runs: "Sequence[Run]",
+        open_runs: "Callable[[], Sequence[Run]] | None",
+        config: EngineConfig | None,
+    ) -> None:
+        self._open_runs, self._config, self._lock = open_runs, config, Lock()
+        self.engine = _native_engine_class()(runs, config) if runs else None
+        """None: it is not loaded."""
+
+    @property
+    def can_load(self) -> bool:
+        """Whether there is an engine, or runs to make it of."""
+        return self.engine is not None or self._open_runs is not None
+
+    def load(self) -> "NativeEngine":
+        """The engine."""
+        with self._lock:
+            if self.engine is None:
+                assert self._open_runs is not None
+                self.engine = _native_engine_class()(self._open_runs(), self._config)
+            return self.engine
 
 
 def load(

@@ -5,6 +5,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,7 @@ from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging, log
 
 BACKLOG = 2048  # connections that the system holds until they are accepted
+MACOS_MAX_FILES = 10_240  # OPEN_MAX of macOS
 MAX_HEAD_BYTES = 32 * 1024
 KEEP_ALIVE_SECONDS = 15  # seconds after which an idle connection is closed
 CLOSE_SECONDS = 10  # seconds for the last connections to close when all requests are answered
@@ -39,8 +41,7 @@ def serve(
     configure_logging()
     app = build_app(Service(specs, settings, keys, load_options))
     listener = listen(settings)
-    _, max_files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))  # each connection is one
+    raise_file_limit()
     config = uvicorn.Config(
         app.state.lifecycle,
         http=type("Protocol", (TimeoutProtocol,), {"seconds": settings.read_timeout}),
@@ -180,6 +181,15 @@ def listen(settings: ServerSettings) -> socket.socket:
     except OSError as error:
         reason = f"{error.strerror or error}; give another --host or --port"
         raise SettingsError(f"cannot listen at {host} port {port}: {reason}") from None
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system does; each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for limit in (hard, max(soft, MACOS_MAX_FILES)):
+        with suppress(ValueError):  # macOS takes no number above its own, even if it is allowed
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
 
 
 def address(listener: socket.socket) -> str:

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from regard import atomic_io
+from regard.decoding.tracing.observer import ObserverGroup
 from regard.engines.ctranslate2 import availability, ct2_engine, exporter, parity_check
 from regard.engines.ctranslate2.export_artifact import (
     CARD_FILE,
@@ -444,6 +445,12 @@ def test_unsupported_requests_go_to_the_native_engine(exported):
     assert looked.text == native(SENTENCES[0]).text
     assert both.translate(SENTENCES[:1], prefix="The")[0].text.startswith("The")
     assert [run.folder.path for run in both.runs] == list(both.folders) == [exported]
+
+
+def test_copies_of_a_translator_load_the_native_engine_once(exported):
+    both = load(exported, device="cpu", precision="float32")
+    watched, watched_too = both.observed(ObserverGroup()), both.observed(ObserverGroup())
+    assert watched.runs[0] is watched_too.runs[0] is both.runs[0]
 
 
 def test_the_card_says_what_was_compared(exported):

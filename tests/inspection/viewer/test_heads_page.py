@@ -91,6 +91,17 @@ def test_compared_heads_are_drawn_without_pointing_each_in_its_colour(opened):
     expect(page.locator(".strand")).to_have_count(0)
 
 
+def test_a_compared_head_with_another_sink_keeps_its_weights_at_their_words(opened):
+    queries, keys = torch.zeros(2, 1, 3, len(PIECES), 8).unbind(0)
+    keys[0, :, :, : len(PIECES)] = torch.eye(len(PIECES))
+    queries[0, :2, :, 0] = 20  # two heads rest on [CLS], which is a sink of their average
+    queries[0, 2, :, 6], queries[0, 2, :, 5] = 20, 19  # and one on [SEP] and on calm
+    page = opened(text_document(queries, keys))
+    page.get_by_role("button", name="2, head of layer 0").click()
+    word(page, "rows", "the").hover()
+    expect(readout(page)).to_have_text("“the” looked at · layer 0, head 2: calm 41 %")
+
+
 def test_a_query_a_key_and_their_products_number_by_number(opened):
     torch.manual_seed(2)
     queries, keys = torch.randn(2, 1, 2, 7, 4).unbind(0)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,17 @@ def test_pointing_at_a_word_shows_what_it_looked_at(short):
     expect(readout(short)).to_have_text(re.compile("^“soir” was looked at by evening"))
     short.locator(".heads-card h2").hover()
     expect(short.locator(".thread.resting")).to_have_count(6)
+
+
+def test_shares_over_narrow_pieces_do_not_cover_each_other(chromium, tmp_path):
+    with opened(chromium, tmp_path, make_document("abcdefgh", "abcdefgh", cut=1)) as page:
+        page.get_by_label("Pieces", exact=True).check()
+        page.locator(".rows .word").nth(3).hover()
+        shares = page.locator(".columns .share:not(:empty)")
+        boxes = [share.bounding_box() for share in shares.all()]
+        assert boxes
+        for left, right in pairwise(boxes):
+            assert left["x"] + left["width"] <= right["x"]
 
 
 def test_words_that_are_copied_keep_their_spaces(short):
@@ -482,6 +494,8 @@ def test_nothing_is_wider_than_a_phone(chromium, tmp_path, source, target):
         page.locator(".rows .word").first.tap()
         expect(readout(page)).to_contain_text("looked at")
         page.get_by_label("Map", exact=True).check()
+        page.locator(".cells").tap()
+        expect(readout(page)).to_contain_text("” looked at “")
         assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 

@@ -18,11 +18,11 @@ WHITE = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAA
 
 def page_of(layers, *, class_token):
     """A page of (weights, grid) of each layer."""
-    answer = Answer("cat.png", (Candidate("cat 90.0%", 0.0, 0.0),))
+    answer = Answer("cat.png", (Candidate("cat 90.0\u00a0%", 0.0, 0.0),))
     labels = [{"text": "cat", "score": 0.9}, {"text": "dog", "score": 0.0001}]
     without = [
-        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0%"},
-        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0%"},  # the same class
+        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0\u00a0%"},
+        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0\u00a0%"},  # the same class
     ]
     encoded = [encode_layer(weights, None, grid) for weights, grid in layers]
     picture = {"image": WHITE, "first": int(class_token)}
@@ -64,8 +64,8 @@ def test_what_the_class_token_looked_at_in_each_head(opened):
     expect(title(page)).to_have_text(
         "What the class token looked at: layer 1, the average of its heads"
     )
-    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 75 %")
-    expect(page.locator(".readout")).to_contain_text("25 % on the class token itself")
+    told = "Most at row 2 column 2: 75 %; 25 % on the class token itself."
+    expect(page.locator(".readout")).to_contain_text(told)
     head(page, 1, 0).click()
     expect(title(page)).to_have_text("What the class token looked at: layer 1, head 0")
     expect(page.locator(".patch-scale")).to_contain_text("patch was given 100 %")
@@ -120,6 +120,12 @@ def test_windows_lie_where_they_are_in_the_picture_and_patches_are_merged(opened
     page.get_by_label("Layer", exact=True).select_option("1")
     page.get_by_label("Rollout").check()
     expect(page.locator(".readout")).to_contain_text("row 3 column 3")  # of the first grid
+    head(page, 0, 0).focus()
+    page.keyboard.press("ArrowDown")
+    expect(head(page, 1, 0)).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowUp")  # layer 0 has fewer heads
+    expect(head(page, 0, 0)).to_be_focused()
 
 
 def test_a_head_that_is_silenced_shows_the_other_class(opened):
@@ -127,7 +133,7 @@ def test_a_head_that_is_silenced_shows_the_other_class(opened):
     expect(head(page, 1, 0)).to_have_class(re.compile("matters"))
     expect(head(page, 1, 1)).not_to_have_class(re.compile("matters"))
     head(page, 1, 0).click(modifiers=["Shift"])
-    expect(page.locator(".outcome ins")).to_contain_text(["dog"])
+    expect(page.locator(".outcome .texts ins")).to_have_text(["dog", "60.0 %"])  # one word
     expect(page.locator(".candidates li").first).to_contain_text("cat")
 
 

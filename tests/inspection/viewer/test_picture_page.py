@@ -12,15 +12,16 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.inspection.viewer.html_page import render_picture_page
 from regard.inspection.viewer.layer_maps import encode_layer
+from views import PHONE
 
 WORDS = ["a", "red", "square", "<b>"]
 LAYERS, HEADS, ROWS, COLUMNS = 2, 1, 3, 4
 
 
-def document():
+def document(words=WORDS):
     """Word n looks at region n in layer 0, and at the last region in layer 1."""
-    weights = torch.zeros(LAYERS, HEADS, len(WORDS), ROWS * COLUMNS)
-    for number in range(len(WORDS)):
+    weights = torch.zeros(LAYERS, HEADS, len(words), ROWS * COLUMNS)
+    for number in range(len(words)):
         weights[0, 0, number, number] = 1
         weights[1, 0, number, -1] = 1
     content = io.BytesIO()
@@ -30,12 +31,12 @@ def document():
         "version": 2,
         "model": "tiny",
         "name": "photo.jpg",
-        "text": " ".join(WORDS),
+        "text": " ".join(words),
         "picture": f"data:image/jpeg;base64,{picture}",
-        "words": WORDS,
+        "words": words,
         "grid": [ROWS, COLUMNS],
         "layers": [encode_layer(one, None, (ROWS, COLUMNS)) for one in weights],
-        "candidates": [{"text": " ".join(WORDS), "score": -1.0}, {"text": "two", "score": -2.0}],
+        "candidates": [{"text": " ".join(words), "score": -1.0}, {"text": "two", "score": -2.0}],
         "notes": ["turned as its EXIF data say"],
     }
 
@@ -139,6 +140,28 @@ def test_a_word_that_was_clicked_stays(page):
     expect(word(page, 1)).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_region_that_was_tapped_keeps_its_words(chromium, tmp_path):
+    path = tmp_path / "look.html"
+    path.write_text(render_picture_page(document()), encoding="utf-8")
+    with visit(chromium, allow=path.as_uri(), viewport=PHONE, has_touch=True) as seen:
+        seen.page.goto(path.as_uri())
+        seen.page.locator(".picture-frame").tap(position={"x": 40, "y": 40})
+        expect(told(seen.page)).to_contain_text("Row 1, column 1: a 50")
+        word(seen.page, 1).tap()
+        expect(told(seen.page)).to_contain_text("What “red” looked at")
+
+
+def test_a_caption_runs_from_right_to_left_and_turns_no_number_round(chromium, tmp_path):
+    path = tmp_path / "look.html"
+    path.write_text(render_picture_page(document(["ריבוע", "אדום"])), encoding="utf-8")
+    with visit(chromium, allow=path.as_uri()) as seen:
+        seen.page.goto(path.as_uri())
+        first, second = (word(seen.page, number).bounding_box() for number in (0, 1))
+        assert first["x"] > second["x"]
+        seen.page.locator(".picture-frame").hover(position={"x": 40, "y": 40})
+        expect(told(seen.page)).to_contain_text("column 1: \u2068ריבוע\u2069 50")
+
+
 def test_it_can_be_used_by_keys_alone(page):
     page.get_by_label("Layer", exact=True).select_option("0")
     page.locator(".picture-frame").focus()
@@ -148,7 +171,7 @@ def test_it_can_be_used_by_keys_alone(page):
     expect(told(page)).to_have_text(re.compile("^Row 1, column 2: red 100"))
     for _ in range(9):
         page.keyboard.press("ArrowDown")
-    expect(told(page)).to_have_text(re.compile(f"^Row {ROWS}, column 2"))
+    expect(told(page)).to_have_text(f"Row {ROWS}, column 2: no word looked there")
     page.keyboard.press("Escape")
     expect(told(page)).to_have_text("Point at a word, or at the picture.")
     word(page, 2).focus()

@@ -82,13 +82,15 @@ def test_numbers_and_weights_stand_upright_where_they_fit(page):
 
 
 def test_on_a_phone_a_long_series_scrolls_and_keys_reach_all_of_it(chromium, tmp_path):
-    with opened(chromium, tmp_path, times=8, viewport=PHONE) as page:
+    with opened(chromium, tmp_path, times=8, viewport=PHONE, has_touch=True) as page:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.locator(".series-label").last.evaluate("(one) => one.getBBox().height") > 12
         page.locator(".series-frame").focus()
         page.keyboard.press("ArrowRight")
         assert page.locator(".series-told").text_content() == "8 (the last): weight 0.5000"
         assert page.locator(".series-frame").evaluate("(frame) => frame.scrollLeft") > 100
+        page.locator(".series-frame").tap()
+        assert "before the last" in page.locator(".series-told").text_content()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -144,6 +144,14 @@ def test_failed_attention_leaves_the_shown_document(rough, server):
     expect(notice(rough)).to_be_empty()
 
 
+def test_what_took_too_long_is_said_and_not_sent_again_by_itself(rough, server):
+    open_page(rough, server)
+    answer_once(rough, "/attention", status=504, json={"error": "no answer within 60 s"})
+    rough.get_by_label("Text to translate").fill(FRENCH)
+    expect(notice(rough)).to_have_text("The server could not do it: no answer within 60 s")
+    expect(rough.get_by_role("button", name="Try again")).to_be_visible()
+
+
 def test_failed_attention_hides_another_sentence(rough, server):
     open_page(rough, server)
     write(rough, SEVERAL)

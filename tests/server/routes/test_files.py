@@ -1,6 +1,8 @@
 import os
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -159,6 +161,17 @@ def test_the_oldest_files_are_evicted():
 def test_the_newest_file_is_stored_whatever_its_size():
     store = files.MemoryStore(2)
     assert store.get(store.put("x", b"1234")) is not None
+
+
+def test_files_are_stored_by_several_threads_at_once():
+    store, interval = files.MemoryStore(500), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            tokens = list(pool.map(lambda number: store.put(str(number), b"x"), range(2000)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert sum(store.get(token) is not None for token in tokens) == 500
 
 
 def test_a_file_expires(monkeypatch):

@@ -31,7 +31,7 @@ export function compare(before, after) {
 /** Letters of scripts that put no spaces between words. */
 const UNSPACED =
   "[\\p{sc=Han}\\p{sc=Hira}\\p{sc=Kana}\\p{sc=Bopo}ー\\p{sc=Thai}\\p{sc=Laoo}\\p{sc=Khmr}\\p{sc=Mymr}\\p{sc=Tibt}]";
-const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})\\S)+`, "gu");
+const WORD = new RegExp(`${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})[\\S\\u00a0])+`, "gu");
 const TIGHT = `[${UNSPACED.slice(1, -1)}。、，．：；！？（）「」『』【】《》〈〉・]`;
 const ENDS_TIGHT = new RegExp(`${TIGHT}$`, "u");
 const BEGINS_TIGHT = new RegExp(`^${TIGHT}`, "u");

@@ -20,6 +20,22 @@ export function draw(tag, attributes = {}, ...children) {
   return furnish(document.createElementNS(SVG, tag), attributes, children);
 }
 
+/**
+ * Listeners of an element in which a place is pointed at: `point` is called with the event of a mouse,
+ * a pen or a finger, and with null when it has left. A finger that was lifted has not: what was tapped
+ * stays until the element loses the focus, or the page begins to scroll.
+ * @param {(event: PointerEvent|null) => void} point
+ */
+export function pointing(point) {
+  return {
+    pointerdown: point,
+    pointermove: point,
+    pointerleave: (event) => event.pointerType !== "touch" && point(null),
+    pointercancel: () => point(null),
+    blur: () => point(null),
+  };
+}
+
 /** A number that no other call gives, to tie labels to what they name. */
 export function freshId(name) {
   freshId.last = (freshId.last ?? 0) + 1;
@@ -29,6 +45,11 @@ export function freshId(name) {
 /** A word within an English sentence: one that goes right to left turns nothing round behind it. */
 export function isolated(text) {
   return RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text;
+}
+
+/** Red, green and blue of a computed colour. */
+export function channels(colour) {
+  return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
 
 /** A share of 1 as people read it: `83 %` or `0.2 %`, which no line break parts. */

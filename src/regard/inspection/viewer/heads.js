@@ -14,7 +14,6 @@ const SLICE = 24; // milliseconds, then the page may answer
 export class HeadGrid {
   #painted = new Map(); // small maps by what they show, for a document
   #reading = null;
-  #width = 1;
   #waiting = [];
   #timer = null;
   #own = false;
@@ -28,7 +27,7 @@ export class HeadGrid {
     this.grid = make("div", { class: "heads-grid", role: "group" });
     this.element = make("div", { class: "heads" }, this.grid);
     fadeEdges(this.element);
-    rove(this.grid, ".head", (key, place, items) => this.#next(key, place, items.length));
+    rove(this.grid, ".head", beside);
     this.grid.addEventListener("keydown", (event) => this.#key(event));
   }
 
@@ -47,8 +46,7 @@ export class HeadGrid {
     this.#waiting = [];
     const { layers, heads } = reading.size(choice.part);
     const tile = (place) => this.#tile(choice, place, { changes, other, colours });
-    this.#width = heads > 1 ? heads + 1 : layers;
-    this.grid.style.setProperty("--across", String(this.#width));
+    this.grid.style.setProperty("--across", String(heads > 1 ? heads + 1 : layers));
     this.grid.setAttribute("aria-label", `All heads of ${choice.part} attention`);
     const cells = heads > 1 ? byLayer(reading, choice.part, tile) : inOneRow(layers, tile);
     this.grid.replaceChildren(...cells);
@@ -125,22 +123,26 @@ export class HeadGrid {
     return tile;
   }
 
-  #next(key, place, count) {
-    const width = this.#width;
-    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -width, ArrowDown: width };
-    if (key in steps) return place + steps[key];
-    return { Home: 0, End: count - 1 }[key];
-  }
-
   /** The letters c, s and f compare, silence and flatten the head that has the focus. */
   #key(event) {
-    const wish = { c: "compare", s: "silence", f: "flatten" }[event.key];
+    const wish = { c: "compare", s: "silence", f: "flatten" }[event.key.toLowerCase()];
     const tile = event.target.closest(".head");
     if (!wish || !tile || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     const { layer, head } = tile.dataset;
     this.choose({ layer: Number(layer), head: head === "mean" ? null : Number(head) }, wish);
   }
+}
+
+/** The place of the head that a key leads to: up and down to the layers beside, which may have fewer. */
+function beside(key, place, items) {
+  const along = { Home: 0, End: items.length - 1, ArrowLeft: place - 1, ArrowRight: place + 1 };
+  const step = { ArrowUp: -1, ArrowDown: 1 }[key];
+  if (step === undefined) return along[key];
+  const ofLayer = (layer) => items.filter((item) => Number(item.dataset.layer) === layer);
+  const layer = Number(items[place].dataset.layer);
+  const other = ofLayer(layer + step);
+  return items.indexOf(other[ofLayer(layer).indexOf(items[place])] ?? other.at(-1));
 }
 
 /** A row for each layer: the average of its heads, then each of them. */

@@ -2,7 +2,7 @@
 
 import { alongLine } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { make, percent } from "./elements.js";
+import { channels, make, percent, pointing } from "./elements.js";
 import { sinkNote } from "./words.js";
 
 /** @typedef {{row: number, column: number}} Cell */
@@ -99,10 +99,7 @@ export class HeatMap {
       role: "img",
       "aria-description": "Arrow keys go from weight to weight.",
       on: {
-        pointermove: (event) => this.#go(this.#under(event)),
-        pointerdown: (event) => this.#go(this.#under(event)),
-        pointerleave: () => this.#go(null),
-        blur: () => this.#go(null),
+        ...pointing((event) => this.#go(event && this.#under(event))),
         focus: () => this.canvas.matches(":focus-visible") && this.#go({ row: 0, column: 0 }),
         keydown: (event) => this.#step(event),
       },
@@ -188,9 +185,4 @@ function label(item) {
   const title = item.sink === null ? item.text : sinkNote(item);
   const kind = `${item.kind === "special" ? "special" : ""} ${item.sink === null ? "" : "sink"}`;
   return make("span", { class: `label ${kind}`, title }, item.text);
-}
-
-/** Red, green and blue of a computed colour. */
-function channels(colour) {
-  return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }

@@ -1,7 +1,7 @@
 /** Why one piece looked at another: the numbers of its query and of each key, and their products. */
 
 import { Menu, Switch } from "./controls.js";
-import { isolated, make, percent, signed } from "./elements.js";
+import { channels, isolated, make, percent, signed } from "./elements.js";
 import { Info } from "./info.js";
 
 const ORDERS = [
@@ -197,7 +197,7 @@ function largest(arrays) {
 /** The colours of numbers above and below 0, as red, green and blue. */
 function inkOf(element) {
   const { color, outlineColor } = getComputedStyle(element);
-  return [color, outlineColor].map((colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number));
+  return [color, outlineColor].map(channels);
 }
 
 /** A row of numbers as colours. */

@@ -1,7 +1,7 @@
 /** A picture that a model read in patches: what the class token, or a patch, looked at. */
 
 import { Menu, Switch } from "./controls.js";
-import { make, percent, probability } from "./elements.js";
+import { channels, make, percent, probability } from "./elements.js";
 import { cellAt, cellBeside, cellCentre, cellName } from "./grid_cells.js";
 import { HeadsCard } from "./heads_card.js";
 import { Info } from "./info.js";
@@ -11,7 +11,7 @@ import { PatchReading } from "./patch_reading.js";
 import { PictureFrame } from "./picture_frame.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
-import { ALL, WISHES, numbered } from "./view_options.js";
+import { ALL, numberOf, numbered, WISHES } from "./view_options.js";
 import { wordingOf } from "./wording.js";
 
 const STRONGEST = 0.82; // how dark a patch gets that is not looked at, or how coloured one that is
@@ -45,10 +45,9 @@ export class PatchView {
   /** @param {HTMLElement} element @param {{onChange?: (changes: Object[]) => void, kinds?: string[]}} options */
   constructor(element, { onChange = () => {}, kinds = [] } = {}) {
     Object.assign(this, { element, onChange, kinds });
-    const number = (value) => (value === ALL ? null : Number(value));
     this.sources = new Switch("What is shown", (source) => this.#choose({ source }));
-    this.layers = new Menu("Layer", (value) => this.#choose({ layer: number(value) }));
-    this.heads = new Menu("Head", (value) => this.#choose({ head: number(value) }));
+    this.layers = new Menu("Layer", (value) => this.#choose({ layer: numberOf(value) }));
+    this.heads = new Menu("Head", (value) => this.#choose({ head: numberOf(value) }));
     this.queries = new Menu("Looks", (query) => this.#hold(null, query));
     this.wishes = new Switch("A click on a head", (wish) => (this.#wish = wish));
     this.shades = new Switch("How the picture is shaded", (shade) => {
@@ -175,7 +174,7 @@ export class PatchView {
   #drawShade({ grid, weights }) {
     const most = Math.max(...weights, 1e-9);
     const coloured = this.#shade === "colour";
-    const ink = coloured ? getComputedStyle(this.frame.shade).color.match(/[\d.]+/g).slice(0, 3).map(Number) : [0, 0, 0];
+    const ink = coloured ? channels(getComputedStyle(this.frame.shade).color) : [0, 0, 0];
     this.frame.paint(grid, weights, (weight) => {
       const share = shade(weight / most);
       return [...ink, Math.round(255 * STRONGEST * (coloured ? share : 1 - share))];
@@ -190,13 +189,15 @@ export class PatchView {
   }
 
   #tell({ grid: [, columns], weights, rest }) {
-    const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]).slice(0, 3);
+    const seen = [...weights.keys()].filter((patch) => weights[patch] > 0);
+    const order = seen.sort((a, b) => weights[b] - weights[a]).slice(0, 3);
     const named = order.map((patch) => {
       const { row, column } = cellName(patch, columns);
       return `row ${row} column ${column}: ${percent(weights[patch])}`;
     });
     const own = rest > 0.005 ? `; ${percent(rest)} on the class token itself` : "";
-    return `Most at ${named.join(", ")}${own}. Point at a patch to see what it looked at.`;
+    const most = named.length ? `Most at ${named.join(", ")}` : "No patch was looked at";
+    return `${most}${own}. Point at a patch to see what it looked at.`;
   }
 
   #queryName(query) {

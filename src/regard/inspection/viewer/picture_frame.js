@@ -1,13 +1,13 @@
 /** A picture under a shade of the cells of a grid, with a mark around one of them. */
 
-import { make } from "./elements.js";
+import { make, pointing } from "./elements.js";
 
 export class PictureFrame {
   /**
    * @param {string} label for screen readers: what keys do
    * @param {Object} options
    * @param {(place: [number, number]|null) => void} options.point the place below the pointer, in
-   * shares of the picture's height and width; null: the pointer or the focus has left
+   * shares of the picture's height and width; null: nothing is pointed at
    * @param {(event: KeyboardEvent) => void} options.key
    * @param {(place: [number, number]) => void} [options.click]
    * @param {string} [options.shadeClass] of the shade, beside its own
@@ -17,9 +17,7 @@ export class PictureFrame {
     this.shade = make("canvas", { class: `picture-shade ${shadeClass}`.trim(), "aria-hidden": "true" });
     this.outline = make("div", { class: "picture-mark", hidden: true });
     const on = {
-      pointermove: (event) => point(this.#place(event)),
-      pointerleave: () => point(null),
-      blur: () => point(null),
+      ...pointing((event) => point(event && this.#place(event))),
       click: (event) => click(this.#place(event)),
       keydown: key,
     };

@@ -2,13 +2,13 @@
 
 import { CaptionReading } from "./caption_reading.js";
 import { Menu } from "./controls.js";
-import { make, percent } from "./elements.js";
+import { isolated, make, percent } from "./elements.js";
 import { cellAt, cellBeside, cellName } from "./grid_cells.js";
 import { HeadsCard } from "./heads_card.js";
 import { PictureFrame } from "./picture_frame.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
-import { ALL, numbered } from "./view_options.js";
+import { ALL, numberOf, numbered } from "./view_options.js";
 
 const DARKEST = 0.75; // how dark it gets where a word does not look
 const NAMED_WORDS = 3; // of a region, in the line below the picture
@@ -23,16 +23,15 @@ export class PictureView {
 
   /** @param {HTMLElement} root */
   constructor(root) {
-    const number = (value) => (value === ALL ? null : Number(value));
-    this.layers = new Menu("Layer", (value) => this.#choose({ layer: number(value) }));
-    this.heads = new Menu("Head", (value) => this.#choose({ head: number(value) }));
+    this.layers = new Menu("Layer", (value) => this.#choose({ layer: numberOf(value) }));
+    this.heads = new Menu("Head", (value) => this.#choose({ head: numberOf(value) }));
     const choose = (place) => this.#choose(this.#reading.heads > 1 ? place : { layer: place.layer });
     this.headsCard = new HeadsCard(choose, () => this.#drawHeads());
     this.frame = new PictureFrame("Arrow keys move over the regions of the picture", {
       point: (place) => this.#seeRegion(place && cellAt(place, this.#look.grid)),
       key: (event) => this.#move(event),
     });
-    this.caption = make("p", { class: "picture-caption" });
+    this.caption = make("p", { class: "picture-caption", dir: "auto" });
     this.told = make("p", { class: "picture-told", role: "status" });
     this.notes = make("ul", { class: "picture-notes" });
     this.scaleLine = make("p", { class: "hint patch-scale" });
@@ -142,22 +141,23 @@ export class PictureView {
   /** What the word that was clicked looked at in each head, or all words on average. */
   #drawHeads() {
     const choice = { part: "cross", unit: "words", ...this.#place, segments: this.#held };
-    const looks = this.#held === null ? "all words on average" : `“${this.#look.words[this.#held]}”`;
+    const looks = this.#held === null ? "all words on average" : `“${isolated(this.#look.words[this.#held])}”`;
     this.headsCard.show(this.#reading, choice, { looks }, " A click on a word shows its own.");
   }
 
   #tell(shown) {
     const { layers, heads } = this.#reading;
     const place = layers * heads > 1 ? `: ${who(this.#place)}` : "";
-    if (shown !== null) return `What “${this.#look.words[shown]}” looked at${place}.`;
+    if (shown !== null) return `What “${isolated(this.#look.words[shown])}” looked at${place}.`;
     if (this.#region === null) return "Point at a word, or at the picture.";
     const { row, column } = cellName(this.#region, this.#look.grid[1]);
     const weights = this.#reading.looking(this.#place, this.#region);
     const words = this.#look.words
       .map((word, number) => ({ word, weight: weights[number] }))
+      .filter(({ weight }) => weight > 0)
       .sort((one, other) => other.weight - one.weight)
       .slice(0, NAMED_WORDS)
-      .map(({ word, weight }) => `${word} ${percent(weight)}`);
-    return `Row ${row}, column ${column}: ${words.join(", ")}`;
+      .map(({ word, weight }) => `${isolated(word)} ${percent(weight)}`);
+    return `Row ${row}, column ${column}: ${words.join(", ") || "no word looked there"}`;
   }
 }

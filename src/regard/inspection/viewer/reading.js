@@ -112,11 +112,12 @@ export class Reading {
    * a row's averaged. A sink stands apart from the word that it is in.
    * @param {Choice} choice
    * @param {number} most rows: of more, some are left out, evenly
+   * @param {Map<number, number>} sinks that stand apart: those of the choice
    * @returns {Shown}
    */
-  shown({ part, layer, head, unit, segments = [null, null] }, most = Infinity) {
+  shown(choice, most = Infinity, sinks = this.sinks(choice.part, choice.layer, choice.head)) {
+    const { part, layer, head, unit, segments = [null, null] } = choice;
     const { rows, columns } = this.axes(part, layer);
-    const sinks = this.sinks(part, layer, head);
     const byWords = unit === "words" && rows.words.length > 0 && columns.words.length > 0;
     const all = within(byWords ? wordGroups(rows) : pieceGroups(rows), rows, segments[0]);
     const every = Math.ceil(all.length / most) || 1;
@@ -132,19 +133,9 @@ export class Reading {
     };
   }
 
-  /** The weights of a choice between the rows and columns of another, whatever its own sinks. */
-  valuesAt(choice, { rows, columns }) {
-    const found = this.shown(choice);
-    if (found.columns.length === columns.length) return found.values;
-    const joined = new Float32Array(rows.length * columns.length);
-    const places = new Map(columns.map(({ place }, column) => [place, column]));
-    const columnOf = found.columns.map(({ place }) => places.get(place) ?? -1);
-    found.values.forEach((weight, cell) => {
-      const column = columnOf[cell % found.columns.length];
-      const row = Math.floor(cell / found.columns.length);
-      if (column >= 0) joined[row * columns.length + column] += weight;
-    });
-    return joined;
+  /** The weights of a choice where the sinks of another stand apart, so that their columns are alike. */
+  valuesAt(choice, { part, layer, head }) {
+    return this.shown(choice, Infinity, this.sinks(part, layer, head)).values;
   }
 
   /** The segments along the two sides of a part: none where a side is one sentence. */
@@ -188,7 +179,7 @@ export class Reading {
 
   /** What counts of an answer: of a class its name, not how likely it is. */
   #meant(text) {
-    return this.look.kind === "class" ? text.replace(/ [\d.]+%$/, "") : text;
+    return this.look.kind === "class" ? text.replace(/ [\d.]+\u00a0%$/, "") : text;
   }
 
   /**

@@ -1,7 +1,7 @@
 /** A series with its forecast above, and below it a bar for the weight of each time step. */
 
 import { fadeEdges } from "./edges.js";
-import { draw, make, signed } from "./elements.js";
+import { draw, make, pointing, signed } from "./elements.js";
 
 const STEP = { least: 26, most: 96, named: 44 }; // pixels of a time step; from some on weights fit
 const TOP = { from: 34, to: 180 };
@@ -25,9 +25,7 @@ export class SeriesView {
       role: "application",
       "aria-label": keys,
       on: {
-        pointermove: (event) => this.#see(this.#under(event)),
-        pointerleave: () => this.#see(null),
-        blur: () => this.#see(null),
+        ...pointing((event) => this.#see(event && this.#under(event))),
         keydown: (event) => this.#move(event),
       },
     });

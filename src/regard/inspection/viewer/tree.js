@@ -2,7 +2,7 @@
 
 import { rove, settle, Switch } from "./controls.js";
 import { fadeEdges } from "./edges.js";
-import { draw, isolated, make, signed } from "./elements.js";
+import { draw, isolated, make, probability, signed } from "./elements.js";
 import { Info } from "./info.js";
 import { legible } from "./reading.js";
 import { layOut } from "./tree_layout.js";
@@ -137,8 +137,8 @@ export class BeamTree {
 
   #sentence({ node, rank, state }) {
     const [, , logProbability] = this.#tree.nodes[node];
-    const probability = Math.exp(logProbability);
-    const shown = probability >= 0.001 ? ` (${(100 * probability).toFixed(1)}\u00a0%)` : "";
+    const chance = Math.exp(logProbability);
+    const shown = chance >= 0.001 ? ` (${probability(chance)})` : "";
     const fate = rank === 0 && state === "ended" ? "this is the translation" : STATES[state];
     const likely = `log-probability ${signed(logProbability, 2)}${shown}`;
     const score = this.#scores.has(node) ? `score ${this.#scores.get(node)}` : null;

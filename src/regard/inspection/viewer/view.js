@@ -3,7 +3,7 @@
 import { headColour, HeadChips } from "./compare.js";
 import { Menu, Switch } from "./controls.js";
 import { compare } from "./difference.js";
-import { make } from "./elements.js";
+import { isolated, make } from "./elements.js";
 import { HeadGrid, placeName } from "./heads.js";
 import { Info } from "./info.js";
 import { HeatMap, scaleTop } from "./maps.js";
@@ -17,6 +17,7 @@ import {
   ALL,
   HEADS_INFO,
   headsName,
+  numberOf,
   numbered,
   PICTURES,
   SCALES,
@@ -141,10 +142,9 @@ export class AttentionView {
   }
 
   #makeControls() {
-    const number = (value) => (value === ALL ? null : Number(value));
     this.partSwitch = new Switch("Attention", (part) => this.choose({ part }));
-    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: number(value), heads: [] }));
-    this.headMenu = new Menu("Head", (value) => this.choose({ head: number(value), heads: [] }));
+    this.layerMenu = new Menu("Layer", (value) => this.choose({ layer: numberOf(value), heads: [] }));
+    this.headMenu = new Menu("Head", (value) => this.choose({ head: numberOf(value), heads: [] }));
     this.segmentMenu = new Menu("Sentences", (value) => this.choose({ segments: JSON.parse(value) }));
     this.scaleSwitch = new Switch("Scale of the small maps", (scale) => {
       this.#scale = scale;
@@ -279,7 +279,7 @@ export class AttentionView {
     return this.#choice.heads.map(([layer, head]) => ({
       name: placeName({ layer, head }),
       colour: headColour(layer, head, heads),
-      values: this.#reading.valuesAt({ ...this.#choice, layer, head }, this.#shown),
+      values: this.#reading.valuesAt({ ...this.#choice, layer, head }, this.#choice),
     }));
   }
 
@@ -464,7 +464,7 @@ export class AttentionView {
     this.forceButton.textContent = on ? "Cancel" : FORCE;
     if (!on) return;
     const word = this.#shown.rows[this.#pinned.index].text;
-    this.readout.textContent = `Choose the word of the sentence that “${word}” shall look at.`;
+    this.readout.textContent = `Choose the word of the sentence that “${isolated(word)}” shall look at.`;
     this.words.focus("column");
   }
 

@@ -36,6 +36,11 @@ export function headsName(heads) {
   return named.join("; ");
 }
 
+/** The layer or head of an option; null: the average. */
+export function numberOf(value) {
+  return value === ALL ? null : Number(value);
+}
+
 /** Options for each of `count` layers or heads, and for their average; none if there is one. */
 export function numbered(count, averages = true) {
   if (count < 2) return [];

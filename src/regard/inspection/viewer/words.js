@@ -336,6 +336,20 @@ class Line {
       button.classList.toggle("lit", weight > UNSEEN * top);
       button.querySelector(".share").textContent = weight >= NAMED ? percent(weight) : "";
     });
+    this.#uncover(weights);
+  }
+
+  /** Take away the shares that would lie over greater ones, where words are narrower than they. */
+  #uncover(weights) {
+    const named = [...weights.keys()].filter((index) => weights[index] >= NAMED);
+    named.sort((a, b) => weights[b] - weights[a]);
+    const shares = named.map((index) => this.buttons[index].querySelector(".share"));
+    const boxes = shares.map((share) => share.getBoundingClientRect());
+    const kept = [];
+    boxes.forEach((box, place) => {
+      if (kept.some((other) => overlap(box, other))) shares[place].textContent = "";
+      else kept.push(box);
+    });
   }
 
   /** Give each word a stripe for each compared head, as opaque as its weight is great. */
@@ -421,6 +435,11 @@ export function isEven(weights) {
 
 function letters(items) {
   return items.reduce((sum, { text }) => sum + text.length + 1, 0);
+}
+
+function overlap(one, other) {
+  const across = one.left < other.right && other.left < one.right;
+  return across && one.top < other.bottom && other.top < one.bottom;
 }
 
 function centre({ left, right, top, bottom }) {

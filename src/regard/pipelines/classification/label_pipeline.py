@@ -23,6 +23,9 @@ class LikelyLabel(NamedTuple):
     probability: float  # calibrated
     before: float | None = None  # the probability without interventions
 
+    def __str__(self) -> str:
+        return f"{self.label} {self.probability:.1%}"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Classification:
@@ -54,7 +57,7 @@ class Classification:
         return f"<Classification {abbreviate(repr(self.given))}: {self.error or self}>"
 
     def __str__(self) -> str:
-        return f"{self.label} {self.probability:.1%}" if self.labels else ""
+        return str(self.labels[0]) if self.labels else ""
 
 
 TaskT = TypeVar("TaskT", bound=AnyClassificationTask)

@@ -193,7 +193,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
             return []
         return ablated_answers(
             ablations,
-            lambda one: _answer_text(self.likely_labels(self._logits([picture], one))[0]),
+            lambda one: _viewer_text(self.likely_labels(self._logits([picture], one))[0]),
         )
 
 
@@ -274,7 +274,7 @@ class PictureClassificationLook:
     def _document(self, model: str, ablations: Sequence[HeadAblation]) -> ViewerDocument:
         counts = head_counts([*self.layers])  # a page shows each layer's own heads
         notes = tuple(note for note in self.notes if note != counts)
-        candidates = (Candidate(str(self), 0.0, 0.0),)
+        candidates = (Candidate(_viewer_text(self.labels), 0.0, 0.0),)
         first = int(self.layers[0].class_token)
         document = patch_document(
             {"image": picture_address(self.attention.pixels), "first": first},
@@ -285,7 +285,7 @@ class PictureClassificationLook:
             without=ablations,
         )
         if self.before is not None:
-            document["before"] = {"text": str(self.before), "words": []}
+            document["before"] = {"text": _viewer_text(self.before.labels), "words": []}
             document["changes"] = [asdict(change) for change in self.changes]
         return document
 
@@ -307,7 +307,7 @@ class PictureClassificationLook:
         return f"<PictureClassificationLook {self.picture}: {self}>"
 
     def __str__(self) -> str:
-        return _answer_text(self.labels)
+        return str(self.labels[0])
 
     def _repr_html_(self) -> str:
         figure = notebook_html(lambda theme: self.plot(theme=theme), alt=str(self))
@@ -315,5 +315,6 @@ class PictureClassificationLook:
         return f"<p>{escape(self.picture)} → <b>{escape(str(self))}</b></p>{figure}"
 
 
-def _answer_text(labels: Sequence[LikelyLabel]) -> str:
-    return f"{labels[0].label} {labels[0].probability:.1%}"
+def _viewer_text(labels: Sequence[LikelyLabel]) -> str:
+    """The likeliest label with its probability, as the viewer writes it."""
+    return f"{labels[0].label} {100 * labels[0].probability:.1f}\u00a0%"

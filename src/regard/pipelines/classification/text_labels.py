@@ -300,7 +300,7 @@ class TextClassificationLook(TextLook):
         return f"<TextClassificationLook {self.text!r}: {self}>"
 
     def __str__(self) -> str:
-        return f"{self.labels[0].label} {self.labels[0].probability:.1%}"
+        return str(self.labels[0])
 
     def text_html(self) -> str:
         return f"<p>{escape(self.text)} → <b>{escape(str(self))}</b></p>"

@@ -4,7 +4,7 @@ import { readEvents } from "./events.js";
 
 const ATTEMPTS = 6;
 const STREAMLESS = new Set([404, 405, 501]);
-/** The kinds of errors of some statuses; 502 and 504 are a proxy's that has lost its server. */
+/** The kinds of errors of some statuses; 502, and 504 without a reason, are a proxy's that has lost its server. */
 const KINDS = /** @type {Object<number, ErrorKind>} */ ({
   401: "key", 403: "key", 413: "long", 429: "busy", 502: "offline", 503: "busy", 504: "offline",
 });
@@ -45,7 +45,8 @@ async function errorOf(response) {
   const { status } = response;
   const body = await response.json().catch(() => ({}));
   const seconds = Math.max(1, Number(response.headers.get("Retry-After")) || 1);
-  const kind = KINDS[status] ?? (status < 500 ? "refused" : "failed");
+  const tookTooLong = status === 504 && body.error; // the server itself says so
+  const kind = tookTooLong ? "failed" : KINDS[status] ?? (status < 500 ? "refused" : "failed");
   return new ApiError(kind, body.error ?? `The server answered ${status}.`, { seconds, status });
 }
 

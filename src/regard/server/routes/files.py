@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
+from threading import Lock
 from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
@@ -70,15 +71,17 @@ class MemoryStore:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._files: dict[str, StoredFile] = {}
+        self._lock = Lock()  # requests store their files in threads
 
     def put(self, name: str, content: bytes) -> str:
         token = secrets.token_urlsafe(24)
-        self._files[token] = StoredFile(name, content, time.monotonic() + KEEP_SECONDS)
-        size = sum(len(file.content) for file in self._files.values())
-        for old, file in list(self._files.items())[:-1]:
-            if size > self._max_bytes or file.expires_at <= time.monotonic():
-                size -= len(file.content)
-                del self._files[old]
+        with self._lock:
+            self._files[token] = StoredFile(name, content, time.monotonic() + KEEP_SECONDS)
+            size = sum(len(file.content) for file in self._files.values())
+            for old, file in list(self._files.items())[:-1]:
+                if size > self._max_bytes or file.expires_at <= time.monotonic():
+                    size -= len(file.content)
+                    del self._files[old]
         return token
 
     def get(self, token: str) -> StoredFile | None:
