@@ -341,3 +341,8 @@ def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     file.write_text("none\tof these\n")
     with pytest.raises(SettingsError, match=r"label none is none .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)
+
+
+def test_texts_are_cut_the_same_way_always(tmp_path):
+    with pytest.raises(SettingsError, match=r"text.sampling 0.1: has no effect on text-classif"):
+        classifier_recipe(tmp_path, "gpt", "text={kind: bpe, size: 300, sampling: 0.1}")

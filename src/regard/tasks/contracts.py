@@ -119,6 +119,16 @@ class TaskRecipe(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_sampling_has_effect(self) -> Self:
+        text = getattr(self, "text", None)
+        if isinstance(text, TokenizerSettings) and text.sampling:
+            raise ValueError(
+                f"text.sampling {text.sampling:g}: has no effect on {self.task}: only "
+                "translation and chat cut texts anew each time; leave it out"
+            )
+        return self
+
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
         """The group `corpus` of a recipe for files of the command line, in place of its `own`.
