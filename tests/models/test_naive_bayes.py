@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.batching.collate import pad
+from regard.errors import SettingsError
 from regard.models.classification.naive_bayes import (
     ABSENT,
     NaiveBayes,
@@ -101,3 +102,9 @@ def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
     before = model(pad([text]))
     torch.nn.init.zeros_(model.bayes.scale)
     torch.testing.assert_close(sum(votes.values()), (before - model(pad([text])))[0])
+
+
+def test_too_many_counts_are_refused_before_there_is_a_table_of_them():
+    texts = [(pad(TEXTS), torch.tensor(LABELS))]
+    with pytest.raises(SettingsError, match=r"model.ngrams 2: \d+ n-grams of 1,000,000,000,000 la"):
+        count_ngrams(texts, LONGEST, VOCABULARY, classes=10**12)

@@ -19,9 +19,12 @@ from regard.pipelines.load import load
 from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run
+from regard.recipes.transfer.soup import greedy_soup
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
 from regard.training.checkpoints import load_weights, save_weights
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +182,31 @@ def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(RunError, match="damaged"):
         task.new_model()
+
+
+def counting_run(tmp_path, name, rows, *overrides):
+    recipe = classifier_recipe(tmp_path, "gpt", "model.ngrams=2", *overrides, rows=rows)
+    return train_recipe(recipe, tmp_path / name)
+
+
+def test_weights_for_ngrams_are_taken_for_the_same_labels_alone(tmp_path):
+    base = counting_run(tmp_path, "base", None)
+    rows = [("zoo" if label == "animal" else label, text) for label, text in examples(60)]
+    tuned = counting_run(tmp_path, "tuned", rows, f"start.run={base}")
+    assert load_task_run(tuned, "text-classification", device=CPU).task.labels == ("number", "zoo")
+    begun = load_weights(tuned / "weights" / "start.safetensors")
+    torch.testing.assert_close(begun["output.weight"][:, -2:], torch.eye(2))
+
+
+def test_runs_that_count_other_ngrams_share_no_weights(tmp_path):
+    base = counting_run(tmp_path, "base", None)
+    start = f"start.run={base}", "training.fine_tuning.lora.rank=4"
+    same = counting_run(tmp_path, "same", None, *start)
+    other = counting_run(tmp_path, "other", examples(60, 60), *start)
+    assert (same / "adapter.safetensors").exists()
+    assert not (other / "adapter.safetensors").exists()
+    with pytest.raises(SettingsError, match="other vocabularies, labels or counts of n-grams"):
+        greedy_soup([same, other], device=CPU)
 
 
 def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):

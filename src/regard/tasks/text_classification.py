@@ -26,8 +26,13 @@ from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
 from regard.errors import SettingsError
 from regard.evaluation.classification import Classified, LabelIds, fit_temperature
+from regard.manifest import sha256
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
-from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
+from regard.models.classification.text_classifier import (
+    LABELS_WITH_NGRAMS,
+    TextClassifier,
+    TextClassifierSettings,
+)
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
 from regard.tasks.classification import (
@@ -53,7 +58,6 @@ from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
 NGRAMS_FILE = "ngrams.safetensors"  # in a run's data folder
-LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
 STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
 
 
@@ -277,12 +281,15 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def new_model(self) -> AnyPredictor:
         words, counts = self.tokenizer.words(), None
         if self.recipe.model.ngrams:
-            counts = NgramCounts(**load_weights(self._ngrams_file))
+            counts = self._load_counts()
         return TextClassifier(self.recipe.model, words, len(self.labels), counts)
 
     @property
     def _ngrams_file(self) -> Path:
         return self.folder / "data" / NGRAMS_FILE
+
+    def _load_counts(self) -> NgramCounts:
+        return NgramCounts(**load_weights(self._ngrams_file))
 
     def count_ngrams(self) -> NgramCounts:
         """The n-grams of the training texts, with the scale for which each label is likeliest by
@@ -295,11 +302,6 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             for rows in shortest_first(self.lengths("train"), EVALUATION_ROWS)
         ]
         known = count_ngrams(texts, longest, vocabulary, len(self.labels))
-        if known.counts.numel() > LARGEST_COUNTS:
-            raise SettingsError(
-                f"model.ngrams {longest}: {len(known.ngrams):,} n-grams of {len(self.labels):,} "
-                f"labels are more than {LARGEST_COUNTS:,} counts; choose fewer, or 0"
-            )
         bayes = NaiveBayes(known, longest, vocabulary)
         logits = torch.cat([bayes(inputs, some) for inputs, some in texts])
         found = Classified(logits.numpy(), torch.cat([some for _, some in texts]).numpy())
@@ -324,7 +326,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return model.ngram_votes(self.to_inputs([encoded]).to(next(model.parameters()).device))
 
     def row_names(self) -> RowNames:
-        return {**super().row_names(), "tokens": self.tokenizer.row_names()}
+        names: RowNames = {**super().row_names(), "tokens": self.tokenizer.row_names()}
+        if not self.recipe.model.ngrams:
+            return names
+        known = self._load_counts()
+        digests = [sha256(tensor.numpy().tobytes()) for tensor in (known.ngrams, known.counts)]
+        rows = [(label, self.labels) for label in self.labels]  # whose columns are labels too
+        return {**names, LABELS_WITH_NGRAMS: rows, "n-grams": digests}
 
     def summary(self) -> dict[str, str]:
         tokens = [id for one in self.encoded("valid") for id in one.ids]

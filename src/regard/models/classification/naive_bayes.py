@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.errors import SettingsError
 from regard.types import Padded
 
 ABSENT = -1  # in a row of n-grams: none, or one that the row has already
 SMOOTHING = 1.0  # texts that each n-gram is counted in for each label, beside those that there are
+LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
 
 
 class NgramCounts(NamedTuple):
@@ -99,7 +101,9 @@ def find_places(ascending: Tensor, wanted: Tensor) -> Tensor:
 def count_ngrams(
     texts: Iterable[tuple[Padded, Tensor]], longest: int, vocabulary: int, classes: int
 ) -> NgramCounts:
-    """The counts of some texts in batches, each with its labels (B,)."""
+    """The counts of some texts in batches, each with its labels (B,); an error if a table of
+    all n-grams and classes would be too large.
+    """
     ngrams, labels = [], []
     for inputs, some in texts:
         found = distinct_ngrams(inputs, longest, vocabulary)
@@ -107,6 +111,11 @@ def count_ngrams(
         ngrams.append(found[present].numpy())
         labels.append(some[:, None].expand_as(found)[present].numpy())
     known, places = np.unique(np.concatenate(ngrams), return_inverse=True)
+    if len(known) * classes > LARGEST_COUNTS:
+        raise SettingsError(
+            f"model.ngrams {longest}: {len(known):,} n-grams of {classes:,} labels are more than "
+            f"{LARGEST_COUNTS:,} counts; choose fewer, or 0"
+        )
     cells = places * classes + np.concatenate(labels)
     counts = np.bincount(cells, minlength=len(known) * classes).reshape(len(known), classes)
     scale = torch.ones(())

@@ -21,6 +21,8 @@ from regard.types import AttentionHook, Batch, Features, Padded
 PoolingName = Literal["first", "last", "mean", "max", "concat"]
 Words = Sequence[str]  # the text of each token of a vocabulary
 LEAST_DEVIATION = 1e-3  # of a number of the pooled vector that is the same for nearly all texts
+LABELS_WITH_NGRAMS = "labels with n-grams"
+"""A kind of rows (`Model.named_rows`): of a label, with a weight for what n-grams say of each."""
 
 
 class EncoderFamily(NamedTuple):
@@ -184,7 +186,8 @@ class TextClassifier(Predictor[Padded]):
 
     def named_rows(self) -> Mapping[str, str]:
         inner = {f"encoder.{name}": kind for name, kind in self.encoder.named_rows().items()}
-        return {**inner, "output.weight": "labels", "output.bias": "labels"}
+        weight = "labels" if self.bayes is None else LABELS_WITH_NGRAMS
+        return {**inner, "output.weight": weight, "output.bias": "labels"}
 
     def row_features(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         return self._read(self.encoder.token_states(inputs, hook=hook), inputs)
