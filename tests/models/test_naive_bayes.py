@@ -10,6 +10,7 @@ from regard.errors import SettingsError
 from regard.models.classification.naive_bayes import (
     ABSENT,
     NaiveBayes,
+    NgramCounts,
     count_ngrams,
     distinct_ngrams,
     find_places,
@@ -108,3 +109,22 @@ def test_too_many_counts_are_refused_before_there_is_a_table_of_them():
     texts = [(pad(TEXTS), torch.tensor(LABELS))]
     with pytest.raises(SettingsError, match=r"model.ngrams 2: \d+ n-grams of 1,000,000,000,000 la"):
         count_ngrams(texts, LONGEST, VOCABULARY, classes=10**12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({"more": torch.ones(1)}, "expected ngrams, counts, scale, got .*more"),
+        ({"counts": torch.ones(2, CLASSES)}, "no counts of n-grams for 3 labels"),
+        ({"ngrams": torch.ones(0), "counts": torch.ones(0, CLASSES)}, "no counts of n-grams for"),
+        ({"ngrams": torch.arange(12).flip(0)}, "not in order"),
+        ({"counts": torch.full((12, CLASSES), -5.0)}, "negative or no numbers"),
+        ({"scale": torch.tensor(torch.nan)}, "negative or no numbers"),
+    ],
+)
+def test_counts_that_are_none_are_refused(changed, wrong):
+    known = counted()._asdict()
+    assert len(known["ngrams"]) == 12
+    NgramCounts.read(known, CLASSES)
+    with pytest.raises(ValueError, match=wrong):
+        NgramCounts.read(known | changed, CLASSES)

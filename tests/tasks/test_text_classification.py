@@ -179,6 +179,9 @@ def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
     features = model.eval().row_features(texts)
     torch.testing.assert_close(features[:, -2:], alone)
     torch.testing.assert_close(model.output.weight[:, -2:], torch.eye(2))
+    task.labels = ("x", "y", "z")
+    with pytest.raises(RunError, match="no counts of n-grams for 3 labels; restore it from a copy"):
+        task.new_model()
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(RunError, match="damaged"):
         task.new_model()

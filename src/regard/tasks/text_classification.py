@@ -24,7 +24,7 @@ from regard.corpora.classification.labelled_texts import (
 from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import Classified, LabelIds, fit_temperature
 from regard.manifest import sha256
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
@@ -289,7 +289,11 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return self.folder / "data" / NGRAMS_FILE
 
     def _load_counts(self) -> NgramCounts:
-        return NgramCounts(**load_weights(self._ngrams_file))
+        tensors = load_weights(self._ngrams_file)
+        try:
+            return NgramCounts.read(tensors, len(self.labels))
+        except ValueError as error:
+            raise RunError(f"{self._ngrams_file}: {error}; restore it from a copy") from None
 
     def count_ngrams(self) -> NgramCounts:
         """The n-grams of the training texts, with the scale for which each label is likeliest by
