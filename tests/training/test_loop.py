@@ -1,6 +1,6 @@
 import json
 from functools import partial
-from itertools import islice
+from itertools import islice, permutations
 
 import pytest
 import torch
@@ -154,6 +154,16 @@ def test_resumed_where_a_parameter_never_had_a_gradient(store, tmp_path):
     run(store, tmp_path / "broken", stop_after=5, **given)
     resumed, _ = run(store, tmp_path / "broken", **given)
     assert same(resumed, whole)
+
+
+@pytest.mark.parametrize("kinds", [*permutations(("adam", "muon", "sgd"), 2)], ids="-".join)
+def test_another_optimizer_goes_on_without_the_state_of_the_one_before(store, tmp_path, kinds):
+    before, after = (
+        OptimizerSettings(kind=kind, momentum=0.9 if kind == "sgd" else 0) for kind in kinds
+    )
+    run(store, tmp_path, stop_after=5, optimizer=before)
+    _, progress = run(store, tmp_path, optimizer=after)
+    assert progress.step == 12
 
 
 def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import torch
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from regard.attention.multihead import StackedLinear
 from regard.errors import SettingsError
@@ -108,13 +109,15 @@ def learning_rate(
             return peak * (1 + share * (schedule.ratio - 1)) / schedule.ratio
 
 
-ADAM_STATES = ("step", "exp_avg", "exp_avg_sq")
-OPTIMIZER_STATES = {
-    "adam": ADAM_STATES,
-    "muon": (*ADAM_STATES, "momentum_buffer"),
-    "sgd": ("momentum_buffer",),
-}
-"""What each kind of optimizer keeps of a parameter."""
+ADAM_STATES, MOMENTUM_STATES = ("step", "exp_avg", "exp_avg_sq"), ("momentum_buffer",)
+OPTIMIZER_STATES = *ADAM_STATES, *MOMENTUM_STATES
+"""What optimizers keep of parameters, for each the ones or the others."""
+
+
+def state_names(optimizer: torch.optim.Optimizer, parameter: Tensor) -> tuple[str, ...]:
+    """What an optimizer keeps of a parameter."""
+    moves_as_matrix = isinstance(optimizer, Muon) and parameter in optimizer.rows
+    return MOMENTUM_STATES if moves_as_matrix or isinstance(optimizer, SGD) else ADAM_STATES
 
 
 def build_optimizer(
@@ -141,7 +144,7 @@ def build_optimizer(
     groups = [group for group in groups if group["params"]]
     lr = settings.learning_rate
     if settings.kind == "sgd":
-        return torch.optim.SGD(groups, lr=lr, momentum=settings.momentum, fused=True)
+        return SGD(groups, lr=lr, momentum=settings.momentum, fused=True)
     adam: dict[str, Any] = {"betas": settings.betas, "eps": settings.epsilon, "fused": True}
     if settings.kind == "adam":
         return torch.optim.AdamW(groups, lr=lr, **adam)

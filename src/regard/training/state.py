@@ -9,7 +9,12 @@ from torch import Tensor
 from regard.models.contracts import AnyModel
 from regard.training.distributed.ranks import ModelWeights, Ranks
 from regard.training.layer_groups import LayerGroups
-from regard.training.optimizer import OPTIMIZER_STATES, OptimizerSettings, build_optimizer
+from regard.training.optimizer import (
+    OPTIMIZER_STATES,
+    OptimizerSettings,
+    build_optimizer,
+    state_names,
+)
 from regard.training.step import MovingAverage, TriggeredAverage
 
 CarriedTensors = Sequence[Mapping[str, Tensor]]
@@ -31,7 +36,6 @@ class TrainingState:
         self.device = next(iter(self.parameters.values())).device
         self.optimizer = build_optimizer(weights.model, settings, layers)
         self.ema: MovingAverage | None = None
-        self._kinds = OPTIMIZER_STATES[settings.kind]
         self._carried, self._ranks = carried, ranks
 
     def average(self, *, decay: float, triggered: bool) -> TriggeredAverage | None:
@@ -82,7 +86,7 @@ class TrainingState:
         """Restore the tensors of a checkpoint, except what the loss carries; a KeyError or a
         RuntimeError if they are those of another model.
         """
-        weights = self.weights
+        weights, same_optimizer = self.weights, self._is_of_this_optimizer(tensors)
         for number, (name, parameter) in enumerate(self.parameters.items()):
             own = weights.own_rows(parameter.detach())
             own.copy_(weights.rows_of(tensors[f"model.{name}"], parameter))
@@ -90,17 +94,28 @@ class TrainingState:
                 average = tensors[f"moving.{name}"]
                 self.ema.shadow[number].copy_(weights.rows_of(average, parameter))
             # None yet for a parameter that never had a gradient.
-            found = {kind: tensors.get(f"{kind}.{name}") for kind in self._kinds}
+            kept = {
+                kind: tensors.get(f"{kind}.{name}")
+                for kind in state_names(self.optimizer, parameter)
+            }
             state = {
                 kind: weights.divided_as(parameter, weights.rows_of(x, parameter).to(self.device))
-                for kind, x in found.items()
-                if x is not None
+                for kind, x in kept.items()
+                if x is not None and same_optimizer
             }
             if state:
                 self.optimizer.state[parameter] = state
         torch.set_rng_state(tensors["rng.cpu"])
         if self.device.type == "cuda" and "rng.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng.cuda"], self.device)
+
+    def _is_of_this_optimizer(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether a checkpoint has no state that an optimizer of another kind keeps."""
+        return not any(
+            f"{kind}.{name}" in tensors
+            for name, parameter in self.parameters.items()
+            for kind in {*OPTIMIZER_STATES} - {*state_names(self.optimizer, parameter)}
+        )
 
     def load_carried(self, tensors: Mapping[str, Tensor]) -> bool:
         """Restore what the loss carries; False, and nothing is restored, if a step had another
