@@ -166,6 +166,14 @@ def test_another_optimizer_goes_on_without_the_state_of_the_one_before(store, tm
     assert progress.step == 12
 
 
+def test_a_moving_average_may_begin_in_a_run_that_is_resumed(store, tmp_path):
+    run(store, tmp_path, stop_after=5)
+    model, _ = run(store, tmp_path, moving_average=0.9)
+    averaged, last = load_weights(tmp_path / "weights" / "last.safetensors"), model.state_dict()
+    gaps = [(averaged[name] - last[name]).abs().max() for name in averaged]
+    assert 0 < max(gaps) < 0.1
+
+
 def test_resumed_from_the_checkpoint_before_a_damaged_one(store, tmp_path):
     whole, _ = run(store, tmp_path / "whole")
     run(store, tmp_path / "broken", stop_after=7)

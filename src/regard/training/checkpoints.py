@@ -110,8 +110,9 @@ class Checkpoint(NamedTuple):
 
     `tensors` has, for each parameter NAME: model.NAME; moving.NAME, its moving average, if there is
     one; and the state of the optimizer: of AdamW step.NAME, exp_avg.NAME, exp_avg_sq.NAME, of SGD
-    with momentum, and of the matrices of Muon, momentum_buffer.NAME. Then what the loss carries from batch to batch, carried.*,
-    and the states of the random generators: rng.cpu and, on a GPU, rng.cuda.
+    with momentum, and of Muon's matrices, momentum_buffer.NAME. Then what the loss carries from
+    batch to batch, carried.*, and the states of the random generators: rng.cpu and, on a GPU,
+    rng.cuda.
     """
 
     tensors: Mapping[str, Tensor]

@@ -91,7 +91,7 @@ class TrainingState:
             own = weights.own_rows(parameter.detach())
             own.copy_(weights.rows_of(tensors[f"model.{name}"], parameter))
             if self.ema:
-                average = tensors[f"moving.{name}"]
+                average = tensors.get(f"moving.{name}", tensors[f"model.{name}"])  # it begins here
                 self.ema.shadow[number].copy_(weights.rows_of(average, parameter))
             # None yet for a parameter that never had a gradient.
             kept = {
