@@ -185,6 +185,9 @@ def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(RunError, match="damaged"):
         task.new_model()
+    file.unlink()
+    with pytest.raises(RunError, match=r"ngrams.safetensors: gone; restore it from a copy"):
+        task.new_model()
 
 
 def counting_run(tmp_path, name, rows, *overrides):

@@ -289,11 +289,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return self.folder / "data" / NGRAMS_FILE
 
     def _load_counts(self) -> NgramCounts:
-        tensors = load_weights(self._ngrams_file)
+        file, advice = self._ngrams_file, "restore it from a copy"
+        if not file.exists():
+            raise RunError(f"{file}: gone; {advice}")
         try:
-            return NgramCounts.read(tensors, len(self.labels))
+            return NgramCounts.read(load_weights(file), len(self.labels))
         except ValueError as error:
-            raise RunError(f"{self._ngrams_file}: {error}; restore it from a copy") from None
+            raise RunError(f"{file}: {error}; {advice}") from None
 
     def count_ngrams(self) -> NgramCounts:
         """The n-grams of the training texts, with the scale for which each label is likeliest by
