@@ -7,10 +7,10 @@ import torch
 
 from regard.batching.collate import pad
 from regard.errors import SettingsError
-from regard.models.classification import naive_bayes
 from regard.models.classification.naive_bayes import (
     ABSENT,
     NaiveBayes,
+    NgramCounts,
     count_ngrams,
     distinct_ngrams,
     find_places,
@@ -105,7 +105,26 @@ def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
     torch.testing.assert_close(sum(votes.values()), (before - model(pad([text])))[0])
 
 
-def test_more_counts_than_memory_are_refused_before_they_are_made(monkeypatch):
-    monkeypatch.setattr(naive_bayes, "LARGEST_COUNTS", 35)
-    with pytest.raises(SettingsError, match=r"ngrams 2: 12 n-grams of 3 labels are more than 35"):
-        counted()
+def test_too_many_counts_are_refused_before_there_is_a_table_of_them():
+    texts = [(pad(TEXTS), torch.tensor(LABELS))]
+    with pytest.raises(SettingsError, match=r"model.ngrams 2: \d+ n-grams of 1,000,000,000,000 la"):
+        count_ngrams(texts, LONGEST, VOCABULARY, classes=10**12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({"more": torch.ones(1)}, "expected ngrams, counts, scale, got .*more"),
+        ({"counts": torch.ones(2, CLASSES)}, "no counts of n-grams for 3 labels"),
+        ({"ngrams": torch.ones(0), "counts": torch.ones(0, CLASSES)}, "no counts of n-grams for"),
+        ({"ngrams": torch.arange(12).flip(0)}, "not in order"),
+        ({"counts": torch.full((12, CLASSES), -5.0)}, "negative or no numbers"),
+        ({"scale": torch.tensor(torch.nan)}, "negative or no numbers"),
+    ],
+)
+def test_counts_that_are_none_are_refused(changed, wrong):
+    known = counted()._asdict()
+    assert len(known["ngrams"]) == 12
+    NgramCounts.read(known, CLASSES)
+    with pytest.raises(ValueError, match=wrong):
+        NgramCounts.read(known | changed, CLASSES)

@@ -19,9 +19,12 @@ from regard.pipelines.load import load
 from regard.recipes import train_run
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import load_task_run
+from regard.recipes.transfer.soup import greedy_soup
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
 from regard.training.checkpoints import load_weights, save_weights
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -176,32 +179,40 @@ def test_ngrams_are_counted_once_and_scaled_by_what_other_texts_say(tmp_path):
     features = model.eval().row_features(texts)
     torch.testing.assert_close(features[:, -2:], alone)
     torch.testing.assert_close(model.output.weight[:, -2:], torch.eye(2))
-    counts = load_weights(file)
-    save_weights(file, counts | {"counts": counts["counts"][:, :1]})
-    with pytest.raises(RunError, match="holds no counts of n-grams for the 2 labels"):
+    task.labels = ("x", "y", "z")
+    with pytest.raises(RunError, match="no counts of n-grams for 3 labels; restore it from a copy"):
         task.new_model()
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(RunError, match="damaged"):
         task.new_model()
+    file.unlink()
+    with pytest.raises(RunError, match=r"ngrams.safetensors: gone; restore it from a copy"):
+        task.new_model()
 
 
-def test_what_ngrams_say_begins_anew_for_other_labels_and_fits_no_adapter(tmp_path):
-    def train(labels, *overrides):
-        rows = [(labels[n % 3], f"{'uvw'[n % 3]} n{n} {labels[0]}") for n in range(60)]
-        ngrams = ("model.ngrams=1", "training.steps=2")
-        recipe = classifier_recipe(tmp_path, "gpt", *ngrams, *overrides, rows=rows)
-        return train_recipe(recipe, tmp_path / f"{labels}-{len(overrides)}")
+def counting_run(tmp_path, name, rows, *overrides):
+    recipe = classifier_recipe(tmp_path, "gpt", "model.ngrams=2", *overrides, rows=rows)
+    return train_recipe(recipe, tmp_path / name)
 
-    def begins_anew(run):
-        weight = load_weights(run / "weights" / "start.safetensors")["output.weight"]
-        return torch.equal(weight[:, -3:], torch.eye(3))
 
-    base = train("abc")
-    start = f"start.run={base}"
-    assert not begins_anew(train("abc", start))
-    assert begins_anew(train("bcd", start))
-    tuned = train("abc", start, "training.fine_tuning.lora.rank=2")
-    assert not (tuned / "adapter.safetensors").exists()
+def test_weights_for_ngrams_are_taken_for_the_same_labels_alone(tmp_path):
+    base = counting_run(tmp_path, "base", None)
+    rows = [("zoo" if label == "animal" else label, text) for label, text in examples(60)]
+    tuned = counting_run(tmp_path, "tuned", rows, f"start.run={base}")
+    assert load_task_run(tuned, "text-classification", device=CPU).task.labels == ("number", "zoo")
+    begun = load_weights(tuned / "weights" / "start.safetensors")
+    torch.testing.assert_close(begun["output.weight"][:, -2:], torch.eye(2))
+
+
+def test_runs_that_count_other_ngrams_share_no_weights(tmp_path):
+    base = counting_run(tmp_path, "base", None)
+    start = f"start.run={base}", "training.fine_tuning.lora.rank=4"
+    same = counting_run(tmp_path, "same", None, *start)
+    other = counting_run(tmp_path, "other", examples(60, 60), *start)
+    assert (same / "adapter.safetensors").exists()
+    assert not (other / "adapter.safetensors").exists()
+    with pytest.raises(SettingsError, match="other vocabularies, labels or counts of n-grams"):
+        greedy_soup([same, other], device=CPU)
 
 
 def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):
@@ -364,3 +375,8 @@ def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     file.write_text("none\tof these\n")
     with pytest.raises(SettingsError, match=r"label none is none .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)
+
+
+def test_texts_are_cut_the_same_way_always(tmp_path):
+    with pytest.raises(SettingsError, match=r"text.sampling 0.1: has no effect on text-classif"):
+        classifier_recipe(tmp_path, "gpt", "text={kind: bpe, size: 300, sampling: 0.1}")

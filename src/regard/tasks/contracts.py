@@ -119,6 +119,16 @@ class TaskRecipe(Settings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_sampling_has_effect(self) -> Self:
+        text = getattr(self, "text", None)
+        if isinstance(text, TokenizerSettings) and text.sampling:
+            raise ValueError(
+                f"text.sampling {text.sampling:g}: has no effect on {self.task}: only "
+                "translation and chat cut texts anew each time; leave it out"
+            )
+        return self
+
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
         """The group `corpus` of a recipe for files of the command line, in place of its `own`.
@@ -185,12 +195,6 @@ class TaskRecipe(Settings):
         """The settings of the model, or of the one inside it that others can begin with."""
         model: Settings = self.model
         return model
-
-    def data_beside_weights(self) -> tuple[str, ...]:
-        """What its model has of its own training data beside weights, so that an adapter lacks it;
-        for a message.
-        """
-        return ()
 
     def begun_with(self, other: "TaskRecipe") -> Self:
         """The recipe, completed by what it takes from `other`, that of the run it begins with."""

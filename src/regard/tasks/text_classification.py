@@ -26,12 +26,16 @@ from regard.corpora.corpus import ReadReport
 from regard.corpora.splits import comparison_key
 from regard.errors import RunError, SettingsError
 from regard.evaluation.classification import Classified, LabelIds, fit_temperature
+from regard.manifest import sha256
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
-from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
+from regard.models.classification.text_classifier import (
+    LABELS_WITH_NGRAMS,
+    TextClassifier,
+    TextClassifierSettings,
+)
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, counted
 from regard.tasks.classification import (
-    ADVICE,
     EVALUATION_ROWS,
     SPLITS,
     AnyClassificationTask,
@@ -116,9 +120,6 @@ class TextClassificationRecipe(ClassificationRecipe):
 
     def inner_model(self) -> Settings:
         return self.model.known_encoder
-
-    def data_beside_weights(self) -> tuple[str, ...]:
-        return ("n-grams",) if self.model.ngrams else ()
 
     def begun_with(self, other: TaskRecipe) -> Self:
         """As for every task; an encoder that is left out is the inner model of `other`."""
@@ -281,21 +282,18 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         counts = self._load_counts() if self.recipe.model.ngrams else None
         return TextClassifier(self.recipe.model, self.tokenizer.words(), len(self.labels), counts)
 
-    def _load_counts(self) -> NgramCounts:
-        """The counts in the run; an error if they are none, or for other labels."""
-        stored = load_weights(self._ngrams_file)
-        size, classes = stored.get("ngrams", torch.empty(0)).numel(), len(self.labels)
-        wanted = {"ngrams": (size,), "counts": (size, classes), "scale": ()}
-        if not size or {name: tuple(x.shape) for name, x in stored.items()} != wanted:
-            raise RunError(
-                f"{self._ngrams_file}: holds no counts of n-grams for the {classes} labels of the "
-                f"run; {ADVICE}"
-            )
-        return NgramCounts(**stored)
-
     @property
     def _ngrams_file(self) -> Path:
         return self.folder / "data" / NGRAMS_FILE
+
+    def _load_counts(self) -> NgramCounts:
+        file, advice = self._ngrams_file, "restore it from a copy"
+        if not file.exists():
+            raise RunError(f"{file}: gone; {advice}")
+        try:
+            return NgramCounts.read(load_weights(file), len(self.labels))
+        except ValueError as error:
+            raise RunError(f"{file}: {error}; {advice}") from None
 
     def count_ngrams(self) -> NgramCounts:
         """The n-grams of the training texts, with the scale for which each label is likeliest by
@@ -315,8 +313,6 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def initialize(self, model: AnyPredictor, taken: Collection[str] = ()) -> None:
         assert isinstance(model, TextClassifier)
-        if self.labels != self.given_labels:  # taken columns, too, are for the given labels
-            model.reset_ngram_weights()
         if "pooled_mean" in taken:  # the layers above, and low-rank updates, are for these
             return
         device, texts = next(model.parameters()).device, self.encoded("train")[:STANDARDIZED_TEXTS]
@@ -334,7 +330,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return model.ngram_votes(self.to_inputs([encoded]).to(next(model.parameters()).device))
 
     def row_names(self) -> RowNames:
-        return {**super().row_names(), "tokens": self.tokenizer.row_names()}
+        names: RowNames = {**super().row_names(), "tokens": self.tokenizer.row_names()}
+        if not self.recipe.model.ngrams:
+            return names
+        known = self._load_counts()
+        digests = [sha256(tensor.numpy().tobytes()) for tensor in (known.ngrams, known.counts)]
+        rows = [(label, self.labels) for label in self.labels]  # whose columns are labels too
+        return {**names, LABELS_WITH_NGRAMS: rows, "n-grams": digests}
 
     def summary(self) -> dict[str, str]:
         tokens = [id for one in self.encoded("valid") for id in one.ids]

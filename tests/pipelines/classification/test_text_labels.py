@@ -144,10 +144,14 @@ def test_the_command_prints_a_line_for_each_text(run, tmp_path):
 
 def test_a_look_says_what_ngrams_add(tmp_path):
     recipe = classifier_recipe(tmp_path, "gpt", "model.ngrams=2", "training.steps=2")
-    look = load(train_recipe(recipe, tmp_path / "run"), device="cpu").look("the cow cow")
-    assert look.labels[0].label == "animal"
-    assert look.notes[-1].startswith("n-grams add +")
-    assert "nats to what speaks for animal: “cow” +" in look.notes[-1]
+    pipeline = load(train_recipe(recipe, tmp_path / "run"), device="cpu")
+    odds = []
+    for pipeline.task.temperature in (1.0, 0.1):  # by which probabilities are calibrated
+        look = pipeline.look("the cow cow")
+        assert look.labels[0].label == "animal"
+        assert "nats to what speaks for animal: “cow” +" in look.notes[-1]
+        odds.append(float(look.notes[-1].split()[2]))
+    assert odds[1] == pytest.approx(10 * odds[0], abs=0.1)
 
 
 def test_the_command_looks_and_draws(run, tmp_path):

@@ -1,6 +1,6 @@
 """Naive Bayes: what each n-gram of a text says of its label, from counts of the training texts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,22 @@ class NgramCounts(NamedTuple):
     ngrams: Tensor  # (N,) ascending, numbered as `distinct_ngrams` does
     counts: Tensor  # (N, C)
     scale: Tensor  # () what log-likelihoods are multiplied by: n-grams are not independent
+
+    @classmethod
+    def read(cls, tensors: Mapping[str, Tensor], classes: int) -> "NgramCounts":
+        """The counts that `tensors` hold, by name; a `ValueError` if they are none of `classes`."""
+        if tensors.keys() != {*cls._fields}:
+            raise ValueError(f"expected {', '.join(cls._fields)}, got {', '.join(tensors)}")
+        known = cls(**tensors)
+        size = len(known.ngrams) if known.ngrams.ndim == 1 else 0
+        if not size or known.counts.shape != (size, classes) or known.scale.ndim:
+            raise ValueError(f"there are no counts of n-grams for {classes:,} labels")
+        if known.ngrams.dtype != torch.int64 or not (known.ngrams.diff() > 0).all():
+            raise ValueError("its n-grams are not in order")
+        are_counts = ((known.counts >= 0) & known.counts.isfinite()).all()
+        if not are_counts or not 0 < known.scale < torch.inf:
+            raise ValueError("its counts are negative or no numbers")
+        return known
 
 
 class NaiveBayes(nn.Module):
@@ -101,7 +117,9 @@ def find_places(ascending: Tensor, wanted: Tensor) -> Tensor:
 def count_ngrams(
     texts: Iterable[tuple[Padded, Tensor]], longest: int, vocabulary: int, classes: int
 ) -> NgramCounts:
-    """The counts of some texts in batches, each with its labels (B,)."""
+    """The counts of some texts in batches, each with its labels (B,); an error if a table of
+    all n-grams and classes would be too large.
+    """
     ngrams, labels = [], []
     for inputs, some in texts:
         found = distinct_ngrams(inputs, longest, vocabulary)

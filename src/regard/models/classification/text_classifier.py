@@ -21,6 +21,8 @@ from regard.types import AttentionHook, Batch, Features, Padded
 PoolingName = Literal["first", "last", "mean", "max", "concat"]
 Words = Sequence[str]  # the text of each token of a vocabulary
 LEAST_DEVIATION = 1e-3  # of a number of the pooled vector that is the same for nearly all texts
+LABELS_WITH_NGRAMS = "labels with n-grams"
+"""A kind of rows (`Model.named_rows`): of a label, with a weight for what n-grams say of each."""
 
 
 class EncoderFamily(NamedTuple):
@@ -172,7 +174,8 @@ class TextClassifier(Predictor[Padded]):
         for head in (self.hidden, self.output):
             if head is not None:
                 xavier_linears(head)
-        self.reset_ngram_weights()
+        if self.bayes is not None:
+            nn.init.eye_(self.output.weight.detach()[:, read:])
         self.language_weight = settings.language_weight
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
@@ -182,7 +185,8 @@ class TextClassifier(Predictor[Padded]):
 
     def named_rows(self) -> Mapping[str, str]:
         inner = {f"encoder.{name}": kind for name, kind in self.encoder.named_rows().items()}
-        return {**inner, "output.weight": "labels", "output.bias": "labels"}
+        weight = "labels" if self.bayes is None else LABELS_WITH_NGRAMS
+        return {**inner, "output.weight": weight, "output.bias": "labels"}
 
     def row_features(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
         return self._read(self.encoder.token_states(inputs, hook=hook), inputs)
@@ -211,12 +215,6 @@ class TextClassifier(Predictor[Padded]):
             for ngram, vote in zip(ngrams.tolist(), voted, strict=True)
             if ngram != ABSENT
         }
-
-    @torch.no_grad()
-    def reset_ngram_weights(self) -> None:
-        """Let what n-grams say of a label count for that label alone, if they are counted."""
-        if self.bayes is not None:
-            nn.init.eye_(self.output.weight.detach()[:, -self.output.out_features :])
 
     @torch.no_grad()
     def fit_standardization(self, batches: Iterable[Padded]) -> None:

@@ -186,13 +186,17 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         )
 
     def _ngram_notes(self, encoded: EncodedText, answer: str) -> tuple[str, ...]:
-        """What the n-grams of a text say of the answer, if the model counts them."""
-        votes = self.task.ngram_votes(self.model, encoded)
+        """What the n-grams of a text say of the answer, if the model counts them: in nats of the
+        calibrated probabilities.
+        """
+        votes, temperature = self.task.ngram_votes(self.model, encoded), self.task.temperature
         if not votes:
             return ()
         row = self.task.labels.index(answer)
         others = [number for number in range(len(self.task.labels)) if number != row]
-        leads = {ids: float(vote[row] - vote[others].mean()) for ids, vote in votes.items()}
+        leads = {
+            ids: float(vote[row] - vote[others].mean()) / temperature for ids, vote in votes.items()
+        }
         legible = [ids for ids in leads if min(ids) >= len(SPECIAL_PIECES)]
         loudest = sorted(legible, key=lambda ids: -abs(leads[ids]))[:SHOWN_NGRAMS]
         told = (f"“{self._legible(ids)}” {leads[ids]:+.2f}" for ids in loudest)

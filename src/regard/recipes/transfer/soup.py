@@ -87,7 +87,7 @@ def _check_alike(first: TaskRun, other: TaskRun) -> None:
     elif first.recipe.model != other.recipe.model:
         problem = "their models have other settings"
     elif first.task.row_names() != other.task.row_names():
-        problem = "they have other vocabularies or labels"
+        problem = "they have other vocabularies, labels or counts of n-grams"
     else:
         return
     raise SettingsError(

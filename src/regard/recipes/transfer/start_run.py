@@ -226,8 +226,7 @@ class RunStart:
                 "run of the same or an inner model"
             )
         renamed = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
-        beside = self.recipe.data_beside_weights()
-        differing = [*renamed, *beside, *map(str, done.new or done.left)]
+        differing = [*renamed, *map(str, done.new or done.left)]
         if (adapter := self.recipe.start.adapter) is not None:
             _check_adapter(adapter, found.folder.path, differing)
         initialize(model, {one.name for one in done.taken})
