@@ -90,8 +90,14 @@ class ProcessGroupRanks(Ranks):
         return ShardedWeights(model, loss)
 
     def sum_gradients(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None:
-        """A parameter without a gradient on this rank gets the sum of the others', or zeros."""
+        """A parameter without a gradient on this rank gets the sum of the others', or zeros; on a
+        CPU none where no rank has one, so that it does not decay.
+        """
         trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if trained and trained[0].device.type == "cpu":  # a GPU is not waited for
+            counts = torch.tensor([parameter.grad is not None for parameter in trained]).int()
+            self.sum_([counts])
+            trained = [one for one, count in zip(trained, counts.tolist(), strict=True) if count]
         for parameter in trained:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
