@@ -152,7 +152,8 @@ def test_the_corpus_of_one_recipe_with_another():
 
 
 def test_training_that_fails_at_once_is_a_problem():
-    shown = run("tiny.yaml", "--set", "training.max_tokens=1", "--set", "model.embeddings=shared")
+    wrong = ("--set", "training.max_tokens=1", "--set", "model.embeddings=shared")
+    shown = run("tiny.yaml", *wrong, "--devices", "2")
     assert shown.exit_code == 1
     assert "✗ Training fails at once: " in shown.stdout
 
@@ -193,5 +194,5 @@ def test_several_devices_are_planned():
     assert [row["devices"] for row in said["rows"]] == [1, 2, 3]
     assert said["bandwidth"] == 2.0
     assert "On several devices" in run("tiny.yaml", "--devices", "2", "--device", "cpu").stdout
-    with pytest.raises(SettingsError, match="--devices plans by the steps of a trial"):
-        run("tiny.yaml", "--devices", "2", "--no-trial")
+    with pytest.raises(SettingsError, match=r"of a trial: drop --no-trial"):  # and reads nothing
+        run("no-corpus", "--devices", "2", "--no-trial")

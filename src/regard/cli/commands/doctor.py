@@ -29,7 +29,7 @@ from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
-from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, DevicePlan, plan_devices
+from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, plan_devices
 from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
 from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 from regard.settings import SettingChoice, format_times
@@ -94,6 +94,8 @@ def command(
         regard doctor memory.tmx --languages en-fr --no-trial
         regard doctor multi30k --devices 64 --bandwidth 50
     """
+    if devices is not None and not trial:
+        raise SettingsError("--devices plans by the steps of a trial: drop --no-trial")
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:
         data, corpus = [corpus], None
@@ -134,7 +136,8 @@ def command(
             else:
                 findings += diagnose_dry_run(trial_result, trial_result.recipe)
                 choices += trial_result.choices
-    plan = _plan_devices(trial_result, devices, bandwidth)
+    # where there were no steps, the findings say why
+    plan = plan_devices(trial_result, devices, bandwidth) if devices and trial_result else None
     if json:
         keys = "place", "value", "reason"
         print_json(
@@ -153,17 +156,6 @@ def command(
             print_device_plan(plan)
     if any(finding.level == "problem" for finding in findings):
         raise Exit(1)
-
-
-def _plan_devices(
-    trial_result: DryRun | None, devices: int | None, bandwidth: float
-) -> DevicePlan | None:
-    """The plan for so many devices; None: it was not asked for, or there were no steps."""
-    if devices is None:
-        return None
-    if trial_result is None:
-        raise SettingsError("--devices plans by the steps of a trial, of which there were none")
-    return plan_devices(trial_result, devices, bandwidth)
 
 
 def _recipe_to_examine(
