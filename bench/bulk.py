@@ -185,11 +185,10 @@ class Disturbance:
         """Fill the disk until the command ends, which it must with an error; then make room."""
         assert self._disk is not None
         filler = self._disk / "filler"
-        with filler.open("wb") as file:
+        with filler.open("wb", buffering=0) as file:  # closing it has nothing left to write
             try:
                 while True:
                     file.write(bytes(MEBI))
-                    file.flush()
             except OSError:
                 pass
         code = process.wait()

@@ -214,6 +214,13 @@ def test_columns_of_tables_and_uris(tmp_path):
         assert cells(path, "text") == cells(path, None) == (["un", "", "trois lignes"], [1])
     with pytest.raises(CorpusError, match="--column n was asked for; its columns of text are text"):
         cells(table, "n")
+    with pytest.raises(CorpusError, match="--column 1 was asked for, which is n; its columns of"):
+        cells(table, 1)
+    parquet.write_table(
+        pa.table({"2025": ["neuf"], "2026": ["dix"]}), years := tmp_path / "y.parquet"
+    )
+    assert cells(years, 2026) == (["dix"], [])
+    assert cells(years, 0) == (["neuf"], [])
     with pytest.raises(CorpusError, match=r"--column 7 .* no line has more than 2 columns"):
         cells(tsv, 7)
     with pytest.raises(CorpusError, match="cannot be opened"):

@@ -166,9 +166,13 @@ def test_of_rays_log_its_level_is_not_shown_and_what_it_repeats_once(capfd):
 def test_replicas_in_another_folder_find_models_files_and_keys(tmp_path, monkeypatch):
     ray_serve = import_module("regard.cluster.ray_serve")
     monkeypatch.chdir(tmp_path)
-    given = ray_serve.ServeArguments(models="fr-en=runs/a,b", files="files", keys="keys")
+    Path("lr=2").mkdir()
+    models = "fr-en=runs/a,b,lr=2,fr-en=lr=2/c"
+    given = ray_serve.ServeArguments(models=models, files="files", keys="keys")
     [bound] = ray_serve.app(given)._bound_deployment.init_args
-    assert bound.models == (f"fr-en={tmp_path}/runs/a", f"{tmp_path}/b")
+    here = str(tmp_path)
+    found = f"fr-en={here}/runs/a", f"{here}/b", f"{here}/lr=2", f"fr-en={here}/lr=2/c"
+    assert bound.models == found
     assert (bound.files, bound.keys) == (tmp_path / "files", tmp_path / "keys")
 
 

@@ -183,12 +183,13 @@ def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
 def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
     """The name of the column to translate: the one asked for, or the only one with text."""
     texts = [field.name for field in schema if _is_text(field.type)]
-    wanted = file.column
-    if isinstance(wanted, int) and wanted < len(schema):
-        wanted = schema.names[wanted]
-    if wanted in texts or (wanted is None and len(texts) == 1):
-        return texts[0] if wanted is None else str(wanted)
-    asked = "no --column was given" if wanted is None else f"--column {wanted} was asked for"
+    column, name = file.column, None if file.column is None else str(file.column)
+    if isinstance(column, int) and column < len(schema):
+        name = schema.names[column]
+    if name in texts or (name is None and len(texts) == 1):
+        return texts[0] if name is None else name
+    asked = "no --column was given" if column is None else f"--column {column} was asked for"
+    asked += f", which is {name}" if name not in (None, str(column)) else ""
     raise CorpusError(f"{file.path}: {asked}; its columns of text are {', '.join(texts) or 'none'}")
 
 

@@ -101,5 +101,7 @@ def app(arguments: ServeArguments) -> Any:
 
 def _absolute(model: str) -> str:
     """A model, as `parse_model_spec` reads it, by its absolute path."""
-    languages, equals, folder = model.rpartition("=")
-    return f"{languages}{equals}{Path(folder).resolve()}"
+    languages, equals, folder = model.partition("=")
+    if not equals or Path(model).exists():
+        return str(Path(model).resolve())
+    return f"{languages}={Path(folder).resolve()}"

@@ -152,7 +152,8 @@ def test_the_corpus_of_one_recipe_with_another():
 
 
 def test_training_that_fails_at_once_is_a_problem():
-    shown = run("tiny.yaml", "--set", "training.max_tokens=1", "--set", "model.embeddings=shared")
+    wrong = ("--set", "training.max_tokens=1", "--set", "model.embeddings=shared")
+    shown = run("tiny.yaml", *wrong, "--devices", "2")
     assert shown.exit_code == 1
     assert "✗ Training fails at once: " in shown.stdout
 

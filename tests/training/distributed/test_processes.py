@@ -1,6 +1,7 @@
 """What the launcher of several processes says, when, and what it starts again."""
 
 import logging
+import socket
 
 import pytest
 import torch.distributed.elastic.agent.server.api as agent
@@ -15,6 +16,7 @@ from regard.training.distributed.launch import (
     RESTARTS_VARIABLE,
     Launch,
 )
+from regard.training.distributed.process_group import AGENT_STORE_VARIABLE, check_launcher
 
 OF_DEVICES = Launch(2, 0, by_devices=True)
 
@@ -109,3 +111,12 @@ def test_both_launchers_count_restarts():
     assert not Launch.of_environment(around).by_devices
     launch = Launch.of_environment(around | {OWN_RESTARTS_VARIABLE: "2"})
     assert (launch.restarts, launch.by_devices) == (2, True)
+
+
+def test_a_rank_whose_launcher_was_killed_before_it_could_join_ends_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as launcher:
+        launch = Launch(2, 1, 1, f"127.0.0.1:{launcher.getsockname()[1]}")
+        check_launcher(launch, {AGENT_STORE_VARIABLE: "True"})
+    check_launcher(launch, {})  # rank 0 answers there, once it has started
+    with pytest.raises(LostRankError, match=r"rank 1 of 2 cannot join .* does not answer there"):
+        check_launcher(launch, {AGENT_STORE_VARIABLE: "True"})

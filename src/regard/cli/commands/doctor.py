@@ -30,7 +30,7 @@ from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
-from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, DevicePlan, plan_devices
+from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, plan_devices
 from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
 from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 from regard.settings import SettingChoice, format_times
@@ -107,7 +107,8 @@ def command(
     recipe_to_try = _recipe_to_examine(corpus, own, recipe, settings or [])
     torch_device, whole = pick_device(device), build_corpus(recipe_to_try.corpus)
     examined = _examine(recipe_to_try, whole, torch_device, try_steps=trial)
-    plan = _plan_devices(examined.trial, devices, bandwidth)
+    tried = examined.trial  # where no steps could be tried, the findings say why
+    plan = plan_devices(tried, devices, bandwidth) if devices and tried else None
     if json:
         keys = "place", "value", "reason"
         print_json(
@@ -170,17 +171,6 @@ def _examine(
             return _Examination(found, None, [*findings, failure], choices)
     findings += diagnose_dry_run(result, result.recipe)
     return _Examination(found, result, findings, [*choices, *result.choices])
-
-
-def _plan_devices(
-    trial_result: DryRun | None, devices: int | None, bandwidth: float
-) -> DevicePlan | None:
-    """The plan for so many devices; None: it was not asked for, or there were no steps."""
-    if devices is None:
-        return None
-    if trial_result is None:
-        raise SettingsError("--devices plans by the steps of a trial, of which there were none")
-    return plan_devices(trial_result, devices, bandwidth)
 
 
 def _recipe_to_examine(

@@ -6,7 +6,8 @@ through gloo between CPUs.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Timer
@@ -30,6 +31,9 @@ DECISION_TIMEOUT = timedelta(days=7)
 """Of decisions: the others may wait long while rank 0 cleans a corpus or validates. If a process
 ends, the others notice at once, whatever the timeout."""
 JOIN_SECONDS = 600.0  # until a rank that has not joined the others ends
+AGENT_STORE_VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
+"""Set to True by a launcher that answers at the address where the ranks meet."""
+CONNECT_SECONDS = 30.0  # within which it must answer
 BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float32
 
 
@@ -86,8 +90,14 @@ class ProcessGroupRanks(Ranks):
         return ShardedWeights(model, loss)
 
     def sum_gradients(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None:
-        """A parameter without a gradient on this rank gets the sum of the others', or zeros."""
+        """A parameter without a gradient on this rank gets the sum of the others', or zeros; on a
+        CPU none where no rank has one, so that it does not decay.
+        """
         trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if trained and trained[0].device.type == "cpu":  # a GPU is not waited for
+            counts = torch.tensor([parameter.grad is not None for parameter in trained]).int()
+            self.sum_([counts])
+            trained = [one for one, count in zip(trained, counts.tolist(), strict=True) if count]
         for parameter in trained:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
@@ -162,6 +172,22 @@ def _give_up(launch: Launch) -> None:
     os._exit(1)
 
 
+def check_launcher(launch: Launch, environment: Mapping[str, str] = os.environ) -> None:
+    """Raise an error if a launcher that is to answer at the ranks' address does not, as when it was
+    killed while they were loading: torch would try to reach it for ten minutes.
+    """
+    if environment.get(AGENT_STORE_VARIABLE) != str(True):
+        return
+    host, _, port = launch.address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise LostRankError(
+            f"rank {launch.number} of {launch.ranks} cannot join the others at {launch.address}: "
+            f"what has started them does not answer there ({error}); start them again"
+        ) from None
+
+
 @contextmanager
 def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ranks]:
     """Within it, the joined ranks of this training: the processes that `torchrun` has started, or
@@ -175,6 +201,7 @@ def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ra
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(device)
+    check_launcher(launch)
     timer = Timer(JOIN_SECONDS, _give_up, (launch,))
     timer.daemon = True
     timer.start()
