@@ -41,7 +41,12 @@ from seq2seq_folders import (
 )
 
 MARIAN: dict[str, dict[str, Any]] = {
-    "swish, scaled": {"activation_function": "swish", "scale_embedding": True},
+    "swish, scaled, as published": {
+        "activation_function": "swish",
+        "scale_embedding": True,
+        "classif_dropout": 0.0,
+        "_num_labels": 3,
+    },
     "two vocabularies": {"separate": True, "activation_function": "relu"},
     "two vocabularies, untied": {"separate": True, "tie_word_embeddings": False},
     "untied": {"tie_word_embeddings": False, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9},

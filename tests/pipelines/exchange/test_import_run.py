@@ -339,6 +339,8 @@ REFUSED_SWITCHES = [
     ({"model_type": "mamba"}, "model_type mamba is of no family"),
     ({"n_head": "2"}, "n_head is '2': must be of type int"),
     ({"architectures": ["GPT2ForQuestionAnswering"]}, "architectures is"),
+    ({"pruned_heads": {"0": [1]}}, r"pruned_heads is .*: not known here"),
+    ({"is_encoder_decoder": True}, "is_encoder_decoder is True"),
 ]
 
 
@@ -349,6 +351,32 @@ def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
     with pytest.raises(RunError, match=message):
         import_folder(folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+PUBLISHED_SETTINGS = {
+    "gpt2": {"n_special": 0, "predict_special_tokens": True, "pruned_heads": {}, "prefix": None},
+    "llama": {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {}},
+    "bert-classifier": {"_num_labels": 3, "is_encoder_decoder": False, "use_bfloat16": False},
+}
+
+
+@pytest.mark.parametrize("family", sorted(PUBLISHED_SETTINGS))
+def test_settings_of_published_models_that_change_nothing_are_no_obstacle(
+    family, folders, tmp_path
+):
+    folder = _copy(folders(family), tmp_path / "folder")
+    _edit_config(folder, **PUBLISHED_SETTINGS[family])
+    found = FAMILIES[family].read(HfFolder(folder))
+    assert found.config == FAMILIES[family].read(HfFolder(folders(family))).config
+
+
+def test_the_base_of_rotary_positions_is_that_of_the_first_files_where_none_is_named(
+    folders, tmp_path
+):
+    folder = _copy(folders("llama"), tmp_path / "folder")
+    _edit_config(folder, rope_parameters=None)
+    import_folder(folder, tmp_path / "run")
+    assert load(tmp_path / "run", device="cpu").recipe.model.rotary_base == 10_000
 
 
 def test_a_tokenizer_of_code_is_refused(folders, tmp_path):

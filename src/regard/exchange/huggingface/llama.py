@@ -38,6 +38,7 @@ from regard.text.vocabulary_map import VocabularyMap
 
 ARCHITECTURE = "LlamaForCausalLM"
 TASK = "language-model"
+DEFAULT_ROTARY_BASE = 10_000.0  # where a file names none, as the first ones do
 UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants of older files
 
 
@@ -92,7 +93,7 @@ def _rotary_base(config: ConfigReader) -> float:
     """The base of the angles, which newer files have in a group of its own."""
     group = config.group("rope_parameters")
     if group is None:
-        return config.get("rope_theta", float)
+        return config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
     config.ignore("rope_theta")
     group.require("rope_type", ("default",), default="default")
     group.require("partial_rotary_factor", (1, 1.0), default=1.0)
