@@ -42,6 +42,7 @@ GPT2 = {
     "gelu": {"activation_function": "gelu"},
     "relu, one head": {"activation_function": "relu", "n_head": 1},
     "another epsilon, inner width": {"layer_norm_epsilon": 1e-3, "n_inner": 20},
+    "answers in another form": {"return_dict": False, "output_hidden_states": True},
     "odd vocabulary, three layers": {"extra_rows": 7, "n_layer": 3},
 }
 LLAMA = {

@@ -121,6 +121,24 @@ def test_logits_searches_and_tensors_are_the_same(
     assert all(torch.equal(ours[name], again[name]) for name in ours)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pad_token_id": 1}, r"pad_token_id is 1, eos_token_id 0, and <unk> has the id 1"),
+        ({"vocab_size": 4}, r"vocab_size is 4: must be a number of tokens from 5"),
+    ],
+)
+def test_ids_that_cannot_be_those_of_special_tokens_are_refused(
+    tmp_path: Path, change: dict[str, int], message: str
+) -> None:
+    make_marian(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    folder = HfFolder(tmp_path)
+    with pytest.raises(RunError, match=message):
+        find_family(folder).read(folder)
+
+
 TAGGED = [">>de<< the cat", ">>xx<< unknown tag", "a >>de<< inside", "▁the ▁▁cat"]
 LINES = [*TAGGED, *hostile_lines(1996)]
 EOS = 3

@@ -20,6 +20,7 @@ from regard.decoding.settings import BeamSettings
 from regard.errors import RunError, SettingsError
 from regard.exchange.huggingface.families import FAMILIES
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.labels import read_labels
 from regard.exchange.tensor_table import SAME, TRANSPOSED, StackedPart, TensorChange, TensorEntry
 from regard.pipelines.exchange import gate
 from regard.pipelines.exchange.export_run import export_folder
@@ -341,6 +342,9 @@ REFUSED_SWITCHES = [
     ({"architectures": ["GPT2ForQuestionAnswering"]}, "architectures is"),
     ({"pruned_heads": {"0": [1]}}, r"pruned_heads is .*: not known here"),
     ({"is_encoder_decoder": True}, "is_encoder_decoder is True"),
+    ({"layer_norm_epsilon": 10**400}, "layer_norm_epsilon is 1000.*: too large a number"),
+    ({"vocab_size": 4}, "vocab_size is 4, and must be from 5 to"),
+    ({"pad_token_id": 10**30}, "the sample cannot be computed"),
 ]
 
 
@@ -350,7 +354,20 @@ def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
     _edit_config(folder, **switch)
     with pytest.raises(RunError, match=message):
         import_folder(folder, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert {path.name for path in tmp_path.rglob("run/*")} <= {"exchange.json"}
+
+
+def test_labels_without_names_are_as_many_as_there_are_said_to_be(folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    _edit_config(folder, id2label=None, num_labels=5)
+    assert read_labels(HfFolder(folder)) == tuple(f"LABEL_{number}" for number in range(5))
+
+
+def test_a_roberta_whose_padding_is_another_special_token_is_refused(folders, tmp_path):
+    folder = _copy(folders("roberta"), tmp_path / "folder")
+    _edit_config(folder, pad_token_id=2)
+    with pytest.raises(RunError, match=r"pad_token_id is 2, which .* another special token"):
+        import_folder(folder, tmp_path / "run")
 
 
 PUBLISHED_SETTINGS = {
@@ -375,8 +392,8 @@ def test_the_base_of_rotary_positions_is_that_of_the_first_files_where_none_is_n
 ):
     folder = _copy(folders("llama"), tmp_path / "folder")
     _edit_config(folder, rope_parameters=None)
-    import_folder(folder, tmp_path / "run")
-    assert load(tmp_path / "run", device="cpu").recipe.model.rotary_base == 10_000
+    assert FAMILIES["llama"].read(HfFolder(folder)).settings.rotary_base == 10_000
+    assert import_folder(folder, tmp_path / "run").report.gate.refused is None
 
 
 def test_a_tokenizer_of_code_is_refused(folders, tmp_path):

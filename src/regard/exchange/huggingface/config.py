@@ -54,6 +54,7 @@ NEUTRAL: Mapping[str, object] = {
     "tie_encoder_decoder": False,
 }
 """Settings that published files of any model have, and the value with which they change nothing."""
+MAX_NUMBER = 1e300  # what arithmetic with floats can take
 
 
 class ConfigReader:
@@ -73,11 +74,12 @@ class ConfigReader:
                 raise RunError(f"{self.where}: {name} is missing")
             return default
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if kind is float and whole:
-            return kind(value)
-        if not isinstance(value, kind) or (kind is int and not whole):
+        number = {int: whole, float: whole or isinstance(value, float)}
+        if not number.get(kind, isinstance(value, kind)):
             raise self.refusal(name, f"must be of type {kind.__name__}")
-        return value
+        if kind in number and abs(value) > MAX_NUMBER:
+            raise self.refusal(name, "too large a number")
+        return kind(value)
 
     def optional(self, name: str, kind: type[T]) -> T | None:
         """A setting that may be null or missing."""

@@ -68,7 +68,7 @@ def _read(folder: HfFolder) -> HfModel:
             "width": width,
             "heads": heads,
             "kv_heads": config.get("num_key_value_heads", int, heads),
-            "head_width": None if head_width == width / max(heads, 1) else head_width,
+            "head_width": None if head_width and head_width * heads == width else head_width,
             "feed_forward": config.get("intermediate_size", int),
             "context": config.get("max_position_embeddings", int),
             "positions": "rotary",

@@ -26,6 +26,8 @@ from regard.text.vocabulary_map import VocabularyMap
 
 FLOAT64_TOLERANCE = 1e-9  # of logits, relative to the largest one, or to 1 if that is smaller
 FLOAT32_TOLERANCE = 1e-4
+ANSWER_FORM = {"return_dict": True, "output_attentions": False, "output_hidden_states": False}
+"""Settings of `config.json` that say in which form answers are given: what is read here."""
 IMPOSSIBLE = -1e8  # logits of tokens that only our vocabulary has must be below it
 
 
@@ -78,7 +80,7 @@ def check_import(
     peer = load_peer(folder, described, tensors)
     try:
         return compare(family, peer, run.model, described.tokenizers, reference_name())
-    except (IndexError, RuntimeError, ValueError) as error:  # shapes and ids that do not fit
+    except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:  # what does not fit
         refused = f"the sample cannot be computed: {abbreviate(str(error))}"
         return GateReport(reference=reference_name(), refused=refused)
 
@@ -253,6 +255,8 @@ def build_peer(folder: HfFolder, described: HfModel) -> Any:
         config = transformers.AutoConfig.from_pretrained(
             str(folder.path), local_files_only=True, trust_remote_code=False
         )
+        for name, value in ANSWER_FORM.items():
+            setattr(config, name, value)
         return getattr(transformers, described.architecture)(config).eval()
 
 
