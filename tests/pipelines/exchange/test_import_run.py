@@ -280,7 +280,7 @@ def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tm
         kind = transformers.AutoModelForSequenceClassification
         theirs = kind.from_pretrained(folders(family)).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(folders(family))
-        for texts in (["Paris is the capital."], ["hello world", "élève 漢字"]):
+        for texts in (["  Paris is  the capital. "], ["hello world", "élève 漢字"]):
             types = family == "bert-classifier"  # RoBERTa has one kind of segments
             ids = tokenizer(*texts, return_tensors="pt", return_token_type_ids=types)
             wanted = theirs(**ids).logits[0].detach().softmax(-1)

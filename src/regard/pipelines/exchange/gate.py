@@ -80,7 +80,7 @@ def check_import(
     peer = load_peer(folder, described, tensors)
     try:
         return compare(family, peer, run.model, described.tokenizers, reference_name())
-    except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:  # what does not fit
+    except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as error:
         refused = f"the sample cannot be computed: {abbreviate(str(error))}"
         return GateReport(reference=reference_name(), refused=refused)
 
