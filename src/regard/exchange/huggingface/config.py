@@ -138,7 +138,7 @@ class ConfigReader:
 
     def refusal(self, name: str, why: str) -> RunError:
         value = abbreviate(repr(self._raw.get(name)))
-        return RunError(f"{self.where}: {name} is {value}: {why}")
+        return RunError(f"{self.where}: {abbreviate(name)} is {value}: {why}")
 
 
 def their_activation(name: str) -> str:

@@ -44,7 +44,10 @@ class TokenizerFiles:
         self.folder, self.content = folder, content
         self.config = folder.read_object(TOKENIZER_CONFIG) or {}
         self._roles = (folder.read_object(SPECIAL_TOKENS) or {}) | self.config
-        self._ids = _token_ids(content)
+        try:
+            self._ids = _token_ids(content)
+        except TextError as error:
+            raise RunError(f"{folder.path}: {error}") from None
 
     def special(self, role: str, default: str | None = None) -> int | None:
         """The id of the token with a role such as `pad_token`; None if there is none."""
