@@ -364,6 +364,14 @@ def test_labels_without_names_are_as_many_as_there_are_said_to_be(folders, tmp_p
     assert read_labels(HfFolder(folder)) == tuple(f"LABEL_{number}" for number in range(5))
 
 
+def test_every_label_has_a_name_of_its_own(folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    _edit_config(folder, id2label={"0": "a", "1": "a", "2": "b"})
+    assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "b")
+    _edit_config(folder, id2label={"0": "a", "1": "a", "2": "a (1)"})
+    assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "a (1) (2)")
+
+
 def test_a_roberta_whose_padding_is_another_special_token_is_refused(folders, tmp_path):
     folder = _copy(folders("roberta"), tmp_path / "folder")
     _edit_config(folder, pad_token_id=2)

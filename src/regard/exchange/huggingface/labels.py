@@ -39,9 +39,11 @@ def read_labels(folder: HfFolder) -> tuple[str, ...]:
                 "rename it there"
             )
     counts = Counter(found)
-    return tuple(
-        name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(found)
-    )
+    numbered = [f"{name} ({number})" for number, name in enumerate(found)]
+    labels = [
+        name if counts[name] == 1 else other for name, other in zip(found, numbered, strict=True)
+    ]
+    return tuple(labels if len({*labels}) == len(labels) else numbered)
 
 
 def label_config(labels: tuple[str, ...]) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import field_validator
 from torch import Tensor
 
 from regard.errors import RunError
@@ -41,7 +43,7 @@ class GateReport(Settings):
     positions: int = 0
     """Places in them whose logits were compared."""
     float64: float | None = None
-    """The largest difference of two logits in float64; None: it was not computed."""
+    """The largest difference of two logits in float64; None: it was not computed, or infinite."""
     float32: float | None = None
     """The same in float32."""
     int8: float | None = None
@@ -52,6 +54,11 @@ class GateReport(Settings):
     """Those that they answered alike."""
     refused: str | None = None
     """Why the conversion is refused; None: it is not."""
+
+    @field_validator("float64", "float32", mode="before")
+    @classmethod
+    def _leave_out_infinite(cls, value: float | None) -> float | None:
+        return value if value is not None and isfinite(value) else None
 
     def summary(self) -> str:
         """What was found, in a sentence."""
