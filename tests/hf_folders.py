@@ -50,6 +50,7 @@ LLAMA = {
     "tied": {"tie_word_embeddings": True},
     "grouped keys": {"num_key_value_heads": 1},
     "wide heads": {"head_dim": 12},
+    "few positions": {"max_position_embeddings": 16},
     "biases": {"attention_bias": True, "mlp_bias": True},
     "another base and epsilon": {"rope_theta": 5e5, "rms_norm_eps": 1e-2},
     "biases of attention, odd vocabulary": {"attention_bias": True, "extra_rows": 3},
