@@ -339,6 +339,10 @@ def test_what_no_search_has_is_noted_and_another_first_token_is_refused(tmp_path
     notes = read(tmp_path).described.notes
     named = {*asked, "do_sample", "eos_token_id"}
     assert {note.partition(" is ")[0] for note in notes} == named
+    tokenizer = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    tokenizer["clean_up_tokenization_spaces"] = True
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    assert "removes spaces before marks" in read(tmp_path).described.notes[-1]
     write_generation(tmp_path, decoder_start_token_id=4)
     with pytest.raises(RunError, match=f"decoder_start_token_id is 4: config.json says {pad}"):
         read(tmp_path)

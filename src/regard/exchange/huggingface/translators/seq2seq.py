@@ -15,6 +15,7 @@ from regard.exchange.huggingface.translators.generation import (
     check_first_token,
     search_groups,
     search_notes,
+    spacing_notes,
 )
 from regard.exchange.tensor_table import (
     TensorChange,
@@ -106,6 +107,8 @@ def read_seq2seq(
     groups = recipe_groups(folder, tokenizers, positions)
     described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
+    if tokenizers.target.settings.kind == "sentencepiece":
+        notes += spacing_notes(folder)
     return replace(described, notes=tuple(notes))
 
 
