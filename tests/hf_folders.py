@@ -42,6 +42,7 @@ GPT2 = {
     "gelu": {"activation_function": "gelu"},
     "relu, one head": {"activation_function": "relu", "n_head": 1},
     "another epsilon, inner width": {"layer_norm_epsilon": 1e-3, "n_inner": 20},
+    "answers in another form": {"return_dict": False, "output_hidden_states": True},
     "odd vocabulary, three layers": {"extra_rows": 7, "n_layer": 3},
 }
 LLAMA = {
@@ -49,6 +50,7 @@ LLAMA = {
     "tied": {"tie_word_embeddings": True},
     "grouped keys": {"num_key_value_heads": 1},
     "wide heads": {"head_dim": 12},
+    "few positions": {"max_position_embeddings": 16},
     "biases": {"attention_bias": True, "mlp_bias": True},
     "another base and epsilon": {"rope_theta": 5e5, "rms_norm_eps": 1e-2},
     "biases of attention, odd vocabulary": {"attention_bias": True, "extra_rows": 3},

@@ -41,7 +41,12 @@ from seq2seq_folders import (
 )
 
 MARIAN: dict[str, dict[str, Any]] = {
-    "swish, scaled": {"activation_function": "swish", "scale_embedding": True},
+    "swish, scaled, as published": {
+        "activation_function": "swish",
+        "scale_embedding": True,
+        "classif_dropout": 0.0,
+        "_num_labels": 3,
+    },
     "two vocabularies": {"separate": True, "activation_function": "relu"},
     "two vocabularies, untied": {"separate": True, "tie_word_embeddings": False},
     "untied": {"tie_word_embeddings": False, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9},
@@ -114,6 +119,24 @@ def test_logits_searches_and_tensors_are_the_same(
     ours = described.table.to_ours(folder.tensors())
     again = described.table.to_ours(described.table.to_theirs(ours))
     assert all(torch.equal(ours[name], again[name]) for name in ours)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pad_token_id": 1}, r"pad_token_id is 1, eos_token_id 0, and <unk> has the id 1"),
+        ({"vocab_size": 4}, r"vocab_size is 4: must be a number of tokens from 5"),
+    ],
+)
+def test_ids_that_cannot_be_those_of_special_tokens_are_refused(
+    tmp_path: Path, change: dict[str, int], message: str
+) -> None:
+    make_marian(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    folder = HfFolder(tmp_path)
+    with pytest.raises(RunError, match=message):
+        find_family(folder).read(folder)
 
 
 TAGGED = [">>de<< the cat", ">>xx<< unknown tag", "a >>de<< inside", "▁the ▁▁cat"]
@@ -316,6 +339,10 @@ def test_what_no_search_has_is_noted_and_another_first_token_is_refused(tmp_path
     notes = read(tmp_path).described.notes
     named = {*asked, "do_sample", "eos_token_id"}
     assert {note.partition(" is ")[0] for note in notes} == named
+    tokenizer = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    tokenizer["clean_up_tokenization_spaces"] = True
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    assert "removes spaces before marks" in read(tmp_path).described.notes[-1]
     write_generation(tmp_path, decoder_start_token_id=4)
     with pytest.raises(RunError, match=f"decoder_start_token_id is 4: config.json says {pad}"):
         read(tmp_path)

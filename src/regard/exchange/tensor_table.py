@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import RunError
+from regard.settings import abbreviate
 from regard.text.vocabulary_map import VocabularyMap
 
 MAX_NAMED = 4  # of the tensors that a message is about
@@ -183,4 +184,4 @@ def _require_rows(tensor: Tensor, rows: int) -> None:
 
 def _names(names: Collection[str]) -> str:
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return ", ".join(sorted(names)[:MAX_NAMED]) + more
+    return ", ".join(map(abbreviate, sorted(names)[:MAX_NAMED])) + more

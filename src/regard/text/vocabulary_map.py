@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from regard.settings import Settings
 from regard.text.special_tokens import BOS, SPECIAL_PIECES
 
-MAX_ROWS = 1 << 24  # of a vocabulary
+MIN_ROWS, MAX_ROWS = len(SPECIAL_PIECES) + 1, 1 << 24  # of the vocabulary of an imported model
 
 
 class VocabularyMap(Settings):

@@ -13,7 +13,7 @@ import torch
 import regard
 from regard.decoding.settings import search_settings
 from regard.engines.ctranslate2.exporter import export_to
-from regard.errors import RunError
+from regard.errors import DamagedError, RunError
 from regard.exchange import ctranslate2_folder
 from regard.exchange.ctranslate2_names import weight_places
 from regard.exchange.ctranslate2_spec import write_model
@@ -78,6 +78,11 @@ def test_our_own_exports_come_back_with_their_tokenizers(tiny_run, tmp_path):
     assert back.tokenizers.source.fingerprint() == run.tokenizers.source.fingerprint()
     for name, weight in run.model.state_dict().items():
         assert back.model.state_dict()[name].equal(weight), name
+    with (tmp_path / "export" / "model.bin").open("r+b") as file:
+        file.seek(-200, os.SEEK_END)
+        file.write(b"changed")
+    with pytest.raises(DamagedError, match=r"model\.bin: not what was written there"):
+        import_folder(tmp_path / "export", tmp_path / "damaged")
 
 
 @pytest.mark.parametrize("make", [make_marian, partial(make_bart, pre_norm=True)])

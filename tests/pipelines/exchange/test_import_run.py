@@ -20,6 +20,7 @@ from regard.decoding.settings import BeamSettings
 from regard.errors import RunError, SettingsError
 from regard.exchange.huggingface.families import FAMILIES
 from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.labels import read_labels
 from regard.exchange.tensor_table import SAME, TRANSPOSED, StackedPart, TensorChange, TensorEntry
 from regard.pipelines.exchange import gate
 from regard.pipelines.exchange.export_run import export_folder
@@ -279,7 +280,7 @@ def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tm
         kind = transformers.AutoModelForSequenceClassification
         theirs = kind.from_pretrained(folders(family)).eval()
         tokenizer = transformers.AutoTokenizer.from_pretrained(folders(family))
-        for texts in (["Paris is the capital."], ["hello world", "élève 漢字"]):
+        for texts in (["  Paris is  the capital. "], ["hello world", "élève 漢字"]):
             types = family == "bert-classifier"  # RoBERTa has one kind of segments
             ids = tokenizer(*texts, return_tensors="pt", return_token_type_ids=types)
             wanted = theirs(**ids).logits[0].detach().softmax(-1)
@@ -336,9 +337,15 @@ REFUSED_SWITCHES = [
     ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True"),
     ({"activation_function": "mish"}, "activation_function is 'mish'"),
     ({"new_switch": 1}, "new_switch is 1: not known here"),
+    ({"a\nb": 1}, "a b is 1: not known here"),
     ({"model_type": "mamba"}, "model_type mamba is of no family"),
     ({"n_head": "2"}, "n_head is '2': must be of type int"),
     ({"architectures": ["GPT2ForQuestionAnswering"]}, "architectures is"),
+    ({"pruned_heads": {"0": [1]}}, r"pruned_heads is .*: not known here"),
+    ({"is_encoder_decoder": True}, "is_encoder_decoder is True"),
+    ({"layer_norm_epsilon": 10**400}, "layer_norm_epsilon is 1000.*: too large a number"),
+    ({"vocab_size": 4}, "vocab_size is 4, and must be from 5 to"),
+    ({"pad_token_id": 10**30}, "the sample cannot be computed"),
 ]
 
 
@@ -348,7 +355,54 @@ def test_switches_are_refused_by_name(switch, message, folders, tmp_path):
     _edit_config(folder, **switch)
     with pytest.raises(RunError, match=message):
         import_folder(folder, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    assert {path.name for path in tmp_path.rglob("run/*")} <= {"exchange.json"}
+
+
+def test_labels_without_names_are_as_many_as_there_are_said_to_be(folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    _edit_config(folder, id2label=None, num_labels=5)
+    assert read_labels(HfFolder(folder)) == tuple(f"LABEL_{number}" for number in range(5))
+
+
+def test_every_label_has_a_name_of_its_own(folders, tmp_path):
+    folder = _copy(folders("bert-classifier"), tmp_path / "folder")
+    _edit_config(folder, id2label={"0": "a", "1": "a", "2": "b"})
+    assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "b")
+    _edit_config(folder, id2label={"0": "a", "1": "a", "2": "a (1)"})
+    assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "a (1) (2)")
+
+
+def test_a_roberta_whose_padding_is_another_special_token_is_refused(folders, tmp_path):
+    folder = _copy(folders("roberta"), tmp_path / "folder")
+    _edit_config(folder, pad_token_id=2)
+    with pytest.raises(RunError, match=r"pad_token_id is 2, which .* another special token"):
+        import_folder(folder, tmp_path / "run")
+
+
+PUBLISHED_SETTINGS = {
+    "gpt2": {"n_special": 0, "predict_special_tokens": True, "pruned_heads": {}, "prefix": None},
+    "llama": {"is_llama_config": True, "rope_interleaved": False, "transformers.js_config": {}},
+    "bert-classifier": {"_num_labels": 3, "is_encoder_decoder": False, "use_bfloat16": False},
+}
+
+
+@pytest.mark.parametrize("family", sorted(PUBLISHED_SETTINGS))
+def test_settings_of_published_models_that_change_nothing_are_no_obstacle(
+    family, folders, tmp_path
+):
+    folder = _copy(folders(family), tmp_path / "folder")
+    _edit_config(folder, **PUBLISHED_SETTINGS[family])
+    found = FAMILIES[family].read(HfFolder(folder))
+    assert found.config == FAMILIES[family].read(HfFolder(folders(family))).config
+
+
+def test_the_base_of_rotary_positions_is_that_of_the_first_files_where_none_is_named(
+    folders, tmp_path
+):
+    folder = _copy(folders("llama"), tmp_path / "folder")
+    _edit_config(folder, rope_parameters=None)
+    assert FAMILIES["llama"].read(HfFolder(folder)).settings.rotary_base == 10_000
+    assert import_folder(folder, tmp_path / "run").report.gate.refused is None
 
 
 def test_configs_of_older_files_and_of_converters_are_read(folders, tmp_path):
@@ -441,6 +495,7 @@ HOSTILE = [
     (_truncated, "damaged, cut off"),
     (_long_header, "header would be 10,737,418,240 bytes"),
     (_shards("../outside.safetensors"), "not the name of a safetensors file of this folder"),
+    (_shards("a\nb.safetensors"), "not the name of a safetensors file of this folder"),
     (_shards("/etc/passwd"), "not the name of a safetensors file of this folder"),
     (_shards("missing.safetensors"), "cannot be read"),
     (_pickle, r"may execute code .* convert it: python -c 'from transformers import GPT2LMHead"),

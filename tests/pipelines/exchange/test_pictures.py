@@ -169,6 +169,8 @@ def test_switches_that_are_not_honoured_are_refused_by_name(kind, changes, reaso
         ({"do_center_crop": True}, "do_center_crop"),
         ({"resample": 4}, "resample is 4"),
         ({"image_std": [1]}, "three numbers"),
+        ({"image_mean": [10**400, 0, 0]}, "three numbers up to 1,000"),
+        ({"image_std": [1e-320, 1, 1]}, "in float64 its logits differ by inf"),
         ({"size": {"shortest_edge": 12}}, "size"),
         ({"image_processor_type": "CLIPImageProcessor"}, "image_processor_type is 'CLIPImage"),
         ({"feature_extractor_type": "DeiTFeatureExtractor"}, "feature_extractor_type is 'DeiT"),

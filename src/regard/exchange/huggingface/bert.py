@@ -160,6 +160,11 @@ def _tokenizers(
             "for the beginning and the end of a text, which a masked language model needs"
         )
     roles = [pad, special["unk_token"], special["cls_token"], special["sep_token"]]
+    if names.first_position and pad in roles[1:]:
+        raise RunError(
+            f"{files.folder.path}: pad_token_id is {pad}, which its tokenizer has for another "
+            "special token; positions of a RoBERTa are counted from its own padding"
+        )
     tokenizer = files.build(roles, rows)
     if not 0 <= mask < rows or mask in roles:
         raise RunError(f"{files.folder.path}: its masked token has the id {mask}")

@@ -23,11 +23,13 @@ ACTIVATIONS = {
 """Their names of activation functions -> ours."""
 
 _WITHOUT_EFFECT = """
-    _name_or_path _num_labels architectures attention_dropout_prob chunk_size_feed_forward
-    classif_dropout classifier_dropout dtype finetuning_task gradient_checkpointing id2label
-    initializer_range label2id model_type num_labels output_attentions output_hidden_states
-    output_past pretraining_tp problem_type return_dict task_specific_params tokenizer_class
-    torch_dtype torchscript transformers_version use_cache
+    _attn_implementation_autoset _commit_hash _name_or_path _num_labels architectures
+    attention_dropout_prob chunk_size_feed_forward classif_dropout classifier_dropout dtype
+    finetuning_task gradient_checkpointing id2label initializer_range is_llama_config label2id
+    model_type n_special num_labels output_attentions output_hidden_states output_past
+    predict_special_tokens pretraining_tp problem_type return_dict sep_token_id
+    task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
+    transformers.js_config transformers_version use_bfloat16 use_cache
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of training and of interfaces, and labels: they change nothing that a model computes."""
@@ -40,6 +42,19 @@ _GENERATION = """
     """
 GENERATION = frozenset(_GENERATION.split())
 """Settings of how their library generates text: a run has its own."""
+NEUTRAL: Mapping[str, object] = {
+    "add_cross_attention": False,
+    "cross_attention_hidden_size": None,
+    "force_bos_token_to_be_generated": False,
+    "is_decoder": False,
+    "is_encoder_decoder": False,
+    "prefix": None,
+    "pruned_heads": {},
+    "rope_interleaved": False,
+    "tie_encoder_decoder": False,
+}
+"""Settings that published files of any model have, and the value with which they change nothing."""
+MAX_NUMBER = 1e300  # what arithmetic with floats can take
 
 
 class ConfigReader:
@@ -47,7 +62,8 @@ class ConfigReader:
 
     def __init__(self, raw: Mapping[str, Any], where: str) -> None:
         self._raw, self.where = raw, where
-        self._unread = {*raw} - WITHOUT_EFFECT - GENERATION
+        neutral = {name for name, value in NEUTRAL.items() if raw.get(name) == value}
+        self._unread = {*raw} - WITHOUT_EFFECT - GENERATION - neutral
 
     def get(self, name: str, kind: type[T], default: T | None = None) -> T:
         """A setting of type `kind`; without a default, it must be there."""
@@ -58,11 +74,12 @@ class ConfigReader:
                 raise RunError(f"{self.where}: {name} is missing")
             return default
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if kind is float and whole:
-            return kind(value)
-        if not isinstance(value, kind) or (kind is int and not whole):
+        number = {int: whole, float: whole or isinstance(value, float)}
+        if not number.get(kind, isinstance(value, kind)):
             raise self.refusal(name, f"must be of type {kind.__name__}")
-        return value
+        if kind in number and abs(value) > MAX_NUMBER:
+            raise self.refusal(name, "too large a number")
+        return kind(value)
 
     def optional(self, name: str, kind: type[T]) -> T | None:
         """A setting that may be null or missing."""
@@ -121,7 +138,7 @@ class ConfigReader:
 
     def refusal(self, name: str, why: str) -> RunError:
         value = abbreviate(repr(self._raw.get(name)))
-        return RunError(f"{self.where}: {name} is {value}: {why}")
+        return RunError(f"{self.where}: {abbreviate(name)} is {value}: {why}")
 
 
 def their_activation(name: str) -> str:

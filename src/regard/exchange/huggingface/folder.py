@@ -128,7 +128,8 @@ class HfFolder:
             ) from None
         names = sorted({*index.weight_map.values()})
         for name in names:
-            if Path(name).name != name or not name.endswith(".safetensors"):
+            plain = Path(name).name == name and name.isprintable()
+            if not plain or not name.endswith(".safetensors"):
                 raise RunError(
                     f"{self.path / INDEX}: {abbreviate(repr(name))} is not the name of a "
                     "safetensors file of this folder"

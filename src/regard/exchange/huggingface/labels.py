@@ -23,7 +23,10 @@ def require_classes(config: ConfigReader, labels: tuple[str, ...]) -> None:
 
 def read_labels(folder: HfFolder) -> tuple[str, ...]:
     """The label of each class; those that occur twice get their number."""
-    names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # their default
+    names = folder.config.get("id2label")
+    if names is None:  # as `transformers` names them
+        count = folder.config_reader().get("num_labels", int, 2)
+        names = {str(number): f"LABEL_{number}" for number in range(min(count, MAX_LABELS + 1))}
     expected = [str(number) for number in range(len(names))] if isinstance(names, dict) else []
     if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
         raise RunError(f"{folder.path / 'config.json'}: id2label does not number labels from 0 on")
@@ -36,9 +39,11 @@ def read_labels(folder: HfFolder) -> tuple[str, ...]:
                 "rename it there"
             )
     counts = Counter(found)
-    return tuple(
-        name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(found)
-    )
+    numbered = [f"{name} ({number})" for number, name in enumerate(found)]
+    labels = [
+        name if counts[name] == 1 else other for name, other in zip(found, numbered, strict=True)
+    ]
+    return tuple(labels if len({*labels}) == len(labels) else numbered)
 
 
 def label_config(labels: tuple[str, ...]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from regard.text.vocabulary_map import VocabularyMap
 
 ARCHITECTURE = "LlamaForCausalLM"
 TASK = "language-model"
-DEFAULT_ROTARY_BASE = 10_000.0  # of `transformers`; the first files have none
+DEFAULT_ROTARY_BASE = 10_000.0  # where a file names none, as the first ones do
 UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants of older files
 
 
@@ -69,7 +69,7 @@ def _read(folder: HfFolder) -> HfModel:
             "width": width,
             "heads": heads,
             "kv_heads": config.get("num_key_value_heads", int, heads),
-            "head_width": None if head_width == width / max(heads, 1) else head_width,
+            "head_width": None if head_width and head_width * heads == width else head_width,
             "feed_forward": config.get("intermediate_size", int),
             "context": config.get("max_position_embeddings", int),
             "positions": "rotary",

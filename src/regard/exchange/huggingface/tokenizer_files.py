@@ -12,7 +12,7 @@ from regard.json_files import dump_json
 from regard.settings import abbreviate
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.settings import TokenizerSettings
-from regard.text.vocabulary_map import MAX_ROWS, VocabularyMap
+from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 
 tokenizers: Any = import_module("tokenizers")  # where it is missing, `hf_tokenizer` has said so
 
@@ -44,7 +44,10 @@ class TokenizerFiles:
         self.folder, self.content = folder, content
         self.config = folder.read_object(TOKENIZER_CONFIG) or {}
         self._roles = (folder.read_object(SPECIAL_TOKENS) or {}) | self.config
-        self._ids = _token_ids(content)
+        try:
+            self._ids = _token_ids(content)
+        except TextError as error:
+            raise RunError(f"{folder.path}: {error}") from None
 
     def special(self, role: str, default: str | None = None) -> int | None:
         """The id of the token with a role such as `pad_token`; None if there is none."""
@@ -56,10 +59,10 @@ class TokenizerFiles:
         of the model's vocabulary.
         """
         pad, unk, bos, eos = _without_repeats(special)
-        if not 0 < rows <= MAX_ROWS:
+        if not MIN_ROWS <= rows <= MAX_ROWS:
             raise RunError(
-                f"{self.folder.path / 'config.json'}: vocab_size is {rows:,}, and must be from 1 "
-                f"to {MAX_ROWS:,}"
+                f"{self.folder.path / 'config.json'}: vocab_size is {rows:,}, and must be from "
+                f"{MIN_ROWS} to {MAX_ROWS:,}"
             )
         if bad := [i for i in (pad, unk, bos, eos) if i is not None and not 0 <= i < rows]:
             raise RunError(

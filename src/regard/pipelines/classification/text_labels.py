@@ -123,7 +123,9 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         return tuple(count for count in own if all(count in some for some in of_others))
 
     def _parts(self, text: str) -> tuple[str, ...]:
-        """The text, or the two texts of a pair, in single lines, as examples were read."""
+        """The text, or the two texts of a pair, in single lines, as examples were read; an imported
+        run has read none, and takes the spaces of a text as `transformers` does.
+        """
         counts = self.text_counts
         parts = text.split(BETWEEN) if 2 in counts else [text]
         if len(parts) not in counts:
@@ -131,6 +133,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
                 f"{self.task.folder} sorts pairs of texts: expected two with {BETWEEN} between "
                 f"them, got {len(parts)} in {text[:40]!r}"
             )
+        if self.task.recipe.is_imported:
+            return tuple(parts) if len(parts) == 1 else tuple(part.strip() for part in parts)
         return tuple(" ".join(part.split()) for part in parts)
 
     def _notes(self, text: str, encoded: EncodedText) -> tuple[str, ...]:

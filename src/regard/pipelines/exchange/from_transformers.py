@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.errors import RegardError
+from regard.errors import RegardError, RunError
 from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
@@ -37,6 +37,10 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
     stored = folder.tensors()
     check_shapes(folder, described, stored)
     tensors = {described.present_name(key): one for key, one in stored.items()}
+    try:
+        weights = described.table.to_ours(tensors)
+    except RunError as error:
+        raise RunError(f"{source}: {error}") from None
 
     def check(place: Path) -> GateReport:
         run = load_for_look(place, device="cpu")
@@ -48,7 +52,7 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
         format=f"transformers, {family.model_type}",
         about=f"{described.architecture} of transformers",
         settings=described.settings,
-        weights=described.table.to_ours(tensors),
+        weights=weights,
         digests=folder.digests(),
         check=check,
         tokenizers=described.tokenizers,

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import field_validator
 from torch import Tensor
 
 from regard.errors import RunError
@@ -26,6 +28,8 @@ from regard.text.vocabulary_map import VocabularyMap
 
 FLOAT64_TOLERANCE = 1e-9  # of logits, relative to the largest one, or to 1 if that is smaller
 FLOAT32_TOLERANCE = 1e-4
+ANSWER_FORM = {"return_dict": True, "output_attentions": False, "output_hidden_states": False}
+"""Settings of `config.json` that say in which form answers are given: what is read here."""
 IMPOSSIBLE = -1e8  # logits of tokens that only our vocabulary has must be below it
 
 
@@ -39,7 +43,7 @@ class GateReport(Settings):
     positions: int = 0
     """Places in them whose logits were compared."""
     float64: float | None = None
-    """The largest difference of two logits in float64; None: it was not computed."""
+    """The largest difference of two logits in float64; None: it was not computed, or infinite."""
     float32: float | None = None
     """The same in float32."""
     int8: float | None = None
@@ -50,6 +54,11 @@ class GateReport(Settings):
     """Those that they answered alike."""
     refused: str | None = None
     """Why the conversion is refused; None: it is not."""
+
+    @field_validator("float64", "float32", mode="before")
+    @classmethod
+    def _leave_out_infinite(cls, value: float | None) -> float | None:
+        return value if value is not None and isfinite(value) else None
 
     def summary(self) -> str:
         """What was found, in a sentence."""
@@ -78,7 +87,7 @@ def check_import(
     peer = load_peer(folder, described, tensors)
     try:
         return compare(family, peer, run.model, described.tokenizers, reference_name())
-    except (IndexError, RuntimeError, ValueError) as error:  # shapes and ids that do not fit
+    except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as error:
         refused = f"the sample cannot be computed: {abbreviate(str(error))}"
         return GateReport(reference=reference_name(), refused=refused)
 
@@ -253,6 +262,8 @@ def build_peer(folder: HfFolder, described: HfModel) -> Any:
         config = transformers.AutoConfig.from_pretrained(
             str(folder.path), local_files_only=True, trust_remote_code=False
         )
+        for name, value in ANSWER_FORM.items():
+            setattr(config, name, value)
         return getattr(transformers, described.architecture)(config).eval()
 
 

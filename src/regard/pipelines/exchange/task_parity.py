@@ -123,7 +123,8 @@ class LanguageModelParity:
         self, peer: Any, sample: ParitySampleRows, vocabulary: VocabularyMap
     ) -> list[list[int]]:
         answers, eos = [], vocabulary.special[EOS]
-        for row in self._prompts(getattr(peer.config, "max_position_embeddings", None), sample):
+        limit = getattr(peer.config, "n_positions", None)  # rotary positions have none
+        for row in self._prompts(limit, sample):
             ids = torch.tensor([vocabulary.to_theirs(row)])
             tokens = peer.generate(ids, **greedy_options(vocabulary, NEW_TOKENS))[0, len(row) :]
             ended = tokens.tolist()

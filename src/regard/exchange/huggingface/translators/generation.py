@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import CONFIG, HfFolder, JsonObject
+from regard.exchange.huggingface.tokenizer_files import TOKENIZER_CONFIG
 from regard.settings import abbreviate
 from regard.text.special_tokens import EOS
 from regard.text.vocabulary_map import VocabularyMap
 
 GENERATION_CONFIG = "generation_config.json"
+CLEANS_SPACES = "clean_up_tokenization_spaces"  # of a tokenizer
 DEFAULT_MAX_LENGTH = 20  # of `transformers`: not what a folder asks for
 MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
 DEFAULT_TOP_K = 50  # of `transformers`, where answers are drawn
@@ -164,6 +166,16 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
         for name, value in asked.items()
     ]
     return [*notes, *end_notes(folder, vocabulary)]
+
+
+def spacing_notes(folder: HfFolder) -> list[str]:
+    """Whether `transformers` takes spaces out of what a SentencePiece model spells."""
+    if not (folder.read_object(TOKENIZER_CONFIG) or {}).get(CLEANS_SPACES):
+        return []
+    return [
+        f"{CLEANS_SPACES} is true in {TOKENIZER_CONFIG}: transformers removes spaces before marks "
+        "such as the full stop; here a translation is what its tokens spell"
+    ]
 
 
 def end_notes(folder: HfFolder, vocabulary: VocabularyMap) -> list[str]:

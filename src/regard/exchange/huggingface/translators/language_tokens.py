@@ -34,6 +34,7 @@ from regard.exchange.huggingface.translators.piece_files import (
 )
 from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
+    read_rows,
     seq2seq_map,
     write_seq2seq,
 )
@@ -152,10 +153,7 @@ def _frame(plain: list[int], framed: list[int]) -> tuple[list[int], list[int]]:
 
 
 def _map(folder: HfFolder, unk: int | None) -> VocabularyMap:
-    rows = folder.config.get("vocab_size")
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 < rows <= 1 << 24:
-        raise RunError(f"{folder.path / 'config.json'}: vocab_size is {rows!r}: must be a number")
-    return seq2seq_map(folder, unk, rows)
+    return seq2seq_map(folder, unk, read_rows(folder, "vocab_size"))
 
 
 def write_with_languages(

@@ -24,6 +24,7 @@ from regard.exchange.huggingface.translators.piece_files import (
 from regard.exchange.huggingface.translators.seq2seq import (
     Seq2SeqClass,
     halved,
+    read_rows,
     read_seq2seq,
     seq2seq_family,
     write_seq2seq,
@@ -97,8 +98,8 @@ def _read_as(kind: Seq2SeqClass, folder: HfFolder) -> HfModel:
     refuse_languages(folder)
     config = folder.config
     separate = config.get("share_encoder_decoder_embeddings") is False
-    rows = _rows(folder, "vocab_size")
-    target_rows = rows if not separate else _rows(folder, "decoder_vocab_size", rows)
+    rows = read_rows(folder, "vocab_size")
+    target_rows = rows if not separate else read_rows(folder, "decoder_vocab_size", rows)
     source_ids = read_pieces(folder, VOCABULARY)
     target_ids = read_pieces(folder, TARGET_VOCABULARY) if separate else source_ids
     sides = zip(MODELS, (source_ids, target_ids), (rows, target_rows), strict=True)
@@ -111,15 +112,6 @@ def _tokenizer(folder: HfFolder, model: str, ids: dict[str, int], rows: int) -> 
     special = tuple(dict.fromkeys([*special_tokens(folder).values(), *added]))
     table = PieceTable({**added, **ids}, special, tags=True)
     return build_tokenizer(folder, model, table, map_of(folder, ids, rows))
-
-
-def _rows(folder: HfFolder, name: str, default: int | None = None) -> int:
-    value = folder.config.get(name) or default
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 1 << 24:
-        raise RunError(
-            f"{folder.path / 'config.json'}: {name} is {value!r}: must be a number of tokens"
-        )
-    return value
 
 
 def _write(settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:

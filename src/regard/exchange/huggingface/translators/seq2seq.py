@@ -9,13 +9,14 @@ import torch
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import HfFamily, HfModel
-from regard.exchange.huggingface.folder import HfFolder, JsonObject
+from regard.exchange.huggingface.folder import CONFIG, HfFolder, JsonObject
 from regard.exchange.huggingface.translators.generation import (
     MAX_ANSWER,
     check_first_token,
     generation_settings,
     search_groups,
     search_notes,
+    spacing_notes,
 )
 from regard.exchange.tensor_table import (
     TensorChange,
@@ -26,9 +27,10 @@ from regard.exchange.tensor_table import (
     vocabulary_rows,
 )
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.settings import abbreviate
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import PAD, UNK
-from regard.text.vocabulary_map import VocabularyMap
+from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 
 SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
@@ -107,6 +109,8 @@ def read_seq2seq(
     groups = recipe_groups(folder, tokenizers, positions)
     described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
+    if tokenizers.target.settings.kind == "sentencepiece":
+        notes += spacing_notes(folder)
     return replace(described, notes=tuple(notes))
 
 
@@ -144,6 +148,17 @@ def require_map(vocabulary: VocabularyMap | None) -> VocabularyMap:
     return vocabulary
 
 
+def read_rows(folder: HfFolder, name: str, default: int | None = None) -> int:
+    """How many tokens `config.json` says that a vocabulary has."""
+    value = folder.config.get(name) or default
+    if not isinstance(value, int) or not MIN_ROWS <= value <= MAX_ROWS:
+        raise RunError(
+            f"{folder.path / CONFIG}: {name} is {abbreviate(repr(value))}: must be a number of "
+            f"tokens from {MIN_ROWS} to {MAX_ROWS:,}"
+        )
+    return value
+
+
 def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
     """The map of a vocabulary of `rows` tokens, by the special ids of `config.json`.
 
@@ -154,11 +169,16 @@ def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
         value = folder.config.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < rows:
             raise RunError(
-                f"{folder.path / 'config.json'}: {name} is {value!r}: it must be an id below the "
-                f"vocabulary's size, {rows:,}"
+                f"{folder.path / CONFIG}: {name} is {abbreviate(repr(value))}: it must be an id "
+                f"below the vocabulary's size, {rows:,}"
             )
         found[name] = value
     pad, eos, start = found.values()
+    if len({pad, eos, unk}) < len((pad, eos, unk)):
+        raise RunError(
+            f"{folder.path / CONFIG}: pad_token_id is {pad}, eos_token_id {eos}, and <unk> has the "
+            f"id {unk} in the vocabulary: they must be different tokens"
+        )
     bos = None if start in (pad, unk, eos) else start
     return VocabularyMap(special=(pad, unk, bos, eos), rows=rows, start=start)
 

@@ -30,6 +30,7 @@ _WITHOUT_EFFECT = """
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of a processor that change no pixel of a picture in colours."""
+MAX_COLOUR = 1000  # a mean or a deviation; pixels are between 0 and 1
 RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")  # by Pillow's numbers
 PEER_NAMES = (
     (r"\.attention\.(attention|self)\.(query|key|value)\.", r".attention.\2_proj."),
@@ -178,8 +179,12 @@ def write_preprocessor(settings: PictureModelSettings) -> dict[str, bytes]:
 
 def _colour(value: object, name: str, where: str) -> list[float]:
     numbers = value if isinstance(value, list) else []
-    if len(numbers) != 3 or not all(isinstance(x, int | float) for x in numbers):
-        raise RunError(f"{where}: {name} is {abbreviate(repr(value))}: three numbers are needed")
+    fits = (isinstance(x, int | float) and abs(x) <= MAX_COLOUR for x in numbers)
+    if len(numbers) != 3 or not all(fits):
+        raise RunError(
+            f"{where}: {name} is {abbreviate(repr(value))}: three numbers up to {MAX_COLOUR:,} are "
+            "needed"
+        )
     return [float(x) for x in numbers]
 
 
