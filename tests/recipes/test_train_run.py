@@ -157,7 +157,9 @@ def test_a_run_goes_on_with_the_corpus_that_it_read(tmp_path):
     write_files(tmp_path, PAIRS[:50])
     progress = trained(tmp_path / "run", *overrides, "training.steps=2", reporter=reporter)
     assert progress.step == 2
-    assert [one for one in reporter.notes if "the run goes on with what it read before" in one]
+    assert [
+        one for one in reporter.notes if "the run continues with the data it read before" in one
+    ]
     assert load_data(RunFolder(tmp_path / "run")) == data
 
 

@@ -1,5 +1,5 @@
-"""Values for settings that are `auto`, by facts about the training pairs and the machine:
-`resolve_text` chooses before text is tokenized, `resolve_tokens` after that.
+"""Values for settings that are `auto`, chosen from statistics of the training pairs and the
+hardware: by `resolve_text` before text is tokenized, by `resolve_tokens` after that.
 """
 
 import math
@@ -26,7 +26,7 @@ from regard.tasks.translation.auto_settings import (
 from regard.tasks.translation.recipe import TranslationRecipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
-"""A closed language: few words, each used often; a model need not handle other words."""
+"""A closed language has few words, each used often; its model need not handle other words."""
 MAX_COUNTED_WORDS = 50_000  # distinct words are counted up to this number
 FULLY_SAMPLED_PAIRS = 20_000  # after these, every second pair is measured, then every third, …
 CLOSED_SIZE = ModelSize(2, 2, width=128, heads=8, feed_forward=512)  # for a closed language
@@ -43,7 +43,7 @@ FactsT = TypeVar("FactsT")
 
 
 class Hardware(NamedTuple):
-    """What a model is trained on."""
+    """The hardware that a model is trained on."""
 
     gpu: bool
     cores: int
@@ -69,7 +69,7 @@ class TextFacts:
         return few and sum(self.words) >= CLOSED_MIN_USES * self.distinct_words
 
     def scaled_by(self, factor: float) -> "TextFacts":
-        """The facts of a corpus `factor` times as large, of which this is a sample."""
+        """The facts of a corpus that is `factor` times as large as this sample of it."""
         source, target = (round(factor * words) for words in self.words)
         return replace(self, pairs=round(factor * self.pairs), words=(source, target))
 
@@ -126,8 +126,8 @@ def _resolve(
     facts: FactsT,
     choosers: Iterable[Callable[[TranslationRecipe, FactsT], Chosen]],
 ) -> tuple[TranslationRecipe, list[SettingChoice]]:
-    """The recipe with the values chosen by each function in turn, which sees those chosen before,
-    and all choices.
+    """The recipe with all chosen values, and the choices. Each function in turn sees the values
+    chosen before it.
     """
     choices: list[SettingChoice] = []
     for choose in choosers:
@@ -194,7 +194,7 @@ def _choose_steps(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     stops_early = PATIENCE_SETTING in recipe.auto or settings.validation.patience is not None
     if "training.steps" not in recipe.auto:
         steps, stops_early = settings.steps, settings.validation.patience is not None
-        yield {PATIENCE_SETTING: None}, f"all {steps:,} steps are taken, as training.steps is set"
+        yield {PATIENCE_SETTING: None}, f"training.steps is set: all {steps:,} steps are taken"
     passes = f"about {format_times(steps / steps_per_epoch)} passes over {facts.text.pairs:,} pairs"
     values = {"training.steps": steps, "training.batch_tokens": batch}
     yield values, f"{passes}, or fewer if it stops learning" if stops_early else passes
