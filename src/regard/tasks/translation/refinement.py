@@ -72,7 +72,7 @@ def refinement_training_settings(
     validation = training.validation.model_copy(
         update={"every": settings.validate_every, "by": "gleu", "patience": settings.patience}
     )
-    # What never learns does not learn now either, also where the model was loaded anew.
+    # Parts that training kept frozen stay frozen, also in a model that was loaded anew.
     frozen = training.fine_tuning.model_copy(update={"rate_ratio": 1.0, "unfreeze_every": None})
     return training.model_copy(
         update={
