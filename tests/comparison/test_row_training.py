@@ -181,8 +181,8 @@ def test_unlike_corpora_are_refused(folder):
     other = entries("search", "corpus.generated={train: 150, valid: 12, test: 16}")
     with pytest.raises(
         CorpusError,
-        match=r"plain-seed1 and search-seed1 do not learn from the same corpus: the SHA-256 of "
-        r"the one's cleaned texts begins with \w{12}, of the other's with \w{12}; train all of "
+        match=r"plain-seed1 and search-seed1 are not trained on the same corpus: the SHA-256 of "
+        r"the cleaned texts begins with \w{12} for one and \w{12} for the other; train all of "
         r"them on one, with --corpus NAME",
     ):
         shared(folder, entries("plain"), other)

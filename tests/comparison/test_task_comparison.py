@@ -88,7 +88,7 @@ def test_each_corpus_has_its_table_and_tests(ladder):
     )
     report = (folder / "ladder.md").read_text()
     assert "| begun |" in report or "| **begun** |" in report
-    assert "- second: trained once, seed 1, which began with a run of" in report
+    assert "- second: trained once, seed 1, which started from a run of" in report
     for name in ("scores.png", "scores.svg"):
         assert (folder / name).is_file()
     assert "scores.png (and .svg)" in shown.stderr

@@ -227,7 +227,9 @@ def test_a_projected_lstm_reads_no_padding(backward):
 
 
 def test_a_gru_is_not_projected():
-    with pytest.raises(ValueError, match="only an LSTM has units beside its width, got cell='gru'"):
+    with pytest.raises(
+        ValueError, match="only an LSTM can have units other than its width, got cell='gru'"
+    ):
         RecurrentLayer("gru", 4, 3, units=7)
 
 

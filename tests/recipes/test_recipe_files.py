@@ -266,7 +266,7 @@ def test_the_last_override_wins_and_what_was_given_is_not_changed():
         (b"!!python/object/apply:os.getcwd []\n", r"bad\.yaml: cannot be read as YAML: "),
         (
             b"1: 2\nname: x\ncorpus: {name: copy}\n",
-            r"bad\.yaml: 1: must be a text, as every key, got 1",
+            r"bad\.yaml: 1: must be a text, like every key, got 1",
         ),
     ],
 )

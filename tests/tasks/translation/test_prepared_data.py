@@ -220,7 +220,7 @@ def test_splits_that_are_not_what_was_written(own, run, damage):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "mark: is missing"),
         ("[]", "must be a group of named values"),
         ('{"pairs": {"train": "many"}}', "mark: is missing"),
