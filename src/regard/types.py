@@ -143,7 +143,7 @@ class Batch(Generic[InputsT]):
     given: Padded | None  # (B, T) the decoder's input tokens; None: nothing is generated
     positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
     labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the targets
-    row_labels: Tensor | None = None  # (B,) a class id for each row, beside the other labels
+    row_labels: Tensor | None = None  # (B,) a class id for each row, in addition to `labels`
 
     @property
     def num_labels(self) -> int:

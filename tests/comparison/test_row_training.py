@@ -195,7 +195,7 @@ def test_unlike_corpora_are_refused(folder):
 
 def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):
     taken = entry_of_run(tiny_run, None)
-    with pytest.raises(CorpusError, match="plain-seed1 and tiny-seed1 do not learn"):
+    with pytest.raises(CorpusError, match="plain-seed1 and tiny-seed1 are not trained"):
         shared(folder, entries("plain"), [taken])
     same = entries("plain", "corpus.generated={train: 300, valid: 30, test: 20}")
     assert shared(folder, same, [taken])[0].pairs["train"] == 300

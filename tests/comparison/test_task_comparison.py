@@ -149,7 +149,7 @@ def test_options_without_effect_are_refused(tmp_path, arguments, wrong):
 def test_tasks_are_not_mixed(tmp_path):
     write_recipes(tmp_path)
     recipe = write(tmp_path / "none.yaml", classifier_recipe(tmp_path))
-    with pytest.raises(SettingsError, match="runs of text-classification and translation do not"):
+    with pytest.raises(SettingsError, match="runs of text-classification and translation cannot"):
         run_compare(recipe, tmp_path / "plain.yaml", "--out", tmp_path / "out")
 
 

@@ -189,7 +189,7 @@ def test_keeps_its_precision_under_autocast(cell):
 def test_both_ways_need_an_even_width():
     with pytest.raises(ValueError, match="even width, got 5"):
         RecurrentEncoder("gru", E, 5, reading="both")
-    with pytest.raises(ValueError, match="even units, got 7"):
+    with pytest.raises(ValueError, match="an even number of units, got 7"):
         RecurrentEncoder("lstm", E, 4, reading="both", units=7)
 
 

@@ -171,7 +171,9 @@ def test_how_a_run_learns_may_change(tiny_run, tmp_path):
 
 def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
-    with pytest.raises(SettingsError, match=r"chosen by scores under evaluation.tokenize 13a, to"):
+    with pytest.raises(
+        SettingsError, match=r"selected by scores under evaluation.tokenize 13a, which"
+    ):
         trained(path, "evaluation.tokenize=char")
 
 
@@ -226,7 +228,7 @@ def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
 
 
 def test_what_needs_a_gpu_is_refused_before_anything_is_read(tmp_path):
-    with pytest.raises(TrainingError, match="capture is for a GPU"):
+    with pytest.raises(TrainingError, match="capture replays CUDA graphs"):
         trained(tmp_path / "run", "training.capture=true")
     assert not (tmp_path / "run").exists()
 

@@ -147,7 +147,7 @@ class Ancestry(NamedTuple):
     @classmethod
     def of_past(cls, keys: Tensor, bias: Tensor | None = None) -> "Ancestry":
         """One hypothesis for each sentence, with all slots of its `keys` (B, H, P, D), except where
-        `bias` (B, 1, 1, P) is -inf. In a traced graph P is no Python number.
+        `bias` (B, 1, 1, P) is -inf. In a traced graph, P is not a Python number.
         """
         sentences, slots = keys.shape[0], keys.shape[2]
         bias = keys.new_zeros(sentences, 1, 1, slots) if bias is None else bias

@@ -218,7 +218,7 @@ def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEn
 
     def add(name: str, waiting: tuple[str, ...]) -> None:
         if name in waiting:
-            raise SettingsError(f"start.recipe: {' begins with '.join((*waiting, name))}")
+            raise SettingsError(f"start.recipe: {' starts from '.join((*waiting, name))}")
         if name in found:
             return
         recipe = load(name)

@@ -135,7 +135,7 @@ def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:
     """
     depths: dict[str, int] = {}
     levels: list[list[PlanEntry]] = []
-    for entry in plan.starts:  # each after the one it begins with
+    for entry in plan.starts:  # each after the one it starts from
         depth = 1 + depths[entry.start] if entry.start else 0
         depths[entry.start_name or ""] = depth
         if depth == len(levels):

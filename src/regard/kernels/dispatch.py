@@ -156,5 +156,5 @@ def next_power_of_two(size: int, *, least: int = 1) -> int:
 
 
 def is_traced() -> bool:
-    """Whether a graph is being traced, in which lengths and counts are no Python numbers."""
+    """Whether a graph is being traced, in which lengths and counts are not Python numbers."""
     return bool(torch._C._get_tracing_state())

@@ -74,7 +74,7 @@ class Gate(nn.Module):
         G(x) = softmax over the k largest of H(x), 0 elsewhere
         P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
 
-    P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice
+    P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice,
     it is differentiable. Outside of training there is no noise, and P is 1 or 0. `MIN_NOISE_STD`,
     added to each softplus, is not in the paper. Without autocast: rounding changes the choice.
     """

@@ -36,11 +36,11 @@ class BidirectionalRecipe(RunningTextRecipe):
     """One run of a language model in both directions."""
 
     task: Literal["bidirectional-language-model"]
-    """What is learned."""
+    """The task."""
     model: ElmoSettings = ElmoSettings()
-    """What learns."""
+    """The model."""
     training: BidirectionalTrainingSettings = BidirectionalTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
 
 class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):

@@ -44,7 +44,7 @@ AdapterName = Annotated[
     str,
     Spelling(
         r"\w[\w.-]*",
-        "must be letters, digits, and the characters _ - . alone, and not begin with - or .",
+        "must consist of letters, digits, _, - and ., and not begin with - or .",
     ),
 ]
 
@@ -68,7 +68,7 @@ class StartSettings(Settings):
     """How the vectors of new pieces are initialised: at `random`; with the `mean` of all copied
     vectors; or with the mean of their `parts`, the fewest pieces of the run that spell the new one
     (with the mean of all if none do). Left out: `parts` for an extended vocabulary, `random` for an
-    own one."""
+    own vocabulary."""
     adapter: AdapterName | None = None
     """The name under which the trained low-rank updates are added to the run, as in `regard train
     --adapter NAME`; `training.fine_tuning.lora` sets their rank."""
@@ -92,7 +92,7 @@ class TaskRecipe(Settings):
     """The settings that recipes of all tasks share."""
 
     task: str
-    """What is learned."""
+    """The task."""
     second_stage_group: ClassVar[str | None] = None
     """The group of settings of a second stage of training; None: the task has none."""
     name: str
@@ -284,7 +284,7 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
         """
 
     def record(self) -> None:
-        """Write a description of what was read, which marks the run as begun."""
+        """Write a description of what was read; a run that has one can be resumed."""
         described = dump_json({"task": self.recipe.task, **self.summary()})
         write_atomic(self.folder / "data" / PREPARED_FILE, described.encode())
 
@@ -377,7 +377,7 @@ class Task(TrainableTask[RecipeT, ModelT]):
         labels. They are written to `folder`, which must exist as long as they are used. Raises a
         `SettingsError` if the task cannot do this.
         """
-        raise SettingsError(f"--data: runs of {self.recipe.task} are measured on their own data")
+        raise SettingsError(f"--data: runs of {self.recipe.task} use only their own data")
 
     @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:
@@ -389,7 +389,7 @@ class Task(TrainableTask[RecipeT, ModelT]):
         """Paired tests of a model against that of an `other` run of the task, on a split of this
         run. Raises a `SettingsError` if the task has no test.
         """
-        raise SettingsError(f"--against: there is no test of two runs of {self.recipe.task}")
+        raise SettingsError(f"--against: there is no paired test for runs of {self.recipe.task}")
 
     def statistics(self, model: ModelT, split: SplitName) -> ExampleStatistics:
         """The score by which a comparison ranks runs of the task. Raises a `SettingsError` if there

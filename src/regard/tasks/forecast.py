@@ -57,7 +57,7 @@ class ForecastRecipe(TaskRecipe):
     corpus: SeriesSettings
     """The training data."""
     model: SimpleRnnSettings = SimpleRnnSettings()
-    """What learns."""
+    """The model."""
     training: ForecastTrainingSettings = ForecastTrainingSettings()
     """How the model is trained."""
 

@@ -60,7 +60,7 @@ class LanguageModelRecipe(RunningTextRecipe):
     """One run of a language model: its data, its model, its training and its search."""
 
     task: Literal["language-model"]
-    """What is learned."""
+    """The task."""
     model: LanguageModelSettings = GptSettings()
     """The model; `family` selects its kind."""
     training: LanguageTrainingSettings = LanguageTrainingSettings()

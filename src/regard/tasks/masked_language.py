@@ -65,7 +65,7 @@ class MaskedLanguageRecipe(RunningTextRecipe):
     """One run of a masked language model."""
 
     task: Literal["masked-language-model"]
-    """What is learned."""
+    """The task."""
     model: MaskedModelSettings = BertSettings()
     """The model; `family` selects its kind."""
     training: MaskedTrainingSettings = MaskedTrainingSettings()
@@ -118,7 +118,7 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
         notes = (
             counting_note(stream.counts),
-            f"loss in nats and accuracy in percent: of {s.masked_share:.0%} of the {kind}, chosen "
+            f"loss in nats and accuracy in percent: on {s.masked_share:.0%} of the {kind}, chosen "
             f"by where they stand, in windows of {self.recipe.window} tokens, each read for "
             f"itself{pairs}",
             f"pseudo-perplexity: of {len(losses):,} tokens, each masked alone in one of "

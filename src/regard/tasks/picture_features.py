@@ -139,7 +139,7 @@ def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
             "file; name the safetensors file of EfficientNet-Lite0, or put it at "
             f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
         )
-    load_efficientnet(Path(path))  # raises an error of its own if it is none
+    load_efficientnet(Path(path))  # raises an error if it is not such a file
     write_atomic(folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
 
 

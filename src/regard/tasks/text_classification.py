@@ -75,7 +75,7 @@ class TextClassificationRecipe(ClassificationRecipe):
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
     model: TextClassifierSettings
-    """What learns."""
+    """The model."""
     training: TextClassificationTrainingSettings = TextClassificationTrainingSettings()
     """How the model is trained."""
 

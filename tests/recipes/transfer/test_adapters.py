@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_refused():
     [
         ({"start": None}, "lora updates the weights of a run: name it with --from RUN"),
         ({"start": {"run": "x", "vocabulary": "own"}}, "own goes with all weights"),
-        ({"refinement": {}}, "refinement goes on with all weights"),
+        ({"refinement": {}}, "refinement trains all weights"),
         ({"start": {"run": "x", "adapter": "../x"}}, "adapter"),
     ],
 )

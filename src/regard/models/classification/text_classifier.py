@@ -92,7 +92,7 @@ class TextClassifierSettings(Settings):
 
     @property
     def known_encoder(self) -> TextEncoderSettings:
-        """`encoder`, which every run that has begun has."""
+        """`encoder`, which is set in every run."""
         assert self.encoder is not None
         return self.encoder
 

@@ -31,7 +31,7 @@ class AwdLstmSettings(Settings):
     units: Width = 1150
     """Units of the layers below the last."""
     layers: NumLayers = 3
-    """LSTM layers."""
+    """Number of LSTM layers."""
     embedding_dropout: float = Field(default=0.1, ge=0, lt=1)
     """Dropout of whole token vectors: the share of the vocabulary whose vectors are zero in a
     training batch."""

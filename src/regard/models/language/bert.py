@@ -88,7 +88,7 @@ class BertStackSettings(Settings):
 
 
 class BertSettings(BertStackSettings):
-    """BERT: pairs of texts, each with a segment embedding, and whether the second follows."""
+    """BERT: trained on pairs of texts, with segment embeddings and next-sentence prediction."""
 
     mask_name: ClassVar[str] = "[MASK]"
     """How the mask token is written in texts for this model."""

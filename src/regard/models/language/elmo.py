@@ -34,14 +34,14 @@ class ElmoSettings(Settings):
     units: Width = 4096
     """Units of each direction of each LSTM layer, which are projected to `width`."""
     layers: NumLayers = 2
-    """LSTM layers; from the second on, a layer's input is added to its output."""
+    """Number of LSTM layers; from the second on, a layer's input is added to its output."""
     character_width: Width = 16
     """Width of the vectors of characters."""
     filters: tuple[Filter, ...] = FILTERS
     """Convolutions over the characters of a word: pairs of a kernel size and a number of
     filters."""
     highways: PositiveInt = 2
-    """Highway layers above the convolutions."""
+    """Number of highway layers above the convolutions."""
     max_characters: int = Field(default=50, ge=3, le=1000)
     """The most bytes of a word that are read, including two boundary symbols."""
     mixing: Literal["learned", "top"] = "learned"

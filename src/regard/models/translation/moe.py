@@ -33,9 +33,10 @@ class MoeSettings(Settings):
     family: Literal["moe"] = "moe"
     """The model family."""
     encoder_layers: int = Field(default=3, ge=2, le=1_000)
-    """LSTM layers in the encoder, the bottom one bidirectional; experts are below the top one."""
+    """Number of LSTM layers in the encoder, the bottom one bidirectional; experts are below the top
+    one."""
     decoder_layers: int = Field(default=2, ge=2, le=1_000)
-    """LSTM layers in the decoder; experts are above the bottom one, which attends."""
+    """Number of LSTM layers in the decoder; experts are above the bottom one, which attends."""
     width: Width = 256
     """Width of all vectors between layers, including token vectors; each direction has half."""
     units: Width | None = None

@@ -22,7 +22,7 @@ class FrozenCnnSettings(Settings):
     """EfficientNet-Lite0 pre-trained on ImageNet and frozen; regions are computed once and kept."""
 
     kind: Literal["efficientnet-lite0"] = "efficientnet-lite0"
-    """Which CNN."""
+    """The kind of CNN."""
     block: int = Field(default=15, ge=0, lt=NUM_BLOCKS)
     """The block, from 0, whose outputs are the regions: 10 gives 14 × 14 of width 112; 15, the
     last, 7 × 7 of width 320."""
@@ -52,7 +52,7 @@ class SmallCnnSettings(Settings):
     """A small CNN that is trained with the rest of the model."""
 
     kind: Literal["cnn"] = "cnn"
-    """Which CNN."""
+    """The kind of CNN."""
     picture_size: int = Field(default=48, ge=8, le=1024)
     """The side, in pixels, to which pictures are scaled."""
     width: Width = 128

@@ -183,7 +183,7 @@ class TranslationRecipe(TaskRecipe):
             )
         if is_chat and not {*SPEAKERS} <= {*self.text.source.symbols}:
             raise ValueError(
-                "histories have tokens of speakers: set text.source.symbols to "
+                "histories contain tokens of speakers: set text.source.symbols to "
                 f"[{', '.join(SPEAKERS)}]"
             )
         return self
