@@ -112,7 +112,7 @@ def check_file(path: Path, content: bytes | None = None) -> None:
         content = None  # it was replaced meanwhile
     raise DamagedError(
         f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
-        f"copy. `regard verify {entry.root}` says what else is damaged and what can be made again"
+        f"copy. `regard verify {entry.root}` shows what else is damaged and what can be regenerated"
     )
 
 

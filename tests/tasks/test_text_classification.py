@@ -139,7 +139,7 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     save_weights(changed, weights | {"output.bias": weights["output.bias"] + 1})
     other = load(base, weights=str(changed), device="cpu")
     assert other.task.temperature == 1
-    said = "calibration.json is for the run's own weights, and others are used"
+    said = "calibration.json belongs to the run's own weights, and other weights are used"
     assert said in other.remarks[0]
     assert said in other.task.evaluate(other.model, "test").notes[1]
     shutil.copy(base / "model.safetensors", same := tmp_path / "same.safetensors")

@@ -196,8 +196,8 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     recipe = check_comparable(folder.load_any_recipe(), str(path))
     if recipe.is_imported and recipe.task != TRANSLATION:
         raise SettingsError(
-            f"{path}: was imported, and has no data to be compared on; imported translators alone "
-            f"are measured on those of other runs. Use `regard evaluate {path} --data FILE "
+            f"{path}: was imported, and has no data to be compared on; only imported translators "
+            f"are measured on the data of other runs. Use `regard evaluate {path} --data FILE "
             "--against RUN`"
         )
     check_finished(folder)

@@ -241,7 +241,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         pictures = self.corpus.find(split, [one.picture for one in self.captions(split)])
         if pictures is None:
             raise RunError(
-                f"{self.folder}: {self.corpus.name} has no longer all of its {split} pictures; "
+                f"{self.folder}: {self.corpus.name} no longer has all of its {split} pictures; "
                 "restore them, or train again in another folder"
             )
         return pictures

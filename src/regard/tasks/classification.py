@@ -54,8 +54,8 @@ LISTED_LABELS = 10  # in a message
 ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
-UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
-OTHER_WEIGHTS = f"{CALIBRATION_FILE} is for the run's own weights, and others are used"
+UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which training writes at its end"
+OTHER_WEIGHTS = f"{CALIBRATION_FILE} belongs to the run's own weights, and other weights are used"
 
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
 
@@ -165,7 +165,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         """Raise an error if some labels `found` in other examples are unknown to the run."""
         if unknown := sorted({*found} - {*self.labels}):
             raise SettingsError(
-                f"--data: the label {abbreviate(unknown[0])} is none of those of {self.folder}: "
+                f"--data: the label {abbreviate(unknown[0])} is not one of those of {self.folder}: "
                 f"{list_labels(self.labels)}{hint}"
             )
 

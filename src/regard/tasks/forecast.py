@@ -195,7 +195,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
         return Evaluation(
             split,
             {"mse": errors.mse(), "mae": float(gaps.mean()), "mse of the last number": naive},
-            (f"{count:,} windows; errors of numbers that are scaled ({scaling})",),
+            (f"{count:,} windows; errors of the scaled numbers ({scaling})",),
         )
 
     def compare(

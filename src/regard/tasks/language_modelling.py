@@ -110,8 +110,8 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
 
     def evaluate(self, model: AnyGenerator, split: SplitName) -> Evaluation:
         how = (
-            f"each token from all before it in one of the rows that the text is read in, which "
-            f"begin {CARRIED_OVERLAP} tokens early"
+            f"the text is read in rows, each of which begins {CARRIED_OVERLAP} tokens early; each "
+            "token is predicted from all before it in its row"
             if model.as_stateful() is not None
             else f"in separate windows of {self.recipe.window} tokens"
         )

@@ -115,13 +115,16 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         numbers = self._numbers(model, split) | {"pseudo_perplexity": pseudo_perplexity(losses)}
         masked, s = self._masking, self.recipe.training
         kind = "words" if s.whole_words else "tokens"
-        pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
+        pairs = (
+            "; in half of the pairs, the second text does not follow the first"
+            if masked.pairs
+            else ""
+        )
         notes = (
             counting_note(stream.counts),
             f"loss in nats and accuracy in percent: on {s.masked_share:.0%} of the {kind}, chosen "
-            f"by where they stand, in windows of {self.recipe.window} tokens, each read for "
-            f"itself{pairs}",
-            f"pseudo-perplexity: of {len(losses):,} tokens, each masked alone in one of "
+            f"by position, in separate windows of {self.recipe.window} tokens{pairs}",
+            f"pseudo-perplexity: on {len(losses):,} tokens, each masked alone in one of "
             f"{len(windows):,} windows of {self.recipe.window}; ends of documents are not counted",
         )
         return Evaluation(split, numbers, notes)

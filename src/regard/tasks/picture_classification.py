@@ -177,7 +177,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
                 changed.append(f"{name} has changed")
         if wrong := [*lost, *changed]:
             raise RunError(
-                f"{self.folder}: {self.recipe.corpus.corpus_label} has no longer all of its "
+                f"{self.folder}: {self.recipe.corpus.corpus_label} no longer has all of its "
                 f"{split} pictures: {wrong[0]}; restore it, or train again in another folder"
             )
         return found

@@ -178,7 +178,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             if cut := sum(one.left_out > 0 for one in self.encoded(split)):
                 limit = self.recipe.model.max_length
                 longer = counted(cut, "text")
-                note(f"{split}: the end is left out of {longer} of more than {limit} tokens")
+                note(f"{split}: the end is cut off {longer} of more than {limit} tokens")
 
     def read_test(self, files: Sequence[str], folder: Path) -> None:
         corpus = self.recipe.of_test_files(files).corpus
@@ -349,7 +349,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         if not {*self.text_counts} & {*other.text_counts}:
             pairs, single = (self, other) if 2 in self.text_counts else (other, self)
             raise SettingsError(
-                f"--ensemble: {pairs.folder} sorts pairs of texts, and {single.folder} single ones"
+                f"--ensemble: {pairs.folder} reads pairs of texts, and {single.folder} single ones"
             )
 
     def check_same_examples(

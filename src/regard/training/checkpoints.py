@@ -78,23 +78,24 @@ class Progress:
             notes.append(
                 f"begun with {self.batches} batches a step on {_devices(self.ranks)}, resumed with "
                 f"{now.batches} on {_devices(now.ranks)}: steps are larger or smaller from here "
-                "on, and the weights will differ from an unbroken run's; training.accumulate, the "
-                "batches of each device, can keep a step as it was"
+                "on, and the weights will differ from an uninterrupted run's; set "
+                "training.accumulate, the batches of each device, to keep the size of a step"
             )
         elif self.ranks != now.ranks:
             notes.append(
                 f"begun on {_devices(self.ranks)}, resumed on {_devices(now.ranks)}, with as many "
-                "batches a step: the weights will differ in their last bits from an unbroken run's"
+                "batches a step: the weights will differ from an uninterrupted run's in their last "
+                "bits"
             )
         if self.threads != now.threads:
             notes.append(
                 f"begun with {self.threads} threads, resumed with {now.threads}: "
-                "the weights will differ in their last bits from an unbroken run's"
+                "the weights will differ from an uninterrupted run's in their last bits"
             )
         if self.precision not in ("", now.precision):
             notes.append(
                 f"begun in {self.precision}, resumed in {now.precision}: the weights will differ "
-                "from an unbroken run's; training.precision says which to use"
+                "from an uninterrupted run's; training.precision says which to use"
             )
         return notes
 

@@ -88,7 +88,7 @@ class PreparedData(Settings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if missing := [name for name in SPLITS if name not in self.pairs]:
-            raise ValueError(f"it counts no pairs of {', '.join(missing)}")
+            raise ValueError(f"it lacks the number of pairs of {', '.join(missing)}")
         return self
 
     def held_out(self) -> SplitName:
