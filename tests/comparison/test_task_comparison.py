@@ -128,7 +128,7 @@ def test_starts_come_behind_what_they_begin_with(tmp_path):
 
 def test_recipes_that_begin_with_each_other_are_refused(tmp_path):
     plain = {"x": begun_with("x", tmp_path, "y"), "y": begun_with("y", tmp_path, "x")}
-    with pytest.raises(SettingsError, match="y begins with x begins with y"):
+    with pytest.raises(SettingsError, match="y starts from x starts from y"):
         start_entries([PlanEntry(label="x", recipe=plain["x"])], plain.__getitem__)
 
 

@@ -273,7 +273,7 @@ def test_validation_leaves_out_pairs_that_have_no_positions(tmp_path):
     (note,) = [one for one in reporter.notes if one.startswith("validation")]
     lengths = reporter.prepared_with.inputs.valid.lengths()
     longer = (lengths.source > 20) | (lengths.target > 20)
-    assert f"left out: {longer.sum()} of {len(longer)} pairs" in note
+    assert f"leaves out {longer.sum()} of {len(longer)} pairs" in note
     none = ("model.positions=learned", "model.max_positions=6", "training.max_tokens=5")
     with pytest.raises(SettingsError, match=r"none of the \d+ validation pairs has at most 5"):
         trained(tmp_path / "2", *none)

@@ -205,7 +205,7 @@ def test_what_ngrams_say_begins_anew_for_other_labels_and_fits_no_adapter(tmp_pa
 
 
 def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):
-    with pytest.raises(SettingsError, match="adapter more: an adapter has weights alone"):
+    with pytest.raises(SettingsError, match="adapter more: an adapter holds only weights"):
         classifier_recipe(
             tmp_path, "gpt", "model.ngrams=2", f"start.run={run}", "start.adapter=more",
             "training.fine_tuning.lora.rank=2",
@@ -325,7 +325,7 @@ def test_labels_that_cannot_be_learned_or_measured_are_said(tmp_path):
 
 def test_two_passes_need_dropout_to_differ_by(tmp_path):
     given = ["training.consistency=2", "model.dropout=0", "model.encoder.dropout=0"]
-    with pytest.raises(SettingsError, match=r"consistency 2 asks .*: set model.dropout"):
+    with pytest.raises(SettingsError, match=r"consistency 2 compares .*: set model.dropout"):
         classifier_recipe(tmp_path, "gpt", *given)
 
 

@@ -194,7 +194,7 @@ def _choose_steps(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
     stops_early = PATIENCE_SETTING in recipe.auto or settings.validation.patience is not None
     if "training.steps" not in recipe.auto:
         steps, stops_early = settings.steps, settings.validation.patience is not None
-        yield {PATIENCE_SETTING: None}, f"training.steps is set: all {steps:,} steps are taken"
+        yield {PATIENCE_SETTING: None}, f"all {steps:,} steps are taken, as training.steps is set"
     passes = f"about {format_times(steps / steps_per_epoch)} passes over {facts.text.pairs:,} pairs"
     values = {"training.steps": steps, "training.batch_tokens": batch}
     yield values, f"{passes}, or fewer if it stops learning" if stops_early else passes
