@@ -362,5 +362,5 @@ def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     found.task.read_test([str(file)], tmp_path)
     assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 5
     file.write_text("none\tof these\n")
-    with pytest.raises(SettingsError, match=r"label none is none .*; if line 1 is a header"):
+    with pytest.raises(SettingsError, match=r"label none is not one .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)
