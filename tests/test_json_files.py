@@ -23,7 +23,7 @@ def test_what_is_no_json_that_we_read(content):
     [
         (b"[]", "must be a group of named values"),
         (b'{"a": "b"}', "a: must be a whole number"),
-        (b"[" * 9999, "is no JSON"),
+        (b"[" * 9999, "is not JSON"),
     ],
 )
 def test_what_is_of_another_shape(tmp_path, content, said):

@@ -57,7 +57,7 @@ def test_plain_values():
 
 
 def test_a_key_that_is_there_twice_is_an_error():
-    with pytest.raises(YamlError, match=r"^line 3: 'b' is there twice in its group$"):
+    with pytest.raises(YamlError, match=r"^line 3: 'b' appears twice in its group$"):
         parse_yaml("a:\n  b: 1\n  b: 2")
     assert parse_yaml("a: {1: x, '1': y}\nb: {1: z}") == {"a": {1: "x", "1": "y"}, "b": {1: "z"}}
 

@@ -1,4 +1,6 @@
-"""The command `regard`, and `python -m regard`: signals are handled while all else is imported."""
+"""The command `regard`, and `python -m regard`: signals are handled while everything else is
+imported.
+"""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and entered in the manifest of their folder."""
+"""Files that are written whole or not at all, and listed in the manifest of their folder."""
 
 import errno
 import fcntl
@@ -31,10 +31,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def atomic_file(path: Path, parts: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
-    """A new file to write, which takes the place of `path` once all of it is on the disk.
+    """A new file to write, which replaces `path` once all of it is on the disk.
 
-    If the process is killed, `path` holds either the old content or the new, whole. `parts` are
-    the digests of parts of the file, which the manifest lists too.
+    If the process is killed, `path` holds either all of the old content or all of the new. `parts`
+    are the digests of parts of the file, which the manifest lists too.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +87,8 @@ def open_regular(path: Path, flags: int) -> int:
 
 @contextmanager
 def exclusive_lock(path: Path, in_use: Callable[[str], RegardError]) -> Iterator[None]:
-    """Hold the lock file `path`, which then names this process; if another process holds it, raise
-    the error that `in_use` makes of its number.
+    """Hold the lock file `path`, which then names this process. If another process holds it, raise
+    the error that `in_use` makes from its process id.
     """
     try:
         handle = open_regular(path, os.O_RDWR)
@@ -108,7 +108,7 @@ def exclusive_lock(path: Path, in_use: Callable[[str], RegardError]) -> Iterator
 
 
 def lock_owner(handle: int) -> str:
-    """The id of the process that holds a lock file, as that process has written it there."""
+    """The id of the process that holds a lock file, as that process wrote it there."""
     return os.pread(handle, 20, 0).decode() or "unknown"
 
 
@@ -124,7 +124,7 @@ def append_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, from its folder and from the manifest."""
+    """Remove a file, if it exists, from its folder and from the manifest."""
     entry = find_entry(path)
     if not path.exists() and not (entry and entry.states):
         return
@@ -136,7 +136,7 @@ def remove_file(path: Path) -> None:
 
 
 def check_no_linked_folders(root: Path) -> None:
-    """An error if a folder below `root` is a link: what is written there would go elsewhere."""
+    """Raise an error if a folder below `root` is a link: files written there would go elsewhere."""
     for parent, folders, _ in os.walk(root):
         for folder in (Path(parent, name) for name in folders):
             if folder.is_symlink():
@@ -147,7 +147,7 @@ def check_no_linked_folders(root: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder, as far as that can be done, with all that is in it."""
+    """Remove a folder and its contents, as far as possible."""
     shutil.rmtree(path, ignore_errors=True)
     entry = find_entry(path)
     if entry is not None and not path.exists():
@@ -167,7 +167,7 @@ def remove_part_files(folder: Path) -> None:
 def temporary_folder(parent: Path) -> Iterator[Path]:
     """A new folder on the disk of `parent`, deleted afterwards unless it was moved.
 
-    The folder around it is locked, so that those that killed processes have left are known, and
+    The folder around it is locked, so that folders left by killed processes are recognised, and
     deleted too.
     """
     try:
@@ -209,9 +209,9 @@ def storage_error(path: Path, error: OSError) -> StorageError:
     """The error for a file that could not be written."""
     if error.errno in DISK_FULL:
         return StorageError(
-            f"{path}: the disk is full; what was written before is whole. Make room and try again"
+            f"{path}: the disk is full; what was written before is intact. Make room and try again"
         )
     if error.errno == errno.EEXIST:  # of a folder that is to be made
         found = error.filename or path
-        return StorageError(f"{found}: not a folder, which is needed there; name another place")
+        return StorageError(f"{found}: not a folder, which is needed there; give another path")
     return StorageError(f"{path}: cannot be written: {error.strerror or error}")

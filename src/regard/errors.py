@@ -1,16 +1,18 @@
-"""Everything this package raises on purpose."""
+"""The errors that this package raises, and its warnings."""
 
 
 class RegardError(Exception):
-    """Base of all of them: the command line prints its message without a traceback."""
+    """The base of all errors that users can cause: the command line prints their message without a
+    traceback.
+    """
 
 
 class SettingsError(RegardError):
-    """A setting or an option does not exist, does not fit, or would do nothing."""
+    """A setting or an option does not exist, does not fit, or would have no effect."""
 
 
 class CorpusError(RegardError):
-    """A file of examples cannot be read, or holds what it should not."""
+    """A file of examples cannot be read, or has invalid contents."""
 
 
 class BadLineError(CorpusError):
@@ -18,7 +20,7 @@ class BadLineError(CorpusError):
 
 
 class PictureError(RegardError):
-    """A file is no picture, or one that cannot be read."""
+    """A file is not a picture, or one that cannot be read."""
 
 
 class TextError(RegardError):
@@ -30,7 +32,7 @@ class RunError(RegardError):
 
 
 class DamagedError(RunError):
-    """A file of a run is not what the run wrote."""
+    """The contents of a run's file are not what the run wrote."""
 
 
 class TrainingError(RegardError):
@@ -42,16 +44,16 @@ class LostRankError(TrainingError):
 
 
 class StorageError(RegardError):
-    """A file cannot be written: the disk is full, or closed to us."""
+    """A file cannot be written: the disk is full, or access is denied."""
 
 
 class SearchError(RegardError):
-    """A search is asked for something that this model or input cannot give."""
+    """A search is asked for something that this model or input does not support."""
 
 
 class MissingFontWarning(UserWarning):
-    """No installed font has some letters of a figure, which shows boxes instead."""
+    """No installed font has some of a figure's characters, which shows boxes instead."""
 
 
 class RunWarning(UserWarning):
-    """Something about a run that a person should know, though it can be used."""
+    """Something about a run that the user should know, although the run can be used."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM where Python would not handle them: in imports and in long native calls."""
+"""Handling Ctrl-C and SIGTERM where Python does not: in imports and in long native calls."""
 
 import os
 import signal
@@ -25,7 +25,9 @@ class InterruptedBySignal(KeyboardInterrupt):
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Within it, a signal ends the process with one line: an import may catch an exception."""
+    """A context in which a signal ends the process with a one-line message: imports might catch an
+    exception.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -48,7 +50,9 @@ def _exit(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupt_on_sigterm() -> Iterator[None]:
-    """Within it, SIGTERM raises `InterruptedBySignal`, as Ctrl-C raises a `KeyboardInterrupt`."""
+    """A context in which SIGTERM raises `InterruptedBySignal`, as Ctrl-C raises
+    `KeyboardInterrupt`.
+    """
     before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
         yield
@@ -61,7 +65,7 @@ def interrupt_on_sigterm() -> Iterator[None]:
 
 
 def raise_interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler of signals that raises `InterruptedBySignal`."""
+    """A signal handler that raises `InterruptedBySignal`."""
     raise InterruptedBySignal(number)
 
 
@@ -83,5 +87,7 @@ def interruptible(work: Callable[[], T]) -> T:
 
 
 def has_running_work() -> bool:
-    """Whether `interruptible` work still runs: only the end of the process can end it."""
+    """Whether work of `interruptible` is still running, which only the end of the process
+    can stop.
+    """
     return any(thread.name == WORKER_THREAD_NAME for thread in threading.enumerate())

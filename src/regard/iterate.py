@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Track(Protocol):
-    """Yields the items of a list, and shows how many of them are done."""
+    """Yields the items of a list, and shows progress."""
 
     def __call__(self, items: Sequence[T], /) -> Iterable[T]: ...
 
 
 def untracked(items: Sequence[T], /) -> Sequence[T]:
-    """The items, with nothing shown."""
+    """The items, without showing progress."""
     return items
 
 
@@ -50,7 +50,7 @@ class Reservoir(Generic[T]):
 
 
 def reservoir_sample(items: Iterable[T], limit: int) -> list[T]:
-    """At most `limit` of the items, each as likely as any other; the same ones every time."""
+    """A uniform sample of at most `limit` of the items, the same every time."""
     reservoir = Reservoir[T](limit)
     for item in items:
         reservoir.offer(item)

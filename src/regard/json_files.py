@@ -18,19 +18,21 @@ T = TypeVar("T")
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value of a JSON text; a `ValueError` if it is not JSON, or nested too deep."""
+    """The value of a JSON text. Raises a `ValueError` if it is not JSON, or nested too deep."""
     return from_json(content, allow_inf_nan=False)
 
 
 def read_json(path: Path, schema: type[T] | TypeAdapter[T]) -> T:
-    """The value of a schema in a file; an `OSError` or a `ValueError` if there is none."""
+    """The value in a JSON file, checked by a schema. Raises an `OSError` or a `ValueError`."""
     content = read_limited(path, max_bytes=JSON_MAX_BYTES)
     adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
     return adapter.validate_json(content)
 
 
 def load_json(path: Path, schema: type[T] | TypeAdapter[T], *, advice: str) -> T:
-    """The value of a schema in a file of a run, which is as written; errors end with `advice`."""
+    """The value in a JSON file of a run, checked by the manifest and a schema; errors end with
+    `advice`.
+    """
     check_file(path)
     try:
         return read_json(path, schema)
@@ -41,7 +43,7 @@ def load_json(path: Path, schema: type[T] | TypeAdapter[T], *, advice: str) -> T
 
 
 def describe_error(error: OSError | ValueError) -> str:
-    """What was wrong with a file that `read_json` did not take, in a few words."""
+    """What was wrong with a file that `read_json` rejected, in a few words."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -50,5 +52,5 @@ def describe_error(error: OSError | ValueError) -> str:
 
 
 def dump_json(value: Any, *, indent: int | None = None) -> str:
-    """`value` as standard JSON: a number that is not finite is a `ValueError`."""
+    """`value` as standard JSON. Raises a `ValueError` for a number that is not finite."""
     return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)

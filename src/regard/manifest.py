@@ -1,7 +1,8 @@
-"""The manifest of a run, an export or a comparison: the digests of its files, beside them.
+"""The manifest of a run, an export or a comparison: a file beside its files, with their digests.
 
-Every file that `atomic_io` writes is entered in the nearest `manifest.json` above it. While a file
-is replaced, its entry holds the digests of both contents, so that killed processes do no harm.
+Every file that `atomic_io` writes is listed in the nearest `manifest.json` above it. While a file
+is replaced, its entry holds the digests of both contents, so that a killed process leaves a valid
+manifest.
 """
 
 import fcntl
@@ -21,9 +22,10 @@ from regard.errors import DamagedError, RunWarning
 MANIFEST = "manifest.json"
 VERSION = 1
 UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
-"""Logs that grow, and files with digests in their names. Hidden files are not listed either."""
+"""Files that are not listed: growing logs, and files with digests in their names; nor are hidden
+files."""
 MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
-"""A `manifest.json` beside one of these is ours: if it cannot be read, it is damaged."""
+"""A `manifest.json` beside one of these is one of regard's: if it cannot be read, it is damaged."""
 MAX_PARENT_FOLDERS = 5  # above a file, in which its manifest is looked for
 PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")  # the name of a file that is being written
 MANIFEST_MAX_BYTES = 64 << 20  # bytes of a manifest that is read
@@ -33,7 +35,7 @@ Digests = tuple[str | None, ...]  # the SHA-256 of what a file may hold; None: i
 
 
 class ManifestEntry(NamedTuple):
-    """Where a file is listed."""
+    """The entry of a file in a manifest."""
 
     root: Path
     name: str  # its path below the root, with slashes
@@ -48,9 +50,10 @@ def create_manifest(root: Path) -> None:
 
 
 def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True) -> None:
-    """List all files below `root` as they are now, and `parts` of them by their own digests.
+    """List all files below `root` with their current digests, and `parts` of them with separate
+    ones.
 
-    A folder that has not been moved to its place yet needs no `lock`.
+    A folder that has not yet been moved into place needs no `lock`.
     """
     with _locked(root) if lock else nullcontext():
         files = {name: digest_or_none(root / name) for name in list_files(root)}
@@ -58,7 +61,7 @@ def rebuild_manifest(root: Path, parts: Mapping[str, str], *, lock: bool = True)
 
 
 def read_manifest(root: Path) -> dict[str, Digests] | None:
-    """The files that a manifest lists and what they may hold; None: there is no manifest."""
+    """The files that a manifest lists, with their valid digests; None: there is no manifest."""
     path = root / MANIFEST
     try:
         if not path.is_file() or path.stat().st_size > MANIFEST_MAX_BYTES:
@@ -77,13 +80,13 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
             return None  # the file of another program
         raise DamagedError(
             f"{path}: damaged, so that nothing here can be checked against it; restore it from a "
-            f"copy, or take the files as they are for right: regard verify {root} --accept"
+            f"copy, or accept the files as they are: regard verify {root} --accept"
         ) from None
     return files
 
 
 def find_entry(path: Path) -> ManifestEntry | None:
-    """The entry of a file in the nearest manifest above it; None if no manifest is to list it."""
+    """The entry of a file in the nearest manifest above it; None if no manifest should list it."""
     for name in dict.fromkeys((path, path.absolute())):  # a relative path may begin inside a run
         for root in list(name.parents)[:MAX_PARENT_FOLDERS]:
             below = name.relative_to(root).parts
@@ -95,26 +98,26 @@ def find_entry(path: Path) -> ManifestEntry | None:
 
 
 def check_file(path: Path, content: bytes | None = None) -> None:
-    """An error if a file, or its `content` that was read, is not what its manifest lists."""
+    """Raise an error if a file, or the `content` read from it, does not match its manifest."""
     entry = find_entry(path)
     if entry is None or not entry.states:
         return
     for _ in range(READ_ATTEMPTS):
         found = digest_or_none(path) if content is None else sha256(content)
         if found is None or found in entry.states:
-            return  # that a file is missing is reported by its reader
+            return  # the reader of the file reports that it is missing
         before, entry = entry, find_entry(path) or entry
         if entry.states == before.states:
             break
         content = None  # it was replaced meanwhile
     raise DamagedError(
         f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
-        f"copy. `regard verify {entry.root}` says what else is damaged and what can be made again"
+        f"copy. `regard verify {entry.root}` shows what else is damaged and what can be regenerated"
     )
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file is there, and is what was written there, as far as that is known."""
+    """Whether a file exists and matches its manifest, if it has one."""
     try:
         check_file(path)
     except DamagedError:
@@ -123,22 +126,22 @@ def is_intact(path: Path) -> bool:
 
 
 def damaged_parts(root: Path, name: str, parts: Mapping[str, str]) -> list[str]:
-    """The parts of the file `name` whose digests in `parts` are not those that are listed."""
+    """The parts of the file `name` whose digests in `parts` differ from the listed ones."""
     prefix, listed = part_entry_name(name, ""), read_manifest(root) or {}
     names = [key.removeprefix(prefix) for key in listed if key.startswith(prefix)]
     return [part for part in names if parts.get(part) not in listed[prefix + part]]
 
 
 def part_entry_name(name: str, part: str) -> str:
-    """What a part of a file is listed as."""
+    """The name under which a part of a file is listed."""
     return f"{name}#{part}"
 
 
 def warn_without_manifest(root: Path) -> None:
-    """Warn if a run has no manifest, as runs of early versions."""
+    """Warn if a run has no manifest, like runs of early versions."""
     if read_manifest(root) is None:
         warnings.warn(
-            f"{root}: has no {MANIFEST}, so that damage to its files is not noticed; once you "
+            f"{root}: has no {MANIFEST}, so damage to its files would not be noticed; if you "
             f"trust it: regard verify {root} --accept",
             RunWarning,
             stacklevel=1,
@@ -147,7 +150,9 @@ def warn_without_manifest(root: Path) -> None:
 
 @contextmanager
 def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Iterator[None]:
-    """List a file, and `parts` of it, as old or `new` while it is replaced or removed."""
+    """List the old and the `new` digests of a file, and of `parts` of it, while it is replaced or
+    removed.
+    """
     entry = find_entry(path)
     if entry is None:
         yield
@@ -160,7 +165,7 @@ def update_entry(path: Path, new: str | None, parts: Mapping[str, str]) -> Itera
         _save(root, files | {key: tuple(dict.fromkeys(states)) for key, states in both.items()})
         yield
         now = files | {key: (state,) for key, state in after.items()}
-        with suppress(OSError):  # the disk is full: the entry with both digests is right, too
+        with suppress(OSError):  # on a full disk, the entry with both digests stays valid
             _save(root, {key: states for key, states in now.items() if states != (None,)})
 
 
@@ -174,7 +179,9 @@ def remove_folder_entries(root: Path, below: str) -> None:
 
 
 def list_files(root: Path) -> Iterator[str]:
-    """The paths of all files below `root` to be listed, but in folders with their own manifest."""
+    """The paths of all files below `root` to be listed, except in folders with their own
+    manifest.
+    """
     for folder, folders, files in os.walk(root):
         path, below = Path(folder), Path(folder).relative_to(root)
         names = sorted(name for name in folders if _is_listed((*below.parts, name)))
@@ -216,7 +223,7 @@ def open_part_file(path: Path) -> Iterator[BinaryIO]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
     finally:
-        with suppress(OSError):  # why it cannot be removed has been raised already
+        with suppress(OSError):  # the error that prevents it has been raised already
             part_file.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""Plain values in nested groups, as a YAML file has them, by dotted names."""
+"""Access by dotted names to plain values in nested groups, as in a YAML file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -7,7 +7,7 @@ from regard.errors import SettingsError
 
 Raw = dict[str, Any]
 
-UNSET: Final = object()  # stands for a setting that is not given; writing it removes a setting
+UNSET: Final = object()  # a setting that is not given; writing it removes the setting
 
 
 def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
@@ -19,7 +19,9 @@ def set_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> Raw:
 
 
 def get_path(raw: Any, keys: Sequence[str]) -> Any:
-    """The value at a path of keys; UNSET if a key is missing, None below what is not a dict."""
+    """The value at a path of keys; UNSET if a key is missing, None inside a value that is not a
+    dict.
+    """
     for key in keys:
         if not isinstance(raw, dict):
             return None
@@ -30,8 +32,8 @@ def get_path(raw: Any, keys: Sequence[str]) -> Any:
 
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The dotted name and the value of each single setting in a group called `name`, or of this
-    setting itself.
+    """The dotted name and the value of each single setting in a group called `name`, or of the
+    setting `name` itself.
     """
     if not isinstance(value, dict) or not value:
         yield name, value
@@ -47,7 +49,7 @@ def set_path(raw: Any, keys: Sequence[str], value: Any) -> Any:
     if isinstance(raw, list):
         if not first.isdecimal() or int(first) >= len(raw):
             raise SettingsError(
-                f"there is a list of {len(raw)} here: name one of them by its number, from 0 to "
+                f"this is a list of {len(raw)}: give one of its values by number, from 0 to "
                 f"{len(raw) - 1}, not by {first!r}"
             )
         key = int(first)

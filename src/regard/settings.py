@@ -1,4 +1,4 @@
-"""The one base of all settings: frozen, strict, and described by its own docstrings."""
+"""The base class of all settings: frozen, strict, and described by field docstrings."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _EXPECTED: Mapping[str, str] = {
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
     "dataclass_type": _MAPPING,
-    "invalid_key": "must be a text, as every key",
+    "invalid_key": "must be a text, like every key",
     "greater_than": "must be more than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
@@ -44,10 +44,10 @@ _EXPECTED: Mapping[str, str] = {
     "union_tag_not_found": "must have {discriminator}",
     "extra_forbidden": "is not known",
     "missing": "is missing",
-    "json_invalid": "is no JSON",
+    "json_invalid": "is not JSON",
     "value_error": "{error}",
 }
-"""Pydantic's names of mistakes -> what was expected, in our words."""
+"""Pydantic's names of mistakes -> what was expected, in the words of our messages."""
 _MAX_REPR = 40  # characters of a value that messages show whole
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MAX_TEXT = 200  # characters of a longer text that messages show
@@ -59,8 +59,8 @@ NumPositions = Annotated[int, Field(ge=1, le=1 << 20)]  # positions of a sentenc
 
 
 class Spelling(NamedTuple):
-    """What a text must match, for `Annotated[str, Spelling(pattern, words)]`, and how an error says
-    so.
+    """A pattern that a text must match, and the words in which an error states it, for
+    `Annotated[str, Spelling(pattern, words)]`.
     """
 
     pattern: str
@@ -96,7 +96,7 @@ class Settings(BaseModel):
 
 
 def expectation(error: "ErrorDetails") -> str:
-    """What pydantic expected in place of a wrong value, in our words."""
+    """What pydantic expected in place of a wrong value, in the words of our messages."""
     words = _EXPECTED.get(error["type"], error["msg"])
     return words.format_map(error.get("ctx", {})) if error["type"] in _EXPECTED else words
 
@@ -128,8 +128,8 @@ def abbreviate(text: str) -> str:
 
 
 def escape_control(text: str, kept: str = "") -> str:
-    r"""`text` with its control characters, which would act on a terminal or break columns, as
-    Python writes them, such as `\t` and `\x1b`; those in `kept` are left.
+    r"""`text` with control characters, which would affect a terminal or break columns, escaped as
+    in Python, such as `\t` and `\x1b`; those in `kept` are left.
     """
     return _CONTROL.sub(lambda one: one[0] if one[0] in kept else repr(one[0])[1:-1], text)
 

@@ -31,19 +31,19 @@ class Hypothesis:
     """One result of a search."""
 
     tokens: tuple[int, ...]  # token ids without BOS and EOS
-    score: float  # the value the search ranks by: the log-probability after the penalties
+    score: float  # the value that the search ranks by: the log-probability after penalties
     log_probability: float  # of its tokens with EOS, in nats; see also `RuleSettings.excluded`
     finished: bool  # whether it ended in EOS, rather than at the length limit
     replacements: tuple[str, ...] = ()  # words for its unknown tokens; empty: they stay unknown
 
 
 class Inputs(Protocol):
-    """What a model reads: tensors with one row for each example of a batch."""
+    """A model's input: tensors with one row for each example of a batch."""
 
     def to(self, device: device) -> Self: ...
 
     def duplicated(self) -> Self:
-        """The rows 0 to B - 1, then the same again."""
+        """The rows 0 to B - 1, then the same rows again."""
         ...
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -79,7 +79,9 @@ class TensorFields:
 
 @dataclass(frozen=True)
 class Padded(TensorFields):
-    """Token ids of unlike length, padded on the right. An empty prompt has no columns: S = 0."""
+    """Rows of token ids of different lengths, padded on the right. An empty prompt has no columns:
+    S = 0.
+    """
 
     ids: Tensor  # (B, S) token ids
     mask: Tensor  # (B, S) True where a token is real
@@ -103,7 +105,7 @@ class Pixels(TensorFields):
 
 @dataclass(frozen=True)
 class Regions(TensorFields):
-    """Features of the regions of pictures, as a frozen network computed them once."""
+    """Features of the regions of pictures, computed once by a frozen network."""
 
     values: Tensor  # (B, S, D)
 
@@ -125,7 +127,7 @@ def _to_device(x: Tensor, device: device) -> Tensor:
 
 @dataclass(frozen=True)
 class Batch(Generic[InputsT]):
-    """What a training step works on, whatever is learned.
+    """The input of a training step, for every task.
 
     | what is learned                         | given  | positions   | labels    |
     |-----------------------------------------|--------|-------------|-----------|
@@ -138,10 +140,10 @@ class Batch(Generic[InputsT]):
     """
 
     inputs: InputsT  # B rows; each source sentence ends in EOS
-    given: Padded | None  # (B, T) tokens that the decoder is fed; None: nothing is generated
+    given: Padded | None  # (B, T) the decoder's input tokens; None: nothing is generated
     positions: Tensor | None  # (M,) indices of the labels in the flattened (B * T); None: M = B
-    labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the right answers
-    row_labels: Tensor | None = None  # (B,) a class id for each row, beside the other labels
+    labels: Tensor  # (M,) ids of tokens or classes, or (M, F) numbers: the targets
+    row_labels: Tensor | None = None  # (B,) a class id for each row, in addition to `labels`
 
     @property
     def num_labels(self) -> int:
@@ -150,9 +152,9 @@ class Batch(Generic[InputsT]):
 
     @property
     def decoder_input(self) -> Padded:
-        """`given`, of a batch for a model that generates."""
+        """`given`, which a batch for a generating model must have."""
         if self.given is None:
-            raise ValueError("a model that generates learns from given tokens; the batch has none")
+            raise ValueError("a generating model learns from given tokens; the batch has none")
         return self.given
 
     def duplicated(self) -> Self:
@@ -210,7 +212,7 @@ class Memory:
 
 
 class PictureWindows(NamedTuple):
-    """How the patches of a picture are cut into square windows, each attending to itself.
+    """How the patches of a picture are divided into square windows, each attending to itself.
 
     The picture is first shifted cyclically, up and left, by `shift` patches, and then cut from the
     top left into W windows, row by row.
@@ -237,16 +239,16 @@ class Routing(NamedTuple):
     """How a layer of experts distributed the tokens of a batch."""
 
     site: Site
-    balance_loss: Tensor  # () penalty for uneven use, in nats a token: it is added to the loss
+    balance_loss: Tensor  # () penalty for uneven use, in nats per token, added to the loss
     shares: Tensor  # (E,) the fraction of all selections that each expert got
 
 
 class Features(NamedTuple):
-    """The input of a model's output layer, and what its training adds to the loss."""
+    """The input of a model's output layer, and terms that are added to its training loss."""
 
-    features: Tensor  # (B, T, D), or (M, D) of the positions that a batch asks about
+    features: Tensor  # (B, T, D), or (M, D) at the positions that a batch has labels for
     routings: tuple[Routing, ...] = ()  # of the layers of experts
-    penalty: Tensor | None = None  # () nats a label, added to the loss
+    penalty: Tensor | None = None  # () nats per label, added to the loss
 
 
 class AttentionHook(Protocol):
@@ -259,7 +261,7 @@ class AttentionHook(Protocol):
 
 
 class ScoreInputs(NamedTuple):
-    """What the scores of an attention by dot products are computed from: q · k * scale + bias."""
+    """The inputs of dot-product attention scores: q · k * scale + bias."""
 
     queries: Tensor  # (B, H, T, K)
     keys: Tensor  # (B, H, S, K)
@@ -271,7 +273,7 @@ class ScoreInputs(NamedTuple):
 class ScoreHook(AttentionHook, Protocol):
     """An attention hook that is also called with the queries and keys, before its weights.
 
-    Hooks without `observe_scores` get the weights alone. Only dot-product scores call it.
+    Hooks without `observe_scores` get only the weights. It is only called for dot-product scores.
     """
 
     def observe_scores(self, site: Site, inputs: ScoreInputs, /) -> None: ...

@@ -10,8 +10,8 @@ from regard.atomic_io import read_limited
 from regard.settings import abbreviate
 
 YAML_MAX_SIZE = 256 << 10  # bytes of a file, or characters of a text, that are read
-MAX_NESTING = 32  # levels of groups and lists in each other
-MAX_VALUES = 20_000  # values of a file, those that an alias repeats counted each time
+MAX_NESTING = 32  # levels of nested groups and lists
+MAX_VALUES = 20_000  # values of a file; those that aliases repeat count each time
 MAX_NUMBER_LENGTH = 64  # characters of a number: those of thousands of digits take seconds to read
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
 MERGE = "tag:yaml.org,2002:merge"  # of the key <<, which takes the values of an alias
@@ -22,7 +22,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, which stops as soon as a limit is exceeded. Dates stay texts."""
+    """PyYAML's safe loader with limits, which stops as soon as one is exceeded. Dates stay text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -40,17 +40,19 @@ class _Loader(yaml.SafeLoader):
         self._depth -= 1
         if alias:
             if id(node) not in self._sizes:
-                raise YamlError("an alias stands inside what it repeats")
+                raise YamlError("an alias is inside the value that it repeats")
             self._values += self._sizes[id(node)]
         else:
             self._values += 1
             self._sizes[id(node)] = self._values - before
         if self._values > MAX_VALUES:
-            raise YamlError(f"more than {MAX_VALUES:,} values, those that aliases repeat included")
+            raise YamlError(f"more than {MAX_VALUES:,} values, including those that aliases repeat")
         return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """A group of values; an error if a key is there twice, of which PyYAML takes the last."""
+        """A group of values. Raises an error for a duplicate key, of which PyYAML would take the
+        last.
+        """
         node = super().compose_mapping_node(anchor)
         keys = set[tuple[str, str]]()
         for key, _ in node.value:
@@ -58,7 +60,7 @@ class _Loader(yaml.SafeLoader):
                 continue
             if (key.tag, key.value) in keys:
                 name, line = abbreviate(repr(key.value)), key.start_mark.line + 1
-                raise YamlError(f"line {line}: {name} is there twice in its group")
+                raise YamlError(f"line {line}: {name} appears twice in its group")
             keys.add((key.tag, key.value))
         return node
 
@@ -77,7 +79,9 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def parse_yaml(text: str) -> Any:
-    """The plain value of a YAML text; a `YamlError` if it is not YAML, or exceeds a limit."""
+    """The plain value of a YAML text. Raises a `YamlError` if it is not YAML, or exceeds a
+    limit.
+    """
     if len(text) > YAML_MAX_SIZE:
         raise YamlError(f"longer than {YAML_MAX_SIZE:,} characters")
     try:
@@ -96,11 +100,11 @@ def parse_yaml(text: str) -> Any:
         raise YamlError(str(error).splitlines()[0]) from None
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
         # from PyYAML's constructors, if a value does not fit its tag, such as !!int
-        raise YamlError(f"a value is not what its tag says: {error}") from None
+        raise YamlError(f"a value does not fit its tag: {error}") from None
 
 
 def read_yaml(file: Traversable) -> Any:
-    """The plain value in a UTF-8 file; an `OSError` or a `ValueError` if there is none."""
+    """The plain value in a UTF-8 file. Raises an `OSError` or a `ValueError` if there is none."""
     if isinstance(file, Path):
         return parse_yaml(read_limited(file, max_bytes=YAML_MAX_SIZE).decode())
     return parse_yaml(file.read_bytes().decode())

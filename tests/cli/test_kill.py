@@ -274,7 +274,7 @@ def test_a_full_disk(recipe, unbroken, small_disk):
     folder = disk / "run"
     with pytest.raises(
         StorageError,
-        match=r"the disk is full; what was written before is whole\. Make room and try again",
+        match=r"the disk is full; what was written before is intact\. Make room and try again",
     ):
         run_here(recipe, "--out", folder)
     assert enlarge()

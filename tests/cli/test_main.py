@@ -258,7 +258,7 @@ def test_a_full_disk_behind_the_output():
         )
     assert done.returncode == 1
     assert done.stderr == (
-        b"error: standard output: the disk is full; what was written before is whole. Make room "
+        b"error: standard output: the disk is full; what was written before is intact. Make room "
         b"and try again\n"
     )
 

@@ -119,7 +119,7 @@ def test_a_run_must_have_come_to_its_end(tiny_run, tmp_path):
     (run / "card.md").unlink()
     with pytest.raises(
         SettingsError,
-        match="its training has not reached its end; go on with: regard train --resume --out",
+        match="its training has not reached its end; continue with: regard train --resume --out",
     ):
         entry_of_run(run, None)
     with pytest.raises(RunError, match="none: no such folder"):
@@ -184,10 +184,13 @@ def test_the_same_plan_is_the_same_whatever_was_typed():
     [
         ({"seeds": (1, 2, 3)}, "entries.plain-seed3 is new"),
         ({"seeds": (1,)}, "entries.plain-seed2 is no longer there"),
-        ({"seeds": (2, 1)}, "its rows stood in another order"),
+        ({"seeds": (2, 1)}, "its rows were in another order"),
         ({"beam": 5}, "beam was 4 and is now 5"),
         ({"budget": Budget(tokens=9)}, "budget.tokens was null and is now 9"),
-        ({"seeds": (1,), "beam": 1}, "entries.plain-seed2 is no longer there (and 1 more); go on"),
+        (
+            {"seeds": (1,), "beam": 1},
+            "entries.plain-seed2 is no longer there (and 1 more); continue",
+        ),
     ],
 )
 def test_other_arguments_are_refused(changed, said):
@@ -241,7 +244,7 @@ def test_finished_rows_are_rows_of_another_comparison(tiny_run, tmp_path):
     make_plan([*waiting, taken], Budget(), 5).save(folder.plan)
     assert folder.finished_entries() == [taken]
     make_plan(waiting, Budget(), 5).save(folder.plan)
-    with pytest.raises(RunError, match="none of its rows is finished; go on with it first"):
+    with pytest.raises(RunError, match="none of its rows is finished; continue it first"):
         folder.finished_entries()
 
 

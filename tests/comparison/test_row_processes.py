@@ -205,8 +205,8 @@ def test_a_failure_without_output_asks_about_the_disk(tmp_path):
     (tmp_path / "log").write_text("error: an older one\n")
     reason = failure_reason(tmp_path / "log", len("error: an older one\n"), 3)
     assert reason == (
-        f"its process ended with the exit code 3 and left no word in {tmp_path / 'log'}; is the "
-        "disk full?"
+        f"its process ended with the exit code 3 and without a message in {tmp_path / 'log'}; is "
+        "the disk full?"
     )
 
 

@@ -181,8 +181,8 @@ def test_unlike_corpora_are_refused(folder):
     other = entries("search", "corpus.generated={train: 150, valid: 12, test: 16}")
     with pytest.raises(
         CorpusError,
-        match=r"plain-seed1 and search-seed1 do not learn from the same corpus: the SHA-256 of "
-        r"the one's cleaned texts begins with \w{12}, of the other's with \w{12}; train all of "
+        match=r"plain-seed1 and search-seed1 are not trained on the same corpus: the SHA-256 of "
+        r"the cleaned texts begins with \w{12} for one and \w{12} for the other; train all of "
         r"them on one, with --corpus NAME",
     ):
         shared(folder, entries("plain"), other)
@@ -195,7 +195,7 @@ def test_unlike_corpora_are_refused(folder):
 
 def test_a_finished_run_must_have_learned_from_the_same(folder, tiny_run):
     taken = entry_of_run(tiny_run, None)
-    with pytest.raises(CorpusError, match="plain-seed1 and tiny-seed1 do not learn"):
+    with pytest.raises(CorpusError, match="plain-seed1 and tiny-seed1 are not trained"):
         shared(folder, entries("plain"), [taken])
     same = entries("plain", "corpus.generated={train: 300, valid: 30, test: 20}")
     assert shared(folder, same, [taken])[0].pairs["train"] == 300

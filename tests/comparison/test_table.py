@@ -89,8 +89,8 @@ def test_rows_trained_at_once_are_told(results):
     shared = results.model_copy(update={"at_once": 19})
     told = set(table_notes(shared)) - set(table_notes(results))
     assert told == {
-        "Trained up to 19 at a time, so that seconds are those of runs that shared a machine; "
-        "tok/s and sent/s were timed with nothing beside them."
+        "Up to 19 rows were trained at a time, so seconds are of a shared machine; "
+        "tok/s and sent/s were timed with nothing else running."
     }
     waiting = made_up_ladder(made_up_standing("lost", [], ()), at_once=19)
     assert list(table_notes(waiting)) == []
@@ -101,7 +101,7 @@ def test_unlike_machines_are_told():
     one = made_up_standing("a", [30.0], (30,) * 4)
     two = one.model_copy(update={"label": "b", "rows": (made_up_row("b", 30.0, machine=other),)})
     said = list(table_notes(made_up_ladder(one, two, best="a")))[-1]
-    assert said.startswith("Rows were measured on unlike machines, so that their speeds do not")
+    assert said.startswith("Rows were measured on different machines, so their speeds cannot")
     assert "a GPU" in said
 
 

@@ -88,7 +88,7 @@ def test_each_corpus_has_its_table_and_tests(ladder):
     )
     report = (folder / "ladder.md").read_text()
     assert "| begun |" in report or "| **begun** |" in report
-    assert "- second: trained once, seed 1, which began with a run of" in report
+    assert "- second: trained once, seed 1, which started from a run of" in report
     for name in ("scores.png", "scores.svg"):
         assert (folder / name).is_file()
     assert "scores.png (and .svg)" in shown.stderr
@@ -128,7 +128,7 @@ def test_starts_come_behind_what_they_begin_with(tmp_path):
 
 def test_recipes_that_begin_with_each_other_are_refused(tmp_path):
     plain = {"x": begun_with("x", tmp_path, "y"), "y": begun_with("y", tmp_path, "x")}
-    with pytest.raises(SettingsError, match="y begins with x begins with y"):
+    with pytest.raises(SettingsError, match="y starts from x starts from y"):
         start_entries([PlanEntry(label="x", recipe=plain["x"])], plain.__getitem__)
 
 
@@ -149,7 +149,7 @@ def test_options_without_effect_are_refused(tmp_path, arguments, wrong):
 def test_tasks_are_not_mixed(tmp_path):
     write_recipes(tmp_path)
     recipe = write(tmp_path / "none.yaml", classifier_recipe(tmp_path))
-    with pytest.raises(SettingsError, match="runs of text-classification and translation do not"):
+    with pytest.raises(SettingsError, match="runs of text-classification and translation cannot"):
         run_compare(recipe, tmp_path / "plain.yaml", "--out", tmp_path / "out")
 
 

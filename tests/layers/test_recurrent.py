@@ -189,7 +189,7 @@ def test_keeps_its_precision_under_autocast(cell):
 def test_both_ways_need_an_even_width():
     with pytest.raises(ValueError, match="even width, got 5"):
         RecurrentEncoder("gru", E, 5, reading="both")
-    with pytest.raises(ValueError, match="even units, got 7"):
+    with pytest.raises(ValueError, match="an even number of units, got 7"):
         RecurrentEncoder("lstm", E, 4, reading="both", units=7)
 
 
@@ -227,7 +227,9 @@ def test_a_projected_lstm_reads_no_padding(backward):
 
 
 def test_a_gru_is_not_projected():
-    with pytest.raises(ValueError, match="only an LSTM has units beside its width, got cell='gru'"):
+    with pytest.raises(
+        ValueError, match="only an LSTM can have units other than its width, got cell='gru'"
+    ):
         RecurrentLayer("gru", 4, 3, units=7)
 
 

@@ -120,7 +120,7 @@ def test_pooling_is_over_real_tokens():
 
 
 def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(ValidationError, match="the first token of gpt knows nothing of the text"):
+    with pytest.raises(ValidationError, match="the first token of gpt does not see the text"):
         TextClassifierSettings(encoder=TINY["gpt"], pooling="first")
-    with pytest.raises(ValidationError, match="elmo does not say which token comes next"):
+    with pytest.raises(ValidationError, match="elmo does not predict the next token"):
         TextClassifierSettings(encoder=TINY["elmo"], language_weight=0.5)

@@ -266,7 +266,7 @@ def test_the_last_override_wins_and_what_was_given_is_not_changed():
         (b"!!python/object/apply:os.getcwd []\n", r"bad\.yaml: cannot be read as YAML: "),
         (
             b"1: 2\nname: x\ncorpus: {name: copy}\n",
-            r"bad\.yaml: 1: must be a text, as every key, got 1",
+            r"bad\.yaml: 1: must be a text, like every key, got 1",
         ),
     ],
 )
@@ -342,7 +342,7 @@ def test_settings_of_one_of_several_corpora():
     assert [files.format for files in found.corpus.training_files()] == [None, "tsv"]
     assert make_recipe(yaml.safe_load(dump_recipe(found)), where="x") == found
     for key in ("2.format", "format"):
-        with pytest.raises(SettingsError, match=r"list of 2 here: name one .* from 0 to 1"):
+        with pytest.raises(SettingsError, match=r"list of 2: give one .* from 0 to 1"):
             make_recipe(raw, [f"corpus.train.{key}=tsv"], where="x")
 
 
@@ -461,13 +461,12 @@ def test_every_setting_has_a_row_with_a_meaning():
     [
         "| `steps` | `10000` | Updates of the weights. `auto`: chosen by the training pairs and "
         "the machine. |",
-        "| `training` | see below | How it learns. |",
-        "| `name` | required | What the run is called; `runs/NAME` is where it goes unless told "
-        "otherwise. |",
+        "| `training` | see below | How the model is trained. |",
+        "| `name` | required | The name of the run, which is written to `runs/NAME` by default. |",
         "| `sampling` | `null` | Sampling, in place of the beam. |",
-        '| `precision` | `"auto"` | One of `auto`, `float32`, `bfloat16`. What the products are '
-        "computed in; the weights themselves stay float32. `auto`: bfloat16 where the device has "
-        "instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), or float32. |",
+        '| `precision` | `"auto"` | One of `auto`, `float32`, `bfloat16`. The precision of matrix '
+        "products; the weights themselves stay float32. `auto`: bfloat16 where the device has "
+        "instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), otherwise float32. |",
     ],
 )
 def test_rows_say_default_choices_and_meaning(row):
@@ -476,5 +475,5 @@ def test_rows_say_default_choices_and_meaning(row):
 
 def test_a_wrong_name_of_an_adapter_is_told_which_characters_it_may_have():
     said = mistake(COPY, "start.adapter=lo ra")
-    assert "start.adapter: must be letters, digits, and the characters _ - . alone" in said
+    assert "start.adapter: must consist of letters, digits, _, - and ." in said
     assert "got 'lo ra'" in said

@@ -157,7 +157,9 @@ def test_a_run_goes_on_with_the_corpus_that_it_read(tmp_path):
     write_files(tmp_path, PAIRS[:50])
     progress = trained(tmp_path / "run", *overrides, "training.steps=2", reporter=reporter)
     assert progress.step == 2
-    assert [one for one in reporter.notes if "the run goes on with what it read before" in one]
+    assert [
+        one for one in reporter.notes if "the run continues with the data it read before" in one
+    ]
     assert load_data(RunFolder(tmp_path / "run")) == data
 
 
@@ -169,7 +171,9 @@ def test_how_a_run_learns_may_change(tiny_run, tmp_path):
 
 def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
-    with pytest.raises(SettingsError, match=r"chosen by scores under evaluation.tokenize 13a, to"):
+    with pytest.raises(
+        SettingsError, match=r"selected by scores under evaluation.tokenize 13a, which"
+    ):
         trained(path, "evaluation.tokenize=char")
 
 
@@ -224,7 +228,7 @@ def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
 
 
 def test_what_needs_a_gpu_is_refused_before_anything_is_read(tmp_path):
-    with pytest.raises(TrainingError, match="capture is for a GPU"):
+    with pytest.raises(TrainingError, match="capture replays CUDA graphs"):
         trained(tmp_path / "run", "training.capture=true")
     assert not (tmp_path / "run").exists()
 
@@ -269,7 +273,7 @@ def test_validation_leaves_out_pairs_that_have_no_positions(tmp_path):
     (note,) = [one for one in reporter.notes if one.startswith("validation")]
     lengths = reporter.prepared_with.inputs.valid.lengths()
     longer = (lengths.source > 20) | (lengths.target > 20)
-    assert f"left out: {longer.sum()} of {len(longer)} pairs" in note
+    assert f"leaves out {longer.sum()} of {len(longer)} pairs" in note
     none = ("model.positions=learned", "model.max_positions=6", "training.max_tokens=5")
     with pytest.raises(SettingsError, match=r"none of the \d+ validation pairs has at most 5"):
         trained(tmp_path / "2", *none)

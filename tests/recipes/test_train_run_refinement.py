@@ -183,8 +183,8 @@ def test_the_best_of_it_becomes_the_model_and_training_s_own_stay(untrained, ris
 def test_if_none_of_it_is_better_the_model_stays_and_this_is_said(untrained):
     reporter = trained(untrained, SECOND, "refinement.learning_rate=1e-30")
     assert reporter.notes[-1] == (
-        "refinement never raised the GLEU of the validation pairs: the model keeps the weights "
-        "that training ended with"
+        "refinement never raised the GLEU on the validation pairs: the model keeps the "
+        "final weights of training"
     )
     first = (untrained / "refined/weights/first.safetensors").read_bytes()
     assert (untrained / "model.safetensors").read_bytes() == first

@@ -109,7 +109,7 @@ def test_pictures_that_changed_are_noticed(tmp_path):
         run.task.evaluate(run.model, "test")
     own_pictures(tmp_path / "own", 12)
     run = load_task_run(path, "caption", device=CPU)
-    with pytest.raises(RunError, match="has no longer all of its test pictures"):
+    with pytest.raises(RunError, match="no longer has all of its test pictures"):
         run.task.evaluate(run.model, "test")
 
 

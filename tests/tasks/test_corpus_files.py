@@ -16,12 +16,16 @@ def test_the_names_of_files_by_split():
 @pytest.mark.parametrize(
     ("files", "options", "message"),
     [
-        ({**TWO, "languages": ["en", "de"]}, {}, "--languages goes with pairs"),
+        ({**TWO, "languages": ["en", "de"]}, {}, "--languages is for pairs of texts"),
         ({"train": {"source": "a", "target": "b"}}, {}, "give --data FILE"),
-        ({"train": [{"data": "a", "weight": 2.0}]}, {}, "--data a=2: a weight goes with pairs"),
+        (
+            {"train": [{"data": "a", "weight": 2.0}]},
+            {},
+            "--data a=2: weights are for pairs of texts",
+        ),
         ({"train": {"data": "a", "skip_bad": True}}, {}, "--skip-bad: the task reads whole files"),
         (TWO, {"many": False}, "--data is given 2 times: the task reads one file"),
-        (TWO, {"held_out": False}, "--valid and --test: the task cuts these off --data"),
+        (TWO, {"held_out": False}, "--valid and --test: the task splits these off --data"),
     ],
 )
 def test_options_that_a_task_has_no_use_for_are_refused(files, options, message):

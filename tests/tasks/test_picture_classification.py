@@ -169,7 +169,7 @@ def test_pictures_that_are_gone_are_named(tmp_path, folder, cache):
     shutil.rmtree(folder / "blue")
     shutil.rmtree(cache)
     loaded = load_task_run(run, TASK, device=CPU)
-    with pytest.raises(RunError, match=r"no longer all of its test pictures: blue/\d+\.png"):
+    with pytest.raises(RunError, match=r"no longer has all of its test pictures: blue/\d+\.png"):
         loaded.task.evaluate(loaded.model, "test")
 
 

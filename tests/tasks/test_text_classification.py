@@ -142,7 +142,7 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     save_weights(changed, weights | {"output.bias": weights["output.bias"] + 1})
     other = load(base, weights=str(changed), device="cpu")
     assert other.task.temperature == 1
-    said = "calibration.json is for the run's own weights, and others are used"
+    said = "calibration.json belongs to the run's own weights, and other weights are used"
     assert said in other.remarks[0]
     assert said in other.task.evaluate(other.model, "test").notes[1]
     shutil.copy(base / "model.safetensors", same := tmp_path / "same.safetensors")
@@ -216,7 +216,7 @@ def test_runs_that_count_other_ngrams_share_no_weights(tmp_path):
 
 
 def test_an_adapter_has_no_counts_of_ngrams(run, tmp_path):
-    with pytest.raises(SettingsError, match="adapter more: an adapter has weights alone"):
+    with pytest.raises(SettingsError, match="adapter more: an adapter holds only weights"):
         classifier_recipe(
             tmp_path, "gpt", "model.ngrams=2", f"start.run={run}", "start.adapter=more",
             "training.fine_tuning.lora.rank=2",
@@ -336,7 +336,7 @@ def test_labels_that_cannot_be_learned_or_measured_are_said(tmp_path):
 
 def test_two_passes_need_dropout_to_differ_by(tmp_path):
     given = ["training.consistency=2", "model.dropout=0", "model.encoder.dropout=0"]
-    with pytest.raises(SettingsError, match=r"consistency 2 asks .*: set model.dropout"):
+    with pytest.raises(SettingsError, match=r"consistency 2 compares .*: set model.dropout"):
         classifier_recipe(tmp_path, "gpt", *given)
 
 
@@ -373,7 +373,7 @@ def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     found.task.read_test([str(file)], tmp_path)
     assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 5
     file.write_text("none\tof these\n")
-    with pytest.raises(SettingsError, match=r"label none is none .*; if line 1 is a header"):
+    with pytest.raises(SettingsError, match=r"label none is not one .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)
 
 

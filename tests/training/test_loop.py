@@ -207,7 +207,7 @@ def test_lost_or_damaged_weights_do_not_end_a_run(store, tmp_path, lost):
     reporter = Silent()
     losses = iter([200.0, 150.0])  # the last weights are not among the best
     run(store, tmp_path, reporter=reporter, **changed)
-    assert any(f"{kept[0]} is damaged; the others do without" in x for x in reporter.notes)
+    assert any(f"{kept[0]} is damaged; the others are used without" in x for x in reporter.notes)
     used = kept[1] if lost == 1 else tmp_path / "weights" / "last.safetensors"
     assert (tmp_path / "model.safetensors").read_bytes() == used.read_bytes()
     assert any("the last ones are used" in x for x in reporter.notes) == (lost == 2)

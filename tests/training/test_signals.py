@@ -17,7 +17,7 @@ def test_first_signal_asks_politely(number, capfd):
         assert stop.received == number
     assert signal.getsignal(number) == before
     said = capfd.readouterr().err
-    assert said.startswith(f"{stop.received.name}: the step, or a validation that is running, is")
+    assert said.startswith(f"{stop.received.name}: stopping after the current step or validation")
 
 
 def test_second_signal_interrupts():

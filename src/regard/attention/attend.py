@@ -21,10 +21,12 @@ SDPA_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDP
 query, and compiles for each shape. `torch.backends.cuda.enable_cudnn_sdp(False)` avoids selecting
 them at each call, which takes microseconds."""
 UNMASKED_BACKENDS = [SDPBackend.CUDNN_ATTENTION, *SDPA_BACKENDS]
-"""The fastest first. Without padding no query is fully masked, and in training all sequences have
-one length: cuDNN's kernel then trains GPT-2 4 % faster than flash attention."""
+"""The kernels for sequences without padding, the fastest first. No query is then fully masked, and
+in training all sequences have one length: cuDNN's kernel trains GPT-2 4 % faster than flash
+attention."""
 CPU_FORMULA_MAX_KEYS = 128
-"""Up to this many keys the formula trains faster than the kernel in half precision on a CPU."""
+"""Up to this many keys, training in half precision on a CPU is faster by the formula than by the
+kernel."""
 
 
 def padding_mask(real: Tensor) -> Tensor:
@@ -45,11 +47,11 @@ class KeyValues(NamedTuple):
     values: Tensor  # (B, H, S, K')
 
     def select_sentences(self, sentences: Tensor) -> "KeyValues":
-        """Those of `sentences` (B',)."""
+        """The keys and values of `sentences` (B',)."""
         return KeyValues(*(x.index_select(0, sentences) for x in self))
 
     def append(self, added: "KeyValues") -> "KeyValues":
-        """These, then the `added` ones of the same sentences."""
+        """These keys and values, followed by the `added` ones of the same sentences."""
         return KeyValues(*(torch.cat(pair, dim=2) for pair in zip(self, added, strict=True)))
 
 
@@ -102,7 +104,7 @@ def attend(
 
 
 def observe_scores(hook: AttentionHook, site: Site, inputs: ScoreInputs) -> None:
-    """Show a hook what the scores are computed from, if it is a `ScoreHook`."""
+    """Pass a hook the inputs of the scores, if it is a `ScoreHook`."""
     observe = getattr(hook, "observe_scores", None)
     if observe is not None:
         observe(site, inputs)

@@ -40,7 +40,7 @@ class SourceMask(NamedTuple):
         return cls(mask, zeros.masked_fill_(~mask, torch.finfo(dtype).min / 2))
 
     def select_sentences(self, sentences: Tensor) -> "SourceMask":
-        """That of `sentences` (B',)."""
+        """The mask of `sentences` (B',)."""
         return SourceMask(self.mask[sentences], self.bias[sentences])
 
     def zero_masked(self, kv: KeyValues) -> KeyValues:
@@ -114,7 +114,7 @@ class KVCache(NamedTuple):
             return self
         first, buffer = self.kv.keys.shape[2], self.buffer
         last = first + added.keys.shape[2]
-        if torch.is_grad_enabled():  # autograd needs what was read unchanged
+        if torch.is_grad_enabled():  # autograd needs the slots that were read unchanged
             return KVCache(self.kv.append(added))
         if buffer is None or not buffer.can_append(first, last):
             capacity = max(2 * first, first + BUFFER_STEPS * (last - first))
@@ -147,7 +147,7 @@ class Ancestry(NamedTuple):
     @classmethod
     def of_past(cls, keys: Tensor, bias: Tensor | None = None) -> "Ancestry":
         """One hypothesis for each sentence, with all slots of its `keys` (B, H, P, D), except where
-        `bias` (B, 1, 1, P) is -inf. In a traced graph P is no Python number.
+        `bias` (B, 1, 1, P) is -inf. In a traced graph, P is not a Python number.
         """
         sentences, slots = keys.shape[0], keys.shape[2]
         bias = keys.new_zeros(sentences, 1, 1, slots) if bias is None else bias
@@ -241,7 +241,7 @@ class Ancestry(NamedTuple):
         return self._replace(window_bias=zeros.masked_fill_(~near, NEG_INF))
 
     def select_sentences(self, sentences: Tensor) -> "Ancestry":
-        """Those of `sentences` (B',)."""
+        """The ancestry of `sentences` (B',)."""
         return self._replace(ancestor_bias=self.ancestor_bias[sentences])
 
     def reorder(self, parents: Tensor) -> "Ancestry":

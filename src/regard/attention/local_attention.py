@@ -1,4 +1,6 @@
-"""Which part of the source a query attends to: all of it, or a window (Luong et al. 2015, 3.2)."""
+"""The part of the source that a query attends to: all of it, or a window (Luong et al.
+2015, 3.2).
+"""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple

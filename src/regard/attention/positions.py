@@ -113,7 +113,7 @@ def check_max_positions(name: PositionsName, limit: int | None) -> None:
     """Raise a ValueError if a `limit` is set for positions that have none."""
     if name != "learned" and limit is not None:
         raise ValueError(
-            f"max_positions {limit} has no effect on {name} positions, which know no longest "
+            f"max_positions {limit} has no effect on {name} positions, which have no longest "
             "sentence; leave it out or set positions to 'learned'"
         )
 

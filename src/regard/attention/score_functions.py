@@ -1,4 +1,4 @@
-"""How well a query fits a key: the part in which the papers differ.
+"""Score functions between queries and keys: the part in which the papers differ.
 
 Queries are (..., T, K), keys (..., S, K), scores (..., T, S). What depends on the keys alone is
 done once by `prepare`, so that a decoder does not repeat it at each step.

@@ -22,8 +22,8 @@ DOT, NO_SITE = DotScore(), Site("decoder", 0)  # only a hook would read the site
 CPU_BMM_MAX_LENGTH = 256
 """For longer sentences torch's fused kernel is as fast, and needs less memory."""
 REGISTER_BYTES = 64
-"""Rows of scores are padded to whole vector registers: a softmax over 26 numbers is slower than
-over 32."""
+"""Rows of scores are padded to whole vector registers, since a softmax over 26 numbers is slower
+than over 32."""
 
 
 class PackedLayout(NamedTuple):
@@ -53,7 +53,9 @@ class PackedLayout(NamedTuple):
 
     @property
     def has_no_padding(self) -> bool:
-        """Whether the padded batch has no padding: packed and padded are then the same."""
+        """Whether the padded batch has no padding, so that the packed and the padded form are the
+        same.
+        """
         return len(self.indices) == self.mask.numel()
 
     def positions(self) -> Tensor:

@@ -1,1 +1,1 @@
-"""Examples -> batches: which pairs go together, in what order, in what shape."""
+"""Examples -> batches: their composition, order and shape."""

@@ -20,7 +20,7 @@ from regard.types import Batch, Padded, Pixels, Regions
 LENGTHS_PER_OCTAVE = 4  # of the buckets for CUDA graphs
 
 PictureInputs = Pixels | Regions
-InputsOf = Callable[[Rows], PictureInputs]  # numbers of pictures (B,) -> what the model reads
+InputsOf = Callable[[Rows], PictureInputs]  # numbers of pictures (B,) -> the model's input
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ def caption_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` captions from `start` on, determined by the seed; of a
-    `shard`, only its batches.
+    """An endless stream of batches of `size` captions from `start` on, determined by the seed; with
+    a `shard`, only its batches.
     """
     make_batch = partial(tokens.batch, inputs_of=inputs_of)
     return example_batches(tokens.lengths, size, seed, make_batch, start, shard)
 
 
 class CaptionBuckets(NamedTuple):
-    """Captions padded to few lengths, with a label at every position: shapes for CUDA graphs."""
+    """Captions padded to few lengths, with a label at every position, as shapes for CUDA graphs."""
 
     limit: int | None = None  # the longest caption that the model can take, if there is one
 
@@ -73,7 +73,7 @@ class CaptionBuckets(NamedTuple):
         return (*inputs, rows, within_limit(length, rounded, self.limit))
 
     def pad(self, batch: Batch[PictureInputs], shape: Hashable) -> Batch[PictureInputs]:
-        """The batch in the shape of its bucket; labels that are filled in are IGNORE_INDEX."""
+        """The batch in the shape of its bucket; filler labels are IGNORE_INDEX."""
         given, positions = batch.decoder_input, batch.positions
         assert isinstance(shape, tuple)
         assert positions is not None

@@ -91,8 +91,8 @@ def collate_stream(stream: Iterator[SampledPairs]) -> Iterator[PositionedBatch]:
 def held_out_batches(
     store: TokenStore, *, budget: int, max_tokens: int | None = None
 ) -> Iterator[Batch[Padded]]:
-    """Every pair of a store once, shortest first; those with a side of more than `max_tokens` are
-    left out.
+    """Every pair of a store once, shortest first, except pairs with more than `max_tokens` on
+    either side.
     """
     lengths, chosen = store.lengths(), np.arange(len(store))
     if max_tokens is not None:

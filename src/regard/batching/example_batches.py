@@ -10,8 +10,8 @@ from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.types import AnyBatch
 
 POOL_BATCHES = 50
-"""The examples of so many batches are sorted by length together: those of a batch have similar
-lengths, yet they differ in each epoch."""
+"""The number of batches whose examples are sorted by length together: a batch then has similar
+lengths, yet other examples in each epoch."""
 
 Rows = NDArray[np.intp]  # numbers of examples
 
@@ -24,11 +24,11 @@ def example_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `size` examples from `start` on, determined by the seed; of a
-    `shard`, only its batches.
+    """An endless stream of batches of `size` examples from `start` on, determined by the seed; with
+    a `shard`, only its batches.
 
-    `lengths` (N,) are those of the examples, all equal if they have none. Examples that do not fill
-    a last batch are left out of an epoch.
+    `lengths` (N,) are the lengths of the examples, all equal if they have none. An epoch leaves out
+    the examples that do not fill its last batch.
     """
     for rows, behind in shard.take(_positioned_rows(lengths, size, seed, start)):
         yield PositionedBatch(make_batch(rows), behind)

@@ -1,4 +1,4 @@
-"""Keeps memory that a training step frees and the next one allocates again."""
+"""Keeps memory that one training step frees and the next allocates again."""
 
 import ctypes
 import os
@@ -12,13 +12,14 @@ MAX_MMAP_THRESHOLD = 2**25  # glibc refuses more
 DEFAULT_TRIM_THRESHOLD = 2**26  # the most that glibc adapts it to, which mallopt turns off
 
 ONEDNN_CACHE_ENV = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-"""Products that oneDNN and its C++ interface cache; the defaults, 1024, take 256 MB each."""
+"""Limits on the products that oneDNN and its C++ interface cache; the defaults, 1024, take 256 MB
+each."""
 
 
 @contextmanager
 def keep_freed_memory() -> Iterator[None]:
-    """Within it the process keeps the memory that it frees, if its C library is glibc: page faults
-    of returned blocks take a tenth of a training step on a CPU.
+    """A context in which the process keeps the memory that it frees, if its C library is glibc:
+    page faults on returned blocks take a tenth of a training step on a CPU.
     """
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if libc is None or not hasattr(libc, "mallopt"):

@@ -16,7 +16,8 @@ from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.types import Batch, Padded
 
 MASKED_SHARE, RANDOM_SHARE = 0.8, 0.1
-"""Of the tokens to predict: replaced by the mask token, by a random one; the others stay."""
+"""Shares of the tokens to predict that are replaced by the mask token, and by a random one; the
+others stay."""
 PAIR_DRAWS = 3  # random numbers of a pair, before those of its tokens
 TOKEN_DRAWS = 3  # random numbers of a token
 NUM_SPECIAL = len(SPECIAL_PIECES)
@@ -29,17 +30,17 @@ class Masking(NamedTuple):
     """How windows are made and masked."""
 
     mask_id: int  # the mask token
-    share: float  # of the tokens of a window that are to be predicted
-    pairs: bool  # whether a window is two texts, of which the second may follow the first
+    share: float  # of the tokens of a window that are predicted
+    pairs: bool  # whether a window holds two texts, the second of which may follow the first
     spaces: NDArray[np.bool_] | None = None
-    """(V, 2) whether a token begins, and whether it ends, with white space, which separates words:
-    all tokens of a word are masked or none. None: tokens are masked independently."""
+    """(V, 2) whether a token begins and ends with white space, which separates words; either all
+    tokens of a word are masked or none. None: tokens are masked independently."""
     vocabulary: int | None = None
     """The number of tokens from which random ones are drawn; None: those below `mask_id`."""
 
     @property
     def num_added(self) -> int:
-        """The tokens of a window that are not of the text: BOS, and EOS after each part."""
+        """The number of special tokens in a window: BOS, and EOS after each part."""
         return 3 if self.pairs else 2
 
 
@@ -70,11 +71,11 @@ def masked_windows(
     seed: int,
     fixed_masks: int | None = None,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on; of a `shard`,
+    """An endless stream of batches of `rows` windows of `length` from `start` on; with a `shard`,
     only its batches.
 
-    Seed, epoch and batch determine what is masked; with `fixed_masks`, seed and window do, and each
-    window has so many masks, used in turn in successive epochs.
+    Masks are determined by seed, epoch and batch; with `fixed_masks`, by seed and window, each of
+    which has that many masks, used in turn in successive epochs.
     """
     count = _window_tokens(len(ids), length, masking)
     size = len_draws(count + masking.num_added)
@@ -124,7 +125,7 @@ def make_batch(
 
 
 def len_draws(length: int) -> int:
-    """How many random numbers decide about a window of `length`, with its added tokens."""
+    """The number of random numbers that a window of `length`, with special tokens, takes."""
     return PAIR_DRAWS + TOKEN_DRAWS * length
 
 
@@ -138,7 +139,8 @@ def single_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int) -> Text
 
 def pair_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int, draws: Draws) -> TextWindows:
     """`count` tokens as two texts, cut somewhere in the middle half; in half of the pairs, the
-    second comes from elsewhere. `draws` (B, 3) decide where to cut, whether so, and from where.
+    second is from elsewhere in the text. `draws` (B, 3) decide the cut, whether the second text is
+    from elsewhere, and from where.
     """
     quarter = max(1, count // 4)
     cuts = quarter + (draws[:, 0] * (count - 2 * quarter + 1)).astype(np.int64)  # (B,)
@@ -158,8 +160,8 @@ def pair_windows(ids: TokenIds, firsts: NDArray[np.int64], count: int, draws: Dr
 
 
 def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> MaskedTokens:
-    """Windows (B, S) of which `masking.share` of the tokens are to be predicted; `draws` (B, S, 3)
-    decide which, and by what they are replaced. Special tokens are left alone.
+    """Windows (B, S) in which a `masking.share` of the tokens is to be predicted; `draws` (B, S, 3)
+    decide which, and what replaces them. Special tokens are never chosen.
     """
     rows, length = ids.shape
     num_chosen = max(1, round(masking.share * (length - masking.num_added)))
@@ -167,7 +169,7 @@ def mask_tokens(ids: NDArray[np.int64], masking: Masking, draws: Draws) -> Maske
     words = None if masking.spaces is None else _word_numbers(ids, masking.spaces)
     if words is not None:
         keys = np.take_along_axis(keys, words, 1)  # all tokens of a word have one
-    keys = np.where(ordinary, keys, 1.0)  # after all others
+    keys = np.where(ordinary, keys, 1.0)  # special tokens come last
     order = np.argsort(keys, 1, kind="stable")  # the tokens of a word stay together
     chosen = order[:, :num_chosen]  # (B, M / B)
     is_predicted = np.take_along_axis(ordinary, chosen, 1)  # (B, M / B)
@@ -197,12 +199,12 @@ def _word_numbers(ids: NDArray[np.int64], spaces: NDArray[np.bool_]) -> NDArray[
 
 
 def _draw_each(firsts: NDArray[np.int64], seeds: Sequence[int], size: int) -> Draws:
-    """Random numbers (B, `size`) of each window, by where it begins."""
+    """Random numbers (B, `size`) for windows, determined by where each begins."""
     return np.stack([np.random.default_rng([*seeds, int(n) + 1]).random(size) for n in firsts])
 
 
 def _window_tokens(num_tokens: int, length: int, masking: Masking) -> int:
-    """How many tokens of a text of `num_tokens` a window of `length` has."""
+    """The number of text tokens in a window of `length`, for a text of `num_tokens`."""
     count = min(length - masking.num_added, num_tokens - masking.pairs)
     if count < 2:
         raise CorpusError(

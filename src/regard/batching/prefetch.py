@@ -1,4 +1,4 @@
-"""Items of an iterator made before they are needed, by a thread or by worker processes."""
+"""Prefetches the items of an iterator, by a thread or by worker processes."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ class _EndOfItems:
 
 
 def prefetch(items: Iterator[T], depth: int) -> Generator[T, None, None]:
-    """The same items, up to `depth` of them made by a thread before they are needed."""
+    """The same items, up to `depth` of which are prefetched by a thread."""
     thread, end = ThreadPoolExecutor(1), _EndOfItems()
     try:
         pending = deque(thread.submit(next, items, end) for _ in range(depth))
@@ -40,8 +40,9 @@ def start_then_hand_over(
     exit_error: Callable[[int], Exception],
 ) -> Generator[T, None, None]:
     """The items of `make_here(start)`, the first of which are made in this process while workers
-    start. When ready they continue, in turn, from the position after the last item. Functions and
-    items must be picklable. `exit_error` makes an error of a dead worker's exit status.
+    start. When the workers are ready, they continue in turn from the position after the last item.
+    Functions and items must be picklable. `exit_error` turns the exit status of a dead worker into
+    an error.
     """
     with contextlib.ExitStack() as stack:
         threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in make_in_worker]

@@ -1,4 +1,4 @@
-"""Which pairs share a batch, and in what order batches come; without torch."""
+"""Which pairs share a batch, and the order of batches; without torch."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -59,8 +59,8 @@ def sample_batches(
     sample_segmentation: SampleSegmentation | None = None,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[SampledPairs]:
-    """An endless stream of batches from `start` on, determined by the seed; of a `shard`, only its
-    batches. Pairs with a side of more than `max_tokens` tokens are left out. With
+    """An endless stream of batches from `start` on, determined by the seed; with a `shard`, only
+    its batches. Pairs with more than `max_tokens` tokens on either side are left out. With
     `sample_segmentation`, each batch is segmented anew, seeded by its position.
     """
     lengths = store.lengths()
@@ -87,8 +87,8 @@ def epoch_batches(
 ) -> list[RowIndices]:
     """Every row once, in batches of similar lengths, determined by `seed` and `epoch`.
 
-    `source` and `target` (N,) are lengths with EOS or BOS. Rows times the longest side of a batch
-    stay within `budget`, unless one row alone is longer.
+    `source` and `target` (N,) are lengths with EOS or BOS. The rows of a batch times its longest
+    side stay within `budget`, unless a single row is longer.
     """
     rng = np.random.default_rng([seed, epoch])
     shuffled = rng.permutation(len(source))  # decides which rows of equal lengths share a batch
@@ -122,7 +122,7 @@ def _split_by_budget(
 
 
 def within_max_tokens(lengths: Lengths, max_tokens: int) -> NDArray[np.bool_]:
-    """Which pairs have no side of more than `max_tokens` tokens, EOS or BOS not counted."""
+    """Which pairs have at most `max_tokens` tokens on each side, not counting EOS or BOS."""
     return np.maximum(lengths.source, lengths.target) <= max_tokens
 
 

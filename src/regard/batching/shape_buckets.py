@@ -1,11 +1,11 @@
 """Batches padded to few shapes, so that a CUDA graph of a shape serves all batches of its bucket.
 
-A batch is padded by filler rows whose labels are ignored. The time of a model that packs its
-sentences depends on the number of tokens: filler rows hold those missing from a round number, and
-lengths are rounded coarsely. The time of other models depends on the padded rectangle: lengths are
-rounded finely, each filler row has one token, and missing labels are at padding positions. Batches
-may outgrow their budget, as their segmentation is sampled after they are planned: these are rounded
-more coarsely, and both their sides to one length.
+A batch is padded with filler rows whose labels are ignored. The time of a model that packs its
+sentences depends on the number of tokens: filler rows bring it to a round number, and lengths are
+rounded coarsely. The time of other models depends on the padded rectangle: lengths are rounded
+finely, each filler row has one token, and filler labels are at padding positions. Batches can
+exceed their budget when segmentation is sampled after they are planned: these are rounded more
+coarsely, both sides to the same length.
 """
 
 from collections.abc import Hashable
@@ -21,9 +21,11 @@ from regard.types import Batch, InputsT, Padded
 
 TOKEN_MULTIPLE = 8  # tokens are rounded to multiples of this
 PACKED_TOKEN_STEPS, PADDED_TOKEN_STEPS = 32, 8
-"""Token counts are rounded to the budget divided by this: of a packed batch, of padded labels."""
+"""Token counts are rounded to multiples of the budget divided by this: for packed batches, and for
+padded labels."""
 LENGTHS_PER_OCTAVE, ROW_COUNTS_PER_OCTAVE = 8, 4
-"""Lengths of padded batches, and row counts beyond the budget, between two powers of two."""
+"""The number of rounded values between two powers of two, for lengths of padded batches and for row
+counts beyond the budget."""
 ROW_LENGTHS_PER_OCTAVE = 4  # lengths of batches of rows
 
 
@@ -45,12 +47,12 @@ class Buckets(Protocol[InputsT]):
         ...
 
     def pad(self, batch: Batch[InputsT], shape: Any, /) -> Batch[InputsT]:
-        """The batch in the shape of its bucket; labels that are filled in are IGNORE_INDEX."""
+        """The batch in the shape of its bucket; filler labels are IGNORE_INDEX."""
         ...
 
 
 class ExactShapes(Generic[InputsT]):
-    """Each shape is a bucket: for batches that all have the same few shapes."""
+    """Each shape is its own bucket: for batches that have only a few shapes anyway."""
 
     def shape(self, batch: Batch[InputsT]) -> Hashable:
         return tuple(tensor.shape for tensor in batch.tensors())
@@ -76,7 +78,7 @@ class RowBuckets(NamedTuple):
 
 
 class ShapeBuckets(NamedTuple):
-    """Shapes for all batches, few for those planned with `budget` positions on the longer side."""
+    """Shapes for translation batches; few are needed for those within a `budget` of positions."""
 
     budget: int
     packed: bool = True  # whether the model packs its sentences
@@ -114,7 +116,7 @@ class ShapeBuckets(NamedTuple):
         return BatchShape(num_rows, source_length, target_length, source_tokens, num_labels)
 
     def pad(self, batch: Batch[Padded], shape: BatchShape) -> Batch[Padded]:
-        """The batch in a bucket's shape: its own rows first, each position where it was."""
+        """The batch in a bucket's shape: its own rows come first, with positions unchanged."""
         rows, *lengths, source_tokens, target_tokens = shape
         add_filler = _add_filler_tokens if self.packed else _add_filler_rows
         source, target = (
@@ -155,7 +157,9 @@ def _pad_length(side: _PaddedSide, length: int) -> _PaddedSide:
 
 
 def _add_filler_tokens(side: _PaddedSide, rows: int, tokens: int) -> _PaddedSide:
-    """`rows` in all; filler rows are filled one after another until there are `tokens` in all."""
+    """A side with `rows` rows; filler rows are filled one after another until there are `tokens`
+    tokens.
+    """
     (own_rows, length), num_filler = side.padded.ids.shape, tokens - len(side.indices)
     real = (torch.arange((rows - own_rows) * length) < num_filler).view(-1, length)
     filler = torch.arange(own_rows * length, own_rows * length + num_filler)
@@ -163,11 +167,11 @@ def _add_filler_tokens(side: _PaddedSide, rows: int, tokens: int) -> _PaddedSide
 
 
 def _add_filler_rows(side: _PaddedSide, rows: int, tokens: int) -> _PaddedSide:
-    """`rows` in all, filler rows with one token; missing indices are those of padding."""
+    """A side with `rows` rows, filler rows with one token each; filler indices point to padding."""
     own_rows, length = side.padded.ids.shape
     real = (torch.arange(length) < 1).expand(rows - own_rows, length)
     is_padding = torch.ones(rows * length, dtype=torch.bool).index_fill_(0, side.indices, False)
-    padding = is_padding.nonzero()[: tokens - len(side.indices), 0]  # none twice: gradients add up
+    padding = is_padding.nonzero()[: tokens - len(side.indices), 0]  # distinct: gradients add up
     return _PaddedSide(_append_rows(side.padded, real), torch.cat([side.indices, padding]))
 
 
@@ -187,7 +191,7 @@ def round_up_to_bucket(length: int, parts: int) -> int:
 
 
 def smallest_in_bucket(rounded: int, parts: int) -> int:
-    """The least length that is rounded up to `rounded`."""
+    """The smallest length that is rounded up to `rounded`."""
     return rounded - _bucket_width(rounded, parts) + 1
 
 

@@ -33,8 +33,8 @@ def shuffled_windows(
     length: int,
     seed: int,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches of `rows` windows of `length` from `start` on, as given by
-    `shuffled_firsts`; of a `shard`, only its batches.
+    """An endless stream of batches of `rows` windows of `length` from `start` on, in the order of
+    `shuffled_firsts`; with a `shard`, only its batches.
     """
     if len(ids) < 2:
         raise CorpusError(f"a text of {len(ids)} tokens is too short to learn from; give more")
@@ -53,7 +53,7 @@ def shuffled_firsts(
     seed: int,
     cycle: int | None = None,
 ) -> Iterator[ShuffledFirsts]:
-    """An endless stream of batches of `rows` windows of `length`, at most `num_tokens`.
+    """An endless stream of the beginnings of batches of `rows` windows of `length` ≤ `num_tokens`.
 
     Seed and epoch determine where the first window of an epoch begins and the order of windows;
     after `cycle` epochs, if given, the same windows come again in another order. A text with fewer
@@ -77,7 +77,7 @@ def shuffled_firsts(
 
 
 def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Batch[Padded]]:
-    """Every token of a text but the first as a label once, in windows of at most `length`."""
+    """Windows of at most `length` in which every token of a text but the first is a label once."""
     firsts = np.arange(0, len(ids) - 1, length)
     whole = firsts[firsts + length < len(ids)]
     for begin in range(0, len(whole), rows):
@@ -87,5 +87,7 @@ def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Ba
 
 
 def _batch(ids: TokenIds, firsts: NDArray[np.int64], length: int) -> Batch[Padded]:
-    """Windows that begin at `firsts` (B,): each token is to be predicted from those before it."""
+    """Windows that begin at `firsts` (B,), in which each token is predicted from those
+    before it.
+    """
     return window_batch(ids[firsts[:, None] + np.arange(length + 1)])

@@ -17,7 +17,7 @@ from regard.types import Batch, Padded
 
 TokenIds = NDArray[np.integer[Any]]
 
-HALVED_SHARE = 0.05  # of the windows: their lengths vary around half of the given one
+HALVED_SHARE = 0.05  # share of the windows whose lengths vary around half of the given one
 LENGTH_DEVIATION = 5.0  # tokens; both as in Merity et al. 2018
 LENGTH_MULTIPLE = 5  # lengths are rounded, so that there are few shapes to capture as CUDA graphs
 
@@ -50,8 +50,8 @@ def continued_windows(
     seed: int,
     lanes: int = 1,
 ) -> Iterator[PositionedBatch]:
-    """An endless stream of batches from `start` on, determined by the seed; of a `shard`, only its
-    batches.
+    """An endless stream of batches from `start` on, determined by the seed; with a `shard`, only
+    its batches.
 
     The text is cut into `lanes` times `rows` stretches that are read side by side: a window of all
     of them makes `lanes` batches of `rows`. At its end, a stretch continues with the text of the
@@ -87,7 +87,7 @@ class _PositionedWindow(NamedTuple):
 def _positioned_windows(
     stretch: int, start: StreamPosition, *, length: int, vary: bool, seed: int
 ) -> Iterator[_PositionedWindow]:
-    """The windows of stretches of so many tokens, from `start` on."""
+    """The windows of stretches of `stretch` tokens, from `start` on."""
     offset = 0
     for epoch in itertools.count():
         left = stretch * (epoch + 1) - offset
@@ -104,10 +104,10 @@ def _positioned_windows(
 def whole_text_windows(
     ids: TokenIds, *, rows: int, length: int, overlap: int
 ) -> Iterator[Batch[Padded]]:
-    """Windows in which each token of a text is a label once, to be read from a blank memory.
+    """Windows in which each token of a text is a label once, to be read from an empty memory.
 
-    The text, after an EOS, is read in `rows` rows side by side; all but the first begin with
-    `overlap` tokens that the row before has, too. Labels of these, and of what is filled in, are
+    The text, after an EOS, is read in `rows` rows side by side; all but the first begin with the
+    last `overlap` tokens of the row before. The labels of these, and of filler positions, are
     IGNORE_INDEX.
     """
     rows = max(1, min(rows, len(ids) // max(1, overlap)))
@@ -124,7 +124,7 @@ def whole_text_windows(
 
 
 def window_batch(windows: TokenIds) -> Batch[Padded]:
-    """Windows (B, T + 1): each token is to be predicted from those before it."""
+    """A batch of windows (B, T + 1), in which each token is predicted from those before it."""
     windows = windows.astype(np.int64)
     return _padded_batch(windows[:, :-1], windows[:, 1:])
 

@@ -1,4 +1,4 @@
-"""Worker processes: one that does jobs, and a pool that shares jobs with this process.
+"""Worker processes: a single one, and a pool that shares jobs with this process.
 
 A worker is a subprocess that reads jobs and writes results as pickles through stdin and stdout.
 Unlike multiprocessing it never imports the caller's main script, and it ends with its parent.
@@ -25,7 +25,7 @@ ResultT = TypeVar("ResultT")
 
 SAME_ENV: Mapping[str, str] = MappingProxyType({})
 COMMAND = f"from {__name__} import worker_main; worker_main()"
-MIN_SECONDS = 3.0  # of work left in a call, or done in all calls, that make workers worthwhile
+MIN_SECONDS = 3.0  # of work left in a call, or done in all calls, that justify workers
 WORKER_ENV = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -62,7 +62,7 @@ class Worker(Generic[JobT, ResultT]):
         self._send(factory)
 
     def wait_until_ready(self) -> None:
-        """Wait until `factory()` has returned there, which may take many imports."""
+        """Wait until `factory()` has returned there, which may involve many imports."""
         if not self._is_ready:
             self._receive()
             self._is_ready = True
@@ -86,7 +86,7 @@ class Worker(Generic[JobT, ResultT]):
 
     def _send(self, message: object) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended, which the next `_receive` reports
+        with contextlib.suppress(OSError):  # the worker has ended, which `_receive` reports next
             _send(message, self._process.stdin)
 
     def _receive(self) -> Any:
@@ -122,7 +122,7 @@ def worker_main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # of its process group; the parent ends it
         signal.signal(number, signal.SIG_IGN)
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # prints of a job are no results
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keeps jobs' prints out of results
     try:
         work = pickle.load(sys.stdin.buffer)()
         _send(None, results)
@@ -145,7 +145,8 @@ def _send(message: object, stream: IO[bytes]) -> None:
 class WorkerPool(Generic[JobT, ResultT]):
     """Shares jobs between this process and worker processes, which stay for later calls.
 
-    For short operations two processes do more than two threads, which would wait for each other.
+    For short operations, two processes are faster than two threads, which would wait for each
+    other.
     """
 
     def __init__(self, factory: Callable[[], Callable[[JobT], ResultT]], num_workers: int) -> None:
@@ -166,10 +167,11 @@ class WorkerPool(Generic[JobT, ResultT]):
         self._workers.clear()
 
     def map_jobs(self, jobs: Sequence[JobT], run_here: Callable[[JobT], ResultT]) -> list[ResultT]:
-        """The result of each job, in order; `run_here` does in this process what workers do.
+        """The result of each job, in order; `run_here` does a job in this process.
 
-        Workers are started as soon as the jobs done here show that it pays, or after a call, for
-        the next one. The first error ends the call; the jobs of workers that die are done here.
+        Workers are started as soon as the time of the jobs done here shows that it is worthwhile,
+        or after a call, for the next one. The first error ends the call; jobs of workers that die
+        are done here.
         """
         if not self._in_use.acquire(blocking=False):  # another thread uses the workers
             return [run_here(job) for job in jobs]

@@ -1,1 +1,1 @@
-"""Several systems on one corpus under one budget -> one table and its pictures."""
+"""Several systems on one corpus under one budget -> one table and its figures."""

@@ -20,7 +20,7 @@ NUM_BATCHES, BATCH_TOKENS = 4, 256  # batches that are counted, and positions of
 
 
 def flops_per_token(inputs: TrainingInputs) -> float:
-    """Mean operations of training for each target token, on small batches of all lengths."""
+    """Mean operations of training per target token, measured on small batches of all lengths."""
     settings = inputs.recipe.training
     batches = inputs.fitting.length_sorted(min(BATCH_TOKENS, settings.batch_tokens))
     chosen = {(2 * n + 1) * len(batches) // (2 * NUM_BATCHES) for n in range(NUM_BATCHES)}
@@ -34,7 +34,7 @@ def flops_per_token(inputs: TrainingInputs) -> float:
 
 
 def count_flops(model: AnyModel, loss: LossFn, batch: AnyBatch) -> int:
-    """Operations of all matrix products and convolutions, forward and backward, on the CPU."""
+    """The operations of all matrix products and convolutions, forward and backward, on the CPU."""
     # torch cannot count inside fused attention and oneDNN's recurrent layers: both are off
     with (
         one_thread(),
@@ -48,7 +48,9 @@ def count_flops(model: AnyModel, loss: LossFn, batch: AnyBatch) -> int:
 
 @contextmanager
 def _without_onednn() -> Iterator[None]:
-    """As `torch.backends.mkldnn.flags`, which also sets what only some GPUs have, and warns."""
+    """Like `torch.backends.mkldnn.flags`, which also sets flags that only some GPUs have, and
+    warns.
+    """
     before = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:

@@ -1,4 +1,4 @@
-"""The results of a comparison of any task, shown: tables, notes, figures and a report."""
+"""The presentation of a comparison's results for any task: tables, notes, figures and a report."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,14 +21,14 @@ from regard.comparison.task_table import (
 
 
 class Ladder(NamedTuple):
-    """Results, and how they are shown."""
+    """Results, and their presentation."""
 
     results: SavedRecord
     sheets: tuple[Sheet, ...]
     notes: tuple[str, ...]
     troubles: tuple[str, ...]  # rows that failed or are not finished
     report: str  # a page of Markdown
-    figures: Mapping[str, Callable[[], Figure]]  # by the names of their files
+    figures: Mapping[str, Callable[[], Figure]]  # by file name
     failed: bool  # whether a row failed
 
 

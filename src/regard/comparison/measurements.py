@@ -46,10 +46,10 @@ WARMUP_SENTENCES = 64  # translated before the clock starts
 
 
 class Machine(SavedRecord):
-    """Where and with what numbers were measured."""
+    """The machine and the software on which numbers were measured."""
 
     processor: str
-    device: str  # a GPU by its name, or how many threads of the processor
+    device: str  # the name of a GPU, or the number of the processor's threads
     system: str
     versions: str
 
@@ -94,7 +94,7 @@ class RowScore(SavedRecord):
 
 
 class RowAlignment(SavedRecord):
-    """The error of the alignment by attention."""
+    """The error of the alignment derived from attention."""
 
     error_rate: float
     precision: float
@@ -103,8 +103,8 @@ class RowAlignment(SavedRecord):
 
 
 class UntimedMeasurements(SavedRecord):
-    """Measurements that need no clock: other processes may run meanwhile. Those of training are 0
-    for an imported model.
+    """Measurements other than speeds: they may be taken while other processes run. Those of
+    training are 0 for an imported model.
     """
 
     family: str
@@ -126,7 +126,7 @@ class MeasuredRow(UntimedMeasurements):
     tokens_per_second: float  # of training steps, on a machine that was not shared
     scores: tuple[RowScore, ...]
     sentences_per_second: float
-    """Of the translation of the test set, on a machine that was not shared."""
+    """The speed of translating the test set, on a machine that was not shared."""
     machine: Machine
     date: str
 
@@ -134,7 +134,7 @@ class MeasuredRow(UntimedMeasurements):
         return next(score.value for score in self.scores if score.name == name)
 
     def headline(self) -> str:
-        """What it came to, in a few words."""
+        """The result in a few words."""
         bleu, steps = self.value(BLEU), f"{self.steps:,} steps in {self.seconds:,.0f} s"
         return f"{BLEU} {bleu:.2f} after {steps}"
 
@@ -149,19 +149,19 @@ class TaskRow(SavedRecord):
     parameters: int
     steps: int
     seconds: float  # of the training steps, on a machine that may have been shared
-    start_seconds: float  # of the training of the runs that it began with
+    start_seconds: float  # of the training of the runs that it was initialised from
     split: str
     examples: int
     digest: str  # of the examples
     score: RowScore
     lower_is_better: bool
-    drawn: tuple[float, ...]  # scores of resamples of the examples, the same ones for all rows
-    numbers: dict[str, float]  # all that was measured of it
+    drawn: tuple[float, ...]  # scores on resampled examples, the same resamples for all rows
+    numbers: dict[str, float]  # all measurements
     machine: Machine
     date: str
 
     def headline(self) -> str:
-        """What it came to, in a few words."""
+        """The result in a few words."""
         steps = f"{self.steps:,} steps in {self.seconds:,.0f} s"
         return f"{self.score.name} {self.score.value:.2f} after {steps}"
 
@@ -186,7 +186,7 @@ def load_row(path: Path) -> AnyRow | Failure | None:
 
 
 class _LoadedRow:
-    """The trained run of a row, and the pairs it is tested on."""
+    """The trained run of a row, and the pairs that it is tested on."""
 
     def __init__(self, row: RowContext) -> None:
         self.data = load_data(row.data)
@@ -197,9 +197,9 @@ class _LoadedRow:
 
 
 def measure_untimed(row: RowContext) -> UntimedMeasurements:
-    """The measurements of a row's trained run that need no clock, taken once and saved."""
+    """The measurements of a row's trained run other than speeds, taken once and saved."""
     saved = row.folder.findings(row.entry)
-    with suppress(DamagedError, OSError, ValueError):  # damaged ones are measured again
+    with suppress(DamagedError, OSError, ValueError):  # damaged files are measured again
         check_file(saved)
         return read_json(saved, UntimedMeasurements)
     row.reporter.noted("examining")

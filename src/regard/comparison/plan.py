@@ -38,7 +38,7 @@ LABEL_PATTERN = re.compile(r"[\w+.,() -]+")  # names of systems, which are also 
 
 
 def _read_recipe(given: Any) -> Any:
-    """The recipe of plain values in a saved plan, of the class of its task."""
+    """Parse a recipe from plain values in a saved plan, with the class of its task."""
     if not isinstance(given, dict):
         return given
     try:
@@ -49,7 +49,7 @@ def _read_recipe(given: Any) -> Any:
 
 
 class SavedRecord(BaseModel):
-    """A value that is saved as JSON."""
+    """The plain JSON form of a value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -58,7 +58,7 @@ class SavedRecord(BaseModel):
 
 
 class Budget(SavedRecord):
-    """How long each row is trained; if nothing is given, as long as its recipe says."""
+    """How long each row is trained; without any value, for as long as its recipe says."""
 
     steps: PositiveInt | None = None
     tokens: PositiveInt | None = None  # target tokens, counted in every epoch
@@ -77,11 +77,11 @@ class PlanEntry(SavedRecord):
     recipe: Annotated[SerializeAsAny[TaskRecipe], BeforeValidator(_read_recipe)]
     run: Path | None = None  # a finished run, which is not trained
     start_name: str | None = None
-    """The name by which recipes refer to it that begin with its run; None: it is a row."""
+    """The name by which recipes that start from its run refer to it; None: it is a row."""
 
     @property
     def is_start(self) -> bool:
-        """Whether it is no row, but a run that rows begin with."""
+        """Whether it is not a row, but a run that rows start from."""
         return self.start_name is not None
 
     @property
@@ -91,13 +91,13 @@ class PlanEntry(SavedRecord):
 
     @property
     def start(self) -> str | None:
-        """The name of the recipe whose run, trained by the comparison, it begins with; if any."""
+        """The name of the recipe whose run, trained by the comparison, it starts from, if any."""
         start = self.recipe.start
         return start.recipe if start is not None and start.run is None else None
 
     @property
     def is_imported(self) -> bool:
-        """Whether it is a model of another toolkit: not trained here, and without data."""
+        """Whether it is a model of another toolkit, which is not trained here and has no data."""
         return self.run is not None and self.recipe.is_imported
 
     @property
@@ -106,7 +106,7 @@ class PlanEntry(SavedRecord):
 
     @property
     def name(self) -> str:
-        """The unique name of the row, or of a start."""
+        """The unique name of the row or of the starting run."""
         return f"start-{self.label}" if self.is_start else f"{self.label}-seed{self.seed}"
 
 
@@ -121,9 +121,9 @@ class ComparisonPlan(SavedRecord):
     data: str = ""  # SHA-256 of the cleaned texts of all rows, once they have been read
     at_once: PositiveInt = 1  # the most rows that were trained at a time
     starts: tuple[PlanEntry, ...] = ()
-    """Runs that rows, or other runs of these, begin with; each after the one it begins with
-    itself."""
-    against: tuple[str, ...] = ()  # systems that others are tested against; else the best ones
+    """Runs that rows, or other runs in this list, start from, in the order in which they depend on
+    each other."""
+    against: tuple[str, ...] = ()  # systems that others are tested against; empty: the best ones
 
     @property
     def of_translators(self) -> bool:
@@ -143,17 +143,19 @@ class ComparisonPlan(SavedRecord):
         return next(entry for entry in (*self.entries, *self.starts) if entry.name == name)
 
     def start_of(self, entry: PlanEntry) -> PlanEntry | None:
-        """The run that a row begins with, if the comparison trains it."""
+        """The run that a row starts from, if the comparison trains it."""
         wanted = entry.start
         return next((one for one in self.starts if wanted and one.start_name == wanted), None)
 
     def begun_recipe(self, entry: PlanEntry) -> TaskRecipe:
-        """The recipe of a row with what it takes from the run that it begins with, if any."""
+        """The recipe of a row, completed with what it takes from the run that it starts from, if
+        any.
+        """
         start = self.start_of(entry)
         return entry.recipe if start is None else entry.recipe.begun_with(self.begun_recipe(start))
 
     def with_data(self, digest: str, folder: Path) -> "ComparisonPlan":
-        """The plan on texts of this digest; an error if it was begun on others."""
+        """The plan for texts with this digest. Raises an error if it was begun on other texts."""
         if self.data and self.data != digest:
             raise SettingsError(
                 f"{folder}: its corpus has changed since the comparison was begun: SHA-256 "
@@ -174,12 +176,12 @@ def entries_of(
 
 
 def check_finished(run: RunFolder) -> None:
-    """An error unless a run is finished and has a checkpoint."""
+    """Raise an error unless a run is finished and has a checkpoint."""
     if run.in_use():
         problem = "a process is training there; wait for it, or stop it"
     elif not run.finished():
         again = f"regard train --resume --out {run.path}"
-        problem = f"its training has not reached its end; go on with: {again}"
+        problem = f"its training has not reached its end; continue with: {again}"
     elif last_progress(run.path) is None and not run.load_any_recipe().is_imported:
         gone = "its checkpoints, which say how long it was trained, are gone"
         problem = f"{gone}; compare a run that has one"
@@ -194,8 +196,8 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     recipe = check_comparable(folder.load_any_recipe(), str(path))
     if recipe.is_imported and recipe.task != TRANSLATION:
         raise SettingsError(
-            f"{path}: was imported, and has no data to be compared on; imported translators alone "
-            f"are measured on those of other runs. Use `regard evaluate {path} --data FILE "
+            f"{path}: was imported, and has no data to be compared on; only imported translators "
+            f"are measured on the data of other runs. Use `regard evaluate {path} --data FILE "
             "--against RUN`"
         )
     check_finished(folder)
@@ -204,19 +206,19 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
 
 
 def check_comparable(recipe: TaskRecipe, where: str) -> TaskRecipe:
-    """The recipe, if runs of its task can be compared; chats cannot."""
+    """The recipe, if runs of its task can be compared; raises an error for chats, which cannot."""
     return require_translation(recipe, where) if recipe.task in TEXT_TASKS else recipe
 
 
 def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEntry]:
-    """The runs that rows begin with, by the recipes that they name, and the runs that those begin
-    with in turn; each after the one it begins with.
+    """The runs that rows start from, according to their recipes, and the runs that those start from
+    in turn, in the order in which they depend on each other.
     """
     found: dict[str, PlanEntry] = {}
 
     def add(name: str, waiting: tuple[str, ...]) -> None:
         if name in waiting:
-            raise SettingsError(f"start.recipe: {' begins with '.join((*waiting, name))}")
+            raise SettingsError(f"start.recipe: {' starts from '.join((*waiting, name))}")
         if name in found:
             return
         recipe = load(name)
@@ -234,7 +236,7 @@ def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEn
 
 
 def _label_in_comparison(path: Path, recipe: TaskRecipe) -> str | None:
-    """The name of a run's system in the comparison that trained it, if one did."""
+    """The name of a run's system in the comparison that trained it, if there is one."""
     run = path.resolve()
     label, _, seed = run.name.rpartition("-seed")
     made = run.parent.name == "runs" and (run.parents[1] / COMPARISON_PLAN_FILE).is_file()
@@ -242,8 +244,8 @@ def _label_in_comparison(path: Path, recipe: TaskRecipe) -> str | None:
 
 
 def name_runs_apart(entries: Sequence[PlanEntry]) -> list[PlanEntry]:
-    """The entries; finished runs that have the name of one recipe, but are not one system with
-    several seeds, are called by their folders.
+    """The entries, in which finished runs with the same recipe name that are not seeds of one
+    system are named after their folders.
     """
     by_label: dict[str, list[PlanEntry]] = {}
     for entry in entries:
@@ -258,7 +260,7 @@ def name_runs_apart(entries: Sequence[PlanEntry]) -> list[PlanEntry]:
 
 
 def _are_one_system(entries: Sequence[PlanEntry]) -> bool:
-    """Whether entries differ in their seeds, and in nothing else."""
+    """Whether entries differ only in their seeds."""
     different_seeds = len({entry.seed for entry in entries}) == len(entries)
     first, *others = map(_without_seed, entries)
     return different_seeds and not any(differences(first, other) for other in others)
@@ -279,7 +281,9 @@ def make_plan(
         raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
     tasks = list(dict.fromkeys(entry.recipe.task for entry in entries))
     if len(tasks) > 1:
-        raise SettingsError(f"runs of {' and '.join(tasks)} do not compare; compare one task")
+        raise SettingsError(
+            f"runs of {' and '.join(tasks)} cannot be compared; give runs of one task"
+        )
     if unknown := [one for one in against if one not in {entry.label for entry in entries}]:
         raise SettingsError(f"--against {unknown[0]}: no system of that name is compared")
     first: dict[str, PlanEntry] = {}  # of each system
@@ -315,23 +319,25 @@ def _without_seed(entry: PlanEntry) -> dict[str, Any]:
 
 
 def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, folder: Path) -> None:
-    """An error that names a difference between two plans; `auto` equals any tokenizer."""
+    """Raise an error that names a difference between two plans, if any; `auto` equals any
+    tokenizer.
+    """
     if wanted.tokenize == "auto":
         wanted = wanted.model_copy(update={"tokenize": saved.tokenize})
     before, now = _comparable(saved), _comparable(wanted)
     found = differences(before, now)
     if list(before["entries"]) != list(now["entries"]) and not found:
-        found = ["its rows stood in another order"]
+        found = ["its rows were in another order"]
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SettingsError(
             f"{folder}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
-            f"go on with it by `regard compare --out {folder}`, or compare in another folder"
+            f"continue it with `regard compare --out {folder}`, or compare in another folder"
         )
 
 
 def _comparable(plan: ComparisonPlan) -> dict[str, Any]:
-    """The parts of a plan that decide its numbers, with entries by their names."""
+    """The parts of a plan that affect its results, with entries by name."""
     plain = plan.model_dump(mode="json", exclude={"command", "data", "at_once"})
     return plain | {
         kind: {entry.name: one for entry, one in zip(getattr(plan, kind), plain[kind], strict=True)}
@@ -340,7 +346,7 @@ def _comparable(plan: ComparisonPlan) -> dict[str, Any]:
 
 
 def differences(before: Any, now: Any, name: str = "") -> list[str]:
-    """A sentence for each difference between two values of JSON."""
+    """One sentence for each difference between two JSON values."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [
             difference
@@ -370,9 +376,9 @@ class ComparisonFolder:
         self.path = path
         self.plan = path / COMPARISON_PLAN_FILE
         self.starts = path / "starts"
-        """Runs that rows begin with."""
+        """The folder of the runs that rows start from."""
         self.corpora = path / "corpus"
-        """The cleaned corpora, by the settings that recipes have for them."""
+        """The folder of the cleaned corpora, one for each of the recipes' corpus settings."""
 
     def corpus(self, recipe: TranslationRecipe) -> RunFolder:
         """The cleaned corpus of a recipe, as a run folder without a model."""
@@ -385,7 +391,9 @@ class ComparisonFolder:
         return RunFolder(entry.run or made)
 
     def data(self, entry: PlanEntry, plan: ComparisonPlan) -> RunFolder:
-        """The run whose data a row is measured on; for an imported run, which has none, another."""
+        """The run whose data a row is measured on: its own, or another one for an imported run,
+        which has none.
+        """
         if not entry.is_imported:
             return self.run(entry)
         own = next((one for one in plan.entries if not one.is_imported), None)
@@ -397,38 +405,38 @@ class ComparisonFolder:
         return self.run(own) if own.run is not None else self.corpus(own.translator)
 
     def row(self, entry: PlanEntry) -> Path:
-        """The measurements of a row, or its failure."""
+        """The file of a row's measurements, or of its failure."""
         return self.path / "rows" / f"{entry.name}.json"
 
     def findings(self, entry: PlanEntry) -> Path:
-        """The measurements of a row other than speed."""
+        """The file of a row's measurements other than speeds."""
         return self.path / "found" / f"{entry.name}.json"
 
     def translations(self, entry: PlanEntry) -> Path:
-        """A row's translations of the test set."""
+        """The file of a row's translations of the test set."""
         return self.path / "rows" / f"{entry.name}.txt"
 
     def log(self, entry: PlanEntry) -> Path:
-        """The output of a row's process."""
+        """The log file of a row's process."""
         return self.path / "logs" / f"{entry.name}.log"
 
     def steps(self, entry: PlanEntry) -> Path:
-        """The number of steps that a budget in minutes allows a system."""
+        """The file with the number of steps that a budget in minutes allows a system."""
         return self.path / "steps" / f"{entry.label}.json"
 
     def finished_entries(self) -> list[PlanEntry]:
-        """Its finished runs as rows of another comparison, in the order of its plan."""
+        """The finished runs as rows of another comparison, in the order of this plan."""
         entries = [
             entry_of_run(self.run(entry).path, entry.label)
             for entry in self.load_plan().entries
             if self.run(entry).finished()
         ]
         if not entries:
-            raise RunError(f"{self.path}: none of its rows is finished; go on with it first")
+            raise RunError(f"{self.path}: none of its rows is finished; continue it first")
         return entries
 
     def check_no_run(self) -> None:
-        """An error if the folder holds a run."""
+        """Raise an error if the folder holds a run."""
         if RunFolder(self.path).recipe.exists():
             raise RunError(f"{self.path}: holds a run; compare in another folder with --out")
 

@@ -28,7 +28,8 @@ COLOURS = (
     "#8C5A3C",
     "#707070",
 )
-"""After Okabe and Ito 2008 and Tol 2021, dark enough on white for text; markers differ as well."""
+"""Colours after Okabe and Ito 2008 and Tol 2021, dark enough for text on white; markers differ
+too."""
 MARKERS = "osD^vp<>h*XP"
 INK, PALE, FAINT = "0.25", "0.45", "0.9"
 LABEL_SIZE = 10.0  # of the names of systems, in points
@@ -41,7 +42,7 @@ STYLE: dict[Any, Any] = {
 
 
 def plot_by_length(results: ComparisonResults) -> Figure:
-    """BLEU of each quarter of the test sentences, a line for each system."""
+    """BLEU on each quarter of the test sentences, with a line for each system."""
     with matplotlib.rc_context(STYLE):
         figure, axes = _new_axes("BLEU by the length of the source sentence")
         lengths = [quarter.mean_length for quarter in results.quarters]
@@ -67,7 +68,7 @@ def plot_by_length(results: ComparisonResults) -> Figure:
 
 
 def plot_quality_cost(results: ComparisonResults) -> Figure:
-    """BLEU against the operations of training: means over seeds, with their 95% intervals."""
+    """BLEU against the operations of training: means over seeds, with 95% intervals."""
     with matplotlib.rc_context(STYLE):
         figure, axes = _new_axes("BLEU against the cost of training")
         points: list[Line2D] = []
@@ -111,7 +112,7 @@ def plot_quality_cost(results: ComparisonResults) -> Figure:
 
 
 def _measured_systems(results: ComparisonResults) -> Iterator[tuple[SystemResult, str, str]]:
-    """The systems that were measured, each with a pair of colour and marker of its own."""
+    """The systems that were measured, each with its own colour and marker."""
     for number, system in enumerate(results.standings):
         marker = number + number // len(COLOURS)
         if system.rows:
@@ -130,7 +131,7 @@ def _new_axes(title: str) -> tuple[Figure, Axes]:
 
 
 def _add_legend(axes: Axes, lines: list[Line2D]) -> None:
-    """The names of systems to the right of the axes, the one with the highest last value first."""
+    """Write the names of systems to the right of the axes, in the order of their last values."""
     ordered = sorted(lines, key=lambda line: float(np.asarray(line.get_ydata())[-1]), reverse=True)
     legend = axes.legend(handles=ordered, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     for text, line in zip(legend.get_texts(), ordered, strict=True):

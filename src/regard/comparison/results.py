@@ -90,7 +90,7 @@ class SystemResult(SavedRecord):
 
 
 class Quarter(SavedRecord):
-    """A quarter of the test sentences, by the words of their source."""
+    """A quarter of the test sentences, by the number of words in their source."""
 
     shortest: int
     longest: int
@@ -114,7 +114,8 @@ class ComparisonResults(SavedRecord):
     signatures: dict[str, str]
     rising: tuple[str, ...] = ()  # systems that were trained for fewer steps than their warm-up
     at_once: int = 1
-    """The most rows that were trained at a time: their `seconds` are of a shared machine."""
+    """The most rows that were trained at a time; if several, their `seconds` are of a shared
+    machine."""
 
     @property
     def rows(self) -> list[MeasuredRow]:
@@ -195,7 +196,9 @@ def aggregate_results(
 
 
 def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tuple[str, ...]:
-    """The systems trained for fewer steps than their warm-up has; `auto` is never that long."""
+    """The systems trained for fewer steps than their warm-up; an `auto` warm-up is never
+    that long.
+    """
     warmups = {
         entry.label: entry.recipe.training.schedule.warmup_steps
         for entry in plan.entries
@@ -209,7 +212,7 @@ def _below_warmup(plan: ComparisonPlan, systems: Sequence[SystemResult]) -> tupl
 
 
 def _load_translations(entry: PlanEntry, folder: ComparisonFolder, sentences: int) -> list[str]:
-    """A row's translations of so many test sentences."""
+    """A row's translations of the test set, which must have `sentences` lines."""
     path = folder.translations(entry)
     check_file(path)
     texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []

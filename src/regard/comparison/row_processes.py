@@ -18,7 +18,7 @@ from regard.comparison.row_training import is_trained
 from regard.training.loop import StopRequested
 
 Goal = Literal["time", "train", "measure"]
-"""What a process does: time steps for a budget, train a run, or train and measure it."""
+"""A process's task: time steps for a budget, train a run, or train and measure it."""
 POLL_SECONDS = 0.2
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 CLI_ERROR = re.compile(r"^error: ((?:(?!^error: |^Traceback).)+)\Z", re.MULTILINE | re.DOTALL)
@@ -28,7 +28,7 @@ EXCEPTION_LINE = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt)\b.*", re.MULT
 
 
 class RowJob(NamedTuple):
-    """A row, and what its process does."""
+    """A row, and its process's task."""
 
     entry: PlanEntry
     goal: Goal
@@ -47,7 +47,7 @@ class PoolObserver(Protocol):
 
 
 def unmeasured_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
-    """The rows that were not measured; those that failed are tried again."""
+    """The rows that were not measured, including those that failed, which are tried again."""
     return [
         entry for entry in plan.entries if isinstance(load_row(folder.row(entry)), Failure | None)
     ]
@@ -67,9 +67,10 @@ class RowProcesses(NamedTuple):
     stop_requested: StopRequested
 
     def run_plan(self, plan: ComparisonPlan, num_processes: int) -> None:
-        """Train and measure every unmeasured row; steps and translations are timed alone.
+        """Train and measure every unmeasured row; steps and translations are timed with no other
+        process running.
 
-        Runs that rows begin with are trained first.
+        Runs that rows start from are trained first.
         """
         unmeasured = unmeasured_entries(plan, self.folder)
         for entry in (*unmeasured, *plan.starts):
@@ -129,10 +130,12 @@ class RowProcesses(NamedTuple):
 
 
 def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:
-    """The runs that rows begin with, in groups; those of one begin with runs of earlier groups."""
+    """The runs that rows start from, in groups; those of a group start from runs of earlier
+    groups.
+    """
     depths: dict[str, int] = {}
     levels: list[list[PlanEntry]] = []
-    for entry in plan.starts:  # each after the one it begins with
+    for entry in plan.starts:  # each after the one it starts from
         depth = 1 + depths[entry.start] if entry.start else 0
         depths[entry.start_name or ""] = depth
         if depth == len(levels):
@@ -152,7 +155,9 @@ def failure_reason(log: Path, offset: int, code: int) -> str:
         return ours[1]
     if raised := EXCEPTION_LINE.findall(output):
         return str(raised[-1])
-    silent = f"its process ended with the exit code {code} and left no word in {log}; is the disk "
+    silent = (
+        f"its process ended with the exit code {code} and without a message in {log}; is the disk "
+    )
     return output.splitlines()[-1] if output else f"{silent}full?"
 
 

@@ -1,4 +1,4 @@
-"""One row of a comparison: from its recipe, the shared corpus and the budget to a trained run."""
+"""Training one row of a comparison: recipe, shared corpus and budget -> a trained run."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
 class RowContext(NamedTuple):
-    """A row of a comparison, and what it is trained and measured with."""
+    """A row of a comparison, with all that its training and measuring needs."""
 
     entry: PlanEntry
     plan: ComparisonPlan
@@ -43,11 +43,11 @@ class RowContext(NamedTuple):
 
     @property
     def data(self) -> RunFolder:
-        """Where the data are that it is measured on."""
+        """The run with the data that the row is measured on."""
         return self.folder.data(self.entry, self.plan)
 
     def time_steps(self, inputs: TrainingInputs) -> TimedSteps:
-        """The speed of training steps, in a temporary folder."""
+        """The speed of training steps, measured in a temporary folder."""
         with TemporaryDirectory(prefix="regard-timing-") as temporary:
             return time_steps(inputs, RunFolder(Path(temporary)), device=self.device)
 
@@ -96,7 +96,7 @@ def apply_budget(row: RowContext) -> TranslationRecipe:
         resumed=row.run.has_checkpoints(),
     )
     if budget.tokens is not None:
-        # The seed decides which pairs share a batch; with one seed all of a system agree.
+        # The seed decides which pairs share a batch; with one seed all rows of a system agree.
         settings = inputs.recipe.training.model_copy(update={"seed": 0})
         steps = max(1, round(budget.tokens / inputs.fitting.tokens_per_step(settings)))
     else:
@@ -110,7 +110,7 @@ def apply_budget(row: RowContext) -> TranslationRecipe:
 def prepare_shared_corpus(
     plan: ComparisonPlan, folder: ComparisonFolder, note: Notify
 ) -> PreparedData:
-    """The data of all rows; an error unless they are the same, held-out splits included."""
+    """The data of all rows. Raises an error unless they are the same, including held-out splits."""
     new = not folder.corpora.exists()
 
     def data_of(entry: PlanEntry) -> PreparedData:
@@ -126,16 +126,16 @@ def prepare_shared_corpus(
             if new:
                 remove_tree(folder.corpora)
             raise CorpusError(
-                f"{first.name} and {entry.name} do not learn from the same corpus: the SHA-256 of "
-                f"the one's cleaned texts begins with {shared.digest[:12]}, of the other's with "
-                f"{digest[:12]}; train all of them on one, with --corpus NAME, --data FILE, or "
+                f"{first.name} and {entry.name} are not trained on the same corpus: the SHA-256 of "
+                f"the cleaned texts begins with {shared.digest[:12]} for one and {digest[:12]} for "
+                f"the other; train all of them on one, with --corpus NAME, --data FILE, or "
                 "--source FILE and --target FILE"
             )
     return shared
 
 
 def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
-    """Copy the shared data into the row's run, unless it has data."""
+    """Copy the shared data into the row's run, unless it has data already."""
     run = folder.run(entry)
     if (run.data / PREPARED_FILE).exists():
         return

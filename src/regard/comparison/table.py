@@ -19,7 +19,7 @@ EMPTY_CELL = "–"  # without a number
 
 
 class TableColumn(NamedTuple):
-    """A heading, and the text of a cell for a system that was measured."""
+    """A heading, and a function that gives the cell of a measured system."""
 
     title: str
     cell: Callable[[SystemResult, SystemCosts], str]
@@ -97,7 +97,7 @@ def sheets(results: ComparisonResults) -> Iterator[Sheet]:
 
 
 def table_notes(results: ComparisonResults) -> Iterator[str]:
-    """What a reader of the table must know."""
+    """Notes that a reader of the table needs."""
     if results.best is not None:
         yield (
             f"best: {results.best}, by BLEU. *: below it by more than chance explains at p < "
@@ -113,17 +113,17 @@ def table_notes(results: ComparisonResults) -> Iterator[str]:
         )
     if results.rows and results.at_once > 1:
         yield (
-            f"Trained up to {results.at_once} at a time, so that seconds are those of runs that "
-            "shared a machine; tok/s and sent/s were timed with nothing beside them."
+            f"Up to {results.at_once} rows were trained at a time, so seconds are of a shared "
+            "machine; tok/s and sent/s were timed with nothing else running."
         )
     if results.rising:
         yield (
-            f"Trained for fewer steps than their warm-up has: {', '.join(results.rising)}; their "
+            f"Trained for fewer steps than their warm-up: {', '.join(results.rising)}; their "
             "learning rate was still rising when they ended."
         )
     if len(results.machines) > 1:
         yield (
-            "Rows were measured on unlike machines, so that their speeds do not compare: "
+            "Rows were measured on different machines, so their speeds cannot be compared: "
             + "; ".join(results.machines)
         )
 
@@ -152,7 +152,7 @@ def _whole(number: float) -> str:
 
 
 def _of_training(number: float, form: Callable[[float], str] = format_si) -> str:
-    """A number of the training; empty for a model that was imported."""
+    """A number measured in training; empty for a model that was imported."""
     return form(number) if number else EMPTY_CELL
 
 

@@ -33,7 +33,7 @@ class TaskSystem(SavedRecord):
         return float(np.median([getattr(row, name) for row in self.rows]))
 
     def mean(self, name: str) -> float | None:
-        """The mean of one of the `numbers` of its rows; None: they have none of that name."""
+        """The mean of one of the `numbers` of its rows; None: no row has this number."""
         values = [row.numbers[name] for row in self.rows if name in row.numbers]
         return float(np.mean(values)) if values else None
 
@@ -45,7 +45,7 @@ class CorpusResults(SavedRecord):
     systems: tuple[TaskSystem, ...]  # in the order of the plan
     best: str | None
     against: str | None  # the system that others are tested against
-    score: str  # the name of what they are ranked by; empty: nothing was measured
+    score: str  # the name of the score that ranks them; empty: nothing was measured
     signature: str
     split: str
     examples: int
@@ -58,7 +58,7 @@ class CorpusResults(SavedRecord):
 
 
 class TaskResults(SavedRecord):
-    """What a comparison of a task came to."""
+    """The results of a comparison of a task other than translation."""
 
     task: str
     corpora: tuple[CorpusResults, ...]
@@ -153,13 +153,13 @@ def _system(
 
 
 def _check_same_examples(rows: Sequence[TaskRow]) -> None:
-    """An error unless all rows of a corpus were tested on the same examples."""
+    """Raise an error unless all rows of a corpus were tested on the same examples."""
     for row in rows[1:]:
         first = rows[0]
         if (row.digest, row.score.name) != (first.digest, first.score.name):
             raise SettingsError(
                 f"{first.label} (seed {first.seed}) and {row.label} (seed {row.seed}) were not "
-                f"tested alike: the one by {first.score.name} on examples with the digest "
+                f"tested in the same way: one by {first.score.name} on examples with the digest "
                 f"{first.digest[:12]}, the other by {row.score.name} on {row.digest[:12]}; train "
                 "both on one corpus as it is now"
             )

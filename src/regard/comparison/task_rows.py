@@ -20,7 +20,7 @@ RESAMPLING = ScoreSettings()  # how many times, and with which seed
 
 
 def corpus_name(recipe: TaskRecipe) -> str:
-    """What tables call the corpus of a recipe: its name, or its files."""
+    """The name of a recipe's corpus in tables: its name, or its files."""
     raw: Raw = recipe.model_dump(mode="json")["corpus"]
     files = raw.get("train")
     if raw.get("name"):
@@ -31,7 +31,7 @@ def corpus_name(recipe: TaskRecipe) -> str:
 
 
 def train_task_row(row: RowContext, stop_requested: StopRequested) -> None:
-    """Train or resume the run of a row, or one that rows begin with, until a stop is requested."""
+    """Train or resume the run of a row, or one that rows start from, until a stop is requested."""
     if row.entry.run is not None:
         check_finished(row.run)
     if is_trained(row.entry, row.folder):
@@ -40,7 +40,7 @@ def train_task_row(row: RowContext, stop_requested: StopRequested) -> None:
 
 
 def _with_start(entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder) -> TaskRecipe:
-    """The recipe of a row, which begins with the run that the comparison trained for it."""
+    """The recipe of a row, which starts from the run that the comparison trained for it, if any."""
     start = plan.start_of(entry)
     if start is None:
         return entry.recipe
@@ -87,7 +87,9 @@ def measure_task_row(row: RowContext) -> TaskRow:
 def _start_seconds(
     entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder
 ) -> Iterator[float]:
-    """The seconds of training of the runs that a row began with, as far as they are here."""
+    """The training seconds of the runs that a row started from, as far as they are in this
+    folder.
+    """
     while (start := plan.start_of(entry)) is not None:
         progress = last_progress(folder.run(start).path)
         yield progress.seconds if progress is not None else 0.0
@@ -95,7 +97,7 @@ def _start_seconds(
 
 
 def _saved_numbers(run: RunFolder) -> dict[str, float]:
-    """The numbers that training has measured in the end."""
+    """The numbers that were measured at the end of training."""
     check_file(run.scores)
     saved = parse_json(run.scores.read_bytes())
     return {name: float(x) for name, x in saved.items() if isinstance(x, int | float)}

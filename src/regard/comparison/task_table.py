@@ -15,11 +15,11 @@ from regard.comparison.task_results import CorpusResults, TaskResults, TaskSyste
 from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE, format_p_value
 
 COLUMNS = ("95%", "p", "lowest…highest", "seeds", "param.", "steps", "seconds", "before")
-"""Of the first table of a corpus, after the score."""
+"""The columns of a corpus's first table after the score."""
 
 
 def task_sheets(results: TaskResults) -> Iterator[Sheet]:
-    """Two tables for each corpus: the score and what it cost; all else that was measured."""
+    """Two tables for each corpus: the scores with their costs, and all other measurements."""
     for corpus in results.corpora:
         labels = [system.label for system in corpus.systems]
         best = labels.index(corpus.best) if corpus.best is not None else None
@@ -33,7 +33,7 @@ def task_sheets(results: TaskResults) -> Iterator[Sheet]:
         if names := corpus.numbers:
             others = tuple((one.label, *_means(one, names)) for one in corpus.systems)
             titles = tuple(name.replace("_", " ") for name in names)
-            yield Sheet(f"{corpus.corpus}: all else that was measured", titles, others, best)
+            yield Sheet(f"{corpus.corpus}: other measurements", titles, others, best)
 
 
 def _cells(corpus: CorpusResults, system: TaskSystem) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def _p_value(corpus: CorpusResults, system: TaskSystem) -> str:
 
 
 def task_notes(results: TaskResults) -> Iterator[str]:
-    """What a reader of the tables must know."""
+    """Notes that a reader of the tables needs."""
     if not results.rows:
         return
     yield (
@@ -78,11 +78,11 @@ def task_notes(results: TaskResults) -> Iterator[str]:
     if any(one.p_value is None for one in tested):
         yield UNTESTED_NOTE
     yield (
-        "seconds: of training, the median of the seeds; before: of the runs that it began with, "
+        "seconds: of training, the median of the seeds; before: of the runs that it started from, "
         "which all seeds share."
     )
     if results.at_once > 1:
-        yield f"Trained up to {results.at_once} at a time, so that seconds are of a shared machine."
+        yield f"Up to {results.at_once} rows trained at a time: seconds are of a shared machine."
 
 
 def task_failures(results: TaskResults) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _report(results: TaskResults, plan: ComparisonPlan) -> Iterator[str]:
     yield f"- command: `{shlex.join(plan.command)}`"
     yield f"- budget: {results.budget}"
     for start in plan.starts:
-        begun = f", which began with a run of {start.start}" if start.start else ""
+        begun = f", which started from a run of {start.start}" if start.start else ""
         yield f"- {start.label}: trained once, seed {start.seed}{begun}"
     for corpus in results.corpora:
         yield f"- {corpus.corpus}: {corpus.score}: `{corpus.signature}`"

@@ -1,4 +1,4 @@
-"""The update of a beam after the choice of continuations, in one kernel instead of some fifty.
+"""The update of a beam with the chosen continuations, in one kernel instead of about fifty.
 
 The plain formula is `_update_beam` of `decoding.search.step`.
 """
@@ -32,7 +32,7 @@ class NBest(NamedTuple):
 
 
 class BeamUpdateConfig(NamedTuple):
-    """How a beam is pruned and when a sentence is done, as the kernel needs it for one step."""
+    """The kernel's parameters for one step: how the beam is pruned, and when a sentence is done."""
 
     width: int  # hypotheses that continue; only the best `width` continuations may end
     n_best: int  # finished hypotheses that must be final before a sentence is done
@@ -81,7 +81,7 @@ def update_beam(
         ),
         torch.empty(sentences, dtype=torch.bool, device=tokens.device),
     )
-    # In place of None the kernel gets some tensor, which it does not read.
+    # In place of None, the kernel gets an arbitrary tensor, which it does not read.
     done = out.done if already_done is None else already_done
     inputs = log_probs, next_tokens, next_tokens if parents is None else parents, done
     outputs = out.tokens, out.log_probs, out.tokens if out.parents is None else out.parents

@@ -18,7 +18,7 @@ _capture_lock = Lock()  # a process can have one capture at a time
 
 
 class CaptureError(Exception):
-    """Why some work could not be captured; none of it was done."""
+    """Some work could not be captured, and has not been run."""
 
 
 class CudaGraphs:

@@ -5,9 +5,10 @@ from torch import Tensor
 from regard.kernels.dispatch import MIN_TILE, launch, next_power_of_two
 
 KEY_BLOCK = 16
-"""Keys at a time: with few, more programs run at once and hide each other's latency."""
+"""Keys per block: small blocks let more programs run at once and hide each other's latency."""
 PRECISION = "tf32x3"
-"""Of products in float32: three TF32 products on tensor cores, about as accurate as one."""
+"""The precision of float32 products: three TF32 products on tensor cores, about as accurate as one
+in float32."""
 
 
 def decode_attention(

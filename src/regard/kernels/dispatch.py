@@ -16,7 +16,7 @@ MIN_TILE = 16
 MAX_NORM_WIDTH = 8192
 """The widest row that one program of add_norm can hold."""
 MAX_QUERIES, MAX_QUERIES_FLOAT32 = 64, 16
-"""Of decode_attention; in float32 more would not fit into registers."""
+"""The largest head width of decode_attention; in float32, more would not fit into registers."""
 MAX_DECODE_HEAD_WIDTH = 128
 VARLEN_HEAD_WIDTHS = (16, 128)
 """The narrowest and the widest head that there are tiles for."""
@@ -66,16 +66,16 @@ def product_dtype(x: Tensor) -> torch.dtype:
 
 
 def _use_before_products(kernel: str, x: Tensor) -> bool:
-    """Whether training uses `kernel` for `x`, in whichever precision: where products with what it
-    returns are in half precision.
+    """Whether training uses `kernel` for `x` of any precision: if products with its result are in
+    half precision.
     """
     halved = product_dtype(x) in HALF_DTYPES or interpreted()
     return can_run(kernel, x) and not is_traced() and x.dtype != torch.float64 and halved
 
 
 def use_add_norm(y: Tensor, *, width: int) -> bool:
-    """Whether training has a kernel for the norm, `width` wide, of a sum with `y` or a product of
-    it.
+    """Whether training has a kernel for the norm, `width` wide, of a sum with `y` or with a product
+    of `y`.
     """
     return width <= MAX_NORM_WIDTH and use_kernel("fused_add_norm", y)
 
@@ -156,5 +156,5 @@ def next_power_of_two(size: int, *, least: int = 1) -> int:
 
 
 def is_traced() -> bool:
-    """Whether a graph is being traced, in which lengths and counts are no Python numbers."""
+    """Whether a graph is being traced, in which lengths and counts are not Python numbers."""
     return bool(torch._C._get_tracing_state())

@@ -11,7 +11,7 @@ from regard.kernels.dispatch import MAX_NORM_WIDTH, launch, next_power_of_two
 from regard.kernels.dropout import draw_seed, drop_threshold
 
 TILE_SIZE = 2048
-"""Numbers of the rows that a program handles at a time."""
+"""The number of values that a program handles at a time."""
 PROGRAMS = 528
 """Of the backward pass, four for each processor of an H200; constant, so that it compiles once."""
 

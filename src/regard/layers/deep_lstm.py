@@ -1,4 +1,4 @@
-"""Stacks of LSTM layers with connections past each layer, which deep stacks need to learn."""
+"""Stacks of LSTM layers with skip connections, which deep stacks need in order to learn."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -112,9 +112,9 @@ class ResidualStack(nn.Module):
 
 
 FAST_FORWARD_DIVISOR = 4.0
-"""Divides f, which is some four times larger than h: otherwise Adam would change its share so much
-faster that attention forms late or never. The initial weights for f are larger by as much, so that
-the model is the same."""
+"""The divisor of f, which is about four times larger than h: otherwise Adam would change its share
+so much faster that attention forms late or never. The initial weights for f are larger by this
+factor, so that the model is the same."""
 
 
 class FastForwardLayer(RecurrentLayer):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class OneHot(nn.Module):
-    """Each token a vector of zeros with a single one."""
+    """One-hot vectors of tokens."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -18,5 +18,7 @@ class OneHot(nn.Module):
 
 
 def build_embedding(size: int, width: int) -> nn.Module:
-    """Vectors of `width` for `size` tokens, of unit variance; with a width of 0, one-hot ones."""
+    """Vectors of `width` for `size` tokens, with unit variance; for a width of 0, one-hot
+    vectors.
+    """
     return nn.Embedding(size, width) if width else OneHot(size)

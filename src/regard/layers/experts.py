@@ -1,4 +1,6 @@
-"""Mixture of experts: each position has a few of many feed-forward layers (Shazeer et al. 2017)."""
+"""Mixture of experts: each position is routed to a few of many feed-forward layers (Shazeer et al.
+2017).
+"""
 
 import math
 from typing import NamedTuple, Self
@@ -22,16 +24,18 @@ class ExpertsSettings(Settings):
     """A layer of experts and the gate before it."""
 
     count: int = Field(default=8, ge=3, le=131_072)
-    """Experts of a layer."""
+    """Number of experts in a layer."""
     top_k: int = Field(default=2, ge=2)
-    """Experts that each token goes through, the paper's k; fewer than there are. One alone would
-    get all the weight, whichever it is, and the gate never learn which one is right."""
+    """Number of experts for each token, the paper's k; fewer than `count`. A single one would
+    always get all the weight, and the gate would never learn which expert is right."""
     noise: bool = True
-    """Whether, in training, noise of a learned size takes part in the choice."""
+    """Whether noise of a learned scale is added to the gate's logits in training."""
     importance_weight: NonNegativeFloat = 0.01
-    """How much it adds to the loss when some experts are trusted more than others."""
+    """Weight of the loss for uneven importance: the experts' sums of gate weights
+    (w_importance)."""
     load_weight: NonNegativeFloat = 0.01
-    """How much it adds when some experts get more tokens than others; it learns from the noise."""
+    """Weight of the loss for uneven load: the numbers of tokens per expert (w_load); it needs
+    `noise`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -42,8 +46,8 @@ class ExpertsSettings(Settings):
             )
         if self.load_weight and not self.noise:
             raise ValueError(
-                f"load_weight {self.load_weight} has no effect without noise, through which alone "
-                "the load can be learned; set load_weight to 0 or noise to true"
+                f"load_weight {self.load_weight} has no effect without noise, which alone makes "
+                "the load differentiable; set load_weight to 0 or noise to true"
             )
         return self
 
@@ -70,7 +74,7 @@ class Gate(nn.Module):
         G(x) = softmax over the k largest of H(x), 0 elsewhere
         P(x, i) = Φ(((x W_g)_i - the k-th largest of the other H(x)) / softplus((x W_noise)_i))
 
-    P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice
+    P is the probability that expert i is chosen if its own noise is drawn again; unlike the choice,
     it is differentiable. Outside of training there is no noise, and P is 1 or 0. `MIN_NOISE_STD`,
     added to each softplus, is not in the paper. Without autocast: rounding changes the choice.
     """
@@ -155,7 +159,7 @@ class Experts(nn.Module):
         return ExpertsOutput(outputs, (Routing(site, loss, tokens / tokens.sum()),))
 
     def dispatch_by_expert(self, rows: Tensor, expert_index: Tensor) -> Tensor:
-        """The output of each row's expert, one product for each expert: (R, D) -> (R, D).
+        """The output of each row's expert, with one product per expert: (R, D) -> (R, D).
 
         `expert_index` (R,) is E for rows without expert: zeros. For CPUs, as the host needs counts.
         """

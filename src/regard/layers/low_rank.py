@@ -17,22 +17,24 @@ POWER_ITERATIONS = 2  # of `factorize`; one suffices for a matrix whose rank is 
 
 
 class LoraSettings(Settings):
-    """A low-rank update of each matrix, which learns while all else is frozen, except what is new
-    to the model."""
+    """Low-rank updates of the matrices, trained while all other weights are frozen, except those
+    that are new to the model.
+    """
 
     rank: PositiveInt = 8
-    """Rank r of the updates: a matrix (N, D) has r (N + D) weights that learn. One of no higher
-    rank, such as the output layer of a classifier with few labels, learns itself."""
+    """The rank r of the updates: a matrix (N, D) gets r (N + D) trained weights. A matrix whose own
+    rank is no higher, such as the output layer of a classifier with few labels, is trained
+    itself."""
     alpha: PositiveFloat = 16.0
-    """The updates are multiplied by alpha / rank, so that other ranks need no other learning
-    rate."""
+    """The updates are multiplied by alpha / rank, so that the learning rate need not change with
+    the rank."""
     embeddings: bool = True
-    """Update the vectors of tokens too, and so an output layer that shares them; otherwise the
-    linear layers alone."""
+    """Whether to update the vectors of tokens too, and with them an output layer that shares them;
+    false: only linear layers."""
 
 
 class LowRankUpdate(nn.Module):
-    """W + α/r · B A, of a matrix W (N, D) that is frozen; B (N, r) begins as zeros, A (r, D) at
+    """W + α/r · B A, for a frozen matrix W (N, D); B (N, r) is initialised with zeros, A (r, D) at
     random (section 4.1 of the paper).
     """
 
@@ -52,11 +54,12 @@ class LowRankUpdate(nn.Module):
 def add_low_rank_updates(
     model: nn.Module, settings: LoraSettings, new: Collection[str] = ()
 ) -> None:
-    """Freeze `model`, and give the matrices of its linear layers and embeddings an update that
-    learns. The parameters named in `new`, which have not been trained yet, learn themselves.
+    """Freeze `model`, and give the matrices of its linear layers and embeddings a trainable update.
+    The parameters named in `new`, which have not been trained yet, are trained themselves.
 
-    So does a matrix of no higher rank, whose every change is an update of that rank, such as that
-    of a layer with one output. One that is parametrized already, as by weight norm, is frozen.
+    So is a matrix whose own rank is no higher, such as that of a layer with one output, because any
+    change of it is an update of that rank. A matrix that is already parametrized, as by weight
+    norm, stays frozen.
     """
     kinds = (nn.Linear, nn.Embedding, TiedEmbeddings) if settings.embeddings else (nn.Linear,)
     trained = {p for name, p in model.named_parameters(remove_duplicate=False) if name in new}
@@ -83,8 +86,8 @@ def add_low_rank_updates(
 
 
 def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:
-    """The state of a model under the names that it has without low-rank updates, which are added
-    to what they update; of a model without any, its state.
+    """The state of a model with its low-rank updates merged into the matrices, under the names of a
+    model without updates; for a model without any, its state.
     """
     merged: dict[str, Tensor] = {}
     updated = dict(_updated_matrices(model))
@@ -99,8 +102,8 @@ def merged_state_dict(model: nn.Module) -> dict[str, Tensor]:
 
 
 def _updated_matrices(model: nn.Module) -> Iterator[tuple[str, str]]:
-    """For each matrix with a low-rank update, what torch begins the names of its parts with, and
-    its own name.
+    """For each matrix with a low-rank update, the prefix of its parts' names in torch, and its own
+    name.
     """
     for path, module in model.named_modules():
         if not parametrize.is_parametrized(module):
@@ -113,8 +116,8 @@ def _updated_matrices(model: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def factorize(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """Factors (N, r) and (r, D) of a matrix (N, D) of at most that rank, up to rounding; of one
-    of a higher rank, nearly the best such factors (Halko et al. 2011, algorithm 4.4).
+    """Factors (N, r) and (r, D) of a matrix (N, D): exact up to rounding if its rank is at most r,
+    otherwise nearly the best approximation (Halko et al. 2011, algorithm 4.4).
     """
     exact = matrix.double()
     rank = min(rank, *exact.shape)

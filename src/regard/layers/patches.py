@@ -52,7 +52,8 @@ class PatchEmbedding(nn.Module):
 
 
 class PatchMerging(nn.Module):
-    """Each 2 × 2 patches -> one of twice the width: a norm and a linear layer (Swin, section 3.1).
+    """Merges each 2 × 2 patches into one of twice the width, by a norm and a linear layer (Swin,
+    section 3.1).
 
     The four are side by side in the order of their columns: those of the left column come first.
     """

@@ -13,11 +13,11 @@ NORM_GROUPS = 8
 
 
 class PictureShape(NamedTuple):
-    """The shape of what a model is given of each picture."""
+    """The shape of a model's input for each picture."""
 
     rows: int  # of regions, or of pixels
     columns: int
-    channels: int  # the width of a region's vector, or the colours of a pixel
+    channels: int  # the width of a region's vector, or the number of colours of a pixel
 
 
 class PictureEncoder(nn.Module, ABC):
@@ -46,7 +46,9 @@ class FrozenRegions(PictureEncoder):
 
 
 def layer_widths(width: int, layers: int) -> list[int]:
-    """Channels of each layer of a `SmallCnn`: the last has `width`, each before it half as many."""
+    """The channels of each layer of a `SmallCnn`: the last has `width`, each earlier one half of
+    the next.
+    """
     return [width >> (layers - 1 - number) for number in range(layers)]
 
 

@@ -10,13 +10,13 @@ from regard.errors import SettingsError
 from regard.layers.transformer_parts import FeedForward, TiedEmbeddings
 
 NativePrecision = Literal["float32", "bfloat16", "int8"]
-"""Of the weights. float32 is the model as it was trained."""
+"""Precisions of the weights; float32 is the model as it was trained."""
 
 MIN_FEATURES = 32
-"""Layers with fewer inputs or outputs are not replaced: there is nothing to gain."""
+"""Layers with fewer inputs or outputs are not replaced, as it would not be faster."""
 INT8_MAX = 127
 SCALE_EPSILON = 1e-30
-"""Added to each scale, so that a row of zeros has one."""
+"""Added to each scale, so that rows of zeros have one above 0."""
 
 
 class _Int8Slice(NamedTuple):
@@ -100,10 +100,11 @@ class Bfloat16Linear(nn.Module):
 
 @torch.no_grad()
 def quantize(model: nn.Module, precision: NativePrecision) -> nn.Module:
-    """`model` itself, its linear layers replaced by quantized ones: it can no longer be trained.
+    """`model` itself, with its linear layers replaced by quantized ones, after which it cannot be
+    trained.
 
-    So is the output matrix of tied embeddings; recurrent cells and experts are not. On a GPU the
-    whole model is converted to bfloat16.
+    The output matrix of tied embeddings is quantized too; recurrent cells and experts are not. On a
+    GPU the whole model is converted to bfloat16.
     """
     if precision == "float32":
         return model

@@ -20,10 +20,10 @@ c; `hidden[i::L]` is that of layer i."""
 
 NUM_GATES = {"lstm": 4, "gru": 3}
 GRADIENT_SCALE = 4096.0
-"""Scale of gradients in float16, whose smallest number is 6e-8: a mean over thousands of tokens has
-small ones."""
+"""The scale of gradients in float16, whose smallest number is 6e-8: gradients of a mean over
+thousands of tokens are small."""
 GATE_SATURATION = 1e4
-"""A gate's sigmoid is exactly 0 or 1 at this distance from 0, also in half precision."""
+"""A gate's sigmoid is exactly 0 or 1 at this distance from 0, even in half precision."""
 
 
 class RecurrentOutput(NamedTuple):
@@ -60,7 +60,9 @@ class RecurrentLayer(nn.Module):
     ) -> None:
         super().__init__()
         if units is not None and cell != "lstm":
-            raise ValueError(f"only an LSTM has units beside its width, got {cell=} and {units=}")
+            raise ValueError(
+                f"only an LSTM can have units other than its width, got {cell=} and {units=}"
+            )
         if units is not None and weight_drop:
             raise ValueError(f"weights of a projected LSTM are not dropped, got {weight_drop=}")
         if units is not None and state_bias:
@@ -97,8 +99,8 @@ class RecurrentLayer(nn.Module):
     ) -> RecurrentOutput:
         """`x` (B, T, inputs) read from the left, by torch's kernel for whole sequences.
 
-        Without `hidden`, each (B, D), it begins with zeros. Where `mask` (B, T) is False an LSTM's
-        c and a GRU's h stay as they are, so that they end as at the last real position, and
+        Without `hidden`, each (B, D), the state starts from zeros. Where `mask` (B, T) is False an
+        LSTM's c and a GRU's h stay as they are, so that they end as at the last real position, and
         padding may come first as well as last. The outputs at such positions are arbitrary.
         """
         hidden = self.zero_state(x.shape[0]) if hidden is None else hidden
@@ -179,7 +181,8 @@ class RecurrentLayer(nn.Module):
     def _with_padding_gate(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """`x` with a flag on padding, and weights by which the flag holds the state.
 
-        It shuts the input gate and opens the forget gate (GRU: update gate), without a GPU sync.
+        The flag closes the input gate and opens the forget gate (GRU: update gate), without a GPU
+        sync.
         """
         num_columns = 8  # of which one is used: tensor cores need multiples of eight
         flag = nn.functional.pad((~mask)[..., None].to(x.dtype), (0, num_columns - 1))  # (B, T, 8)
@@ -330,9 +333,9 @@ def merge_layer_states(layers: Sequence[Hidden]) -> Hidden:
 def check_reading(reading: Reading, width: int, units: int | None = None) -> None:
     """Raise a ValueError if `width` or `units` cannot be halved for two directions."""
     if reading == "both" and width % 2:
-        raise ValueError(f"reading both ways needs an even width, got {width}")
+        raise ValueError(f"a bidirectional encoder needs an even width, got {width}")
     if reading == "both" and units is not None and units % 2:
-        raise ValueError(f"reading both ways needs even units, got {units}")
+        raise ValueError(f"a bidirectional encoder needs an even number of units, got {units}")
 
 
 class _DirectionalLayer(nn.Module):

@@ -1,4 +1,4 @@
-"""The parts of a Transformer beside attention: embeddings, feed-forward layers, residuals."""
+"""The parts of a Transformer other than attention: embeddings, feed-forward layers, residuals."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -43,9 +43,9 @@ class TiedEmbeddings(nn.Module):
     `shared`: one matrix is all three (Vaswani et al. 2017, section 3.4; needs one vocabulary for
     both languages). `inputs`: one for source and target, one for the output. `target`: one for the
     source, one for target and output. `separate`: three. Vectors of tokens are multiplied by √D if
-    `scaled`; the output layer may have a bias. Ids that are `absent` stand for no token, and have
-    the logit ABSENT_LOGIT. A target begins with the vector of the token `start`, which may have
-    another use too, so that BOS has none of its own.
+    `scaled`; the output layer may have a bias. Ids in `absent` stand for no token and have the
+    logit ABSENT_LOGIT. A target begins with the vector of the token `start` in place of BOS; that
+    token may have another use too.
     """
 
     absent_bias: Tensor | None  # (V,) added to the logits; None: every id stands for a token
@@ -120,7 +120,7 @@ class TiedEmbeddings(nn.Module):
 
 
 def absent_bias(absent: Sequence[int], size: int) -> Tensor:
-    """A bias (V,) of logits that excludes the ids that stand for no token."""
+    """A bias (V,) of the logits that excludes ids that stand for no token."""
     return torch.zeros(size).index_fill_(0, torch.tensor(absent), ABSENT_LOGIT)
 
 
@@ -197,8 +197,8 @@ class Residual(nn.Module):
 
     `post`: norm(x + dropout(f(x))) (Vaswani et al. 2017). `pre`: x + dropout(f(norm(x))), which
     trains without warm-up and in deeper stacks (Xiong et al. 2020). It applies the last `linear`
-    layer of f itself, as a kernel for training fuses its bias with all that follows. The output of
-    f may be scaled for each row of x (see `drop_path_scales`).
+    layer of f itself, because a training kernel fuses its bias with what follows. The output of f
+    may be scaled for each row of x (see `drop_path_scales`).
     """
 
     def __init__(
@@ -279,8 +279,8 @@ class Residual(nn.Module):
 
 
 def apply_norm(norm: nn.Module, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """norm(x) (..., D). Where training has a kernel, it has the precision `dtype`, or that of the
-    products that read it.
+    """norm(x) (..., D). If the training kernel computes it, its precision is `dtype`, or that of
+    the products that read it.
     """
     if isinstance(norm, nn.LayerNorm) and norm.training and use_layer_norm(x):
         rows = x.flatten(0, -2)  # (N, D)

@@ -25,15 +25,16 @@ from regard.models.translation.transformer_settings import StackSettings, Transf
 from regard.settings import Settings
 
 OUT_OF_MEMORY_MESSAGES = ("can't allocate memory", "Storage size calculation overflowed")
-"""torch's errors for a tensor larger than the memory, or than a number of bytes can be."""
+"""torch's error messages for tensors that do not fit in memory, or whose size in bytes
+overflows."""
 
 
 @contextmanager
 def parameter_limit(max_parameters: int) -> Iterator[None]:
     """A context in which building a model of more than `max_parameters` raises a `SettingsError`.
 
-    Parameters are counted as modules register them, before memory is written to; shared ones in
-    each module.
+    Parameters are counted as modules register them, before their memory is written to; shared ones
+    count once per module.
     """
     thread_id, total = threading.get_ident(), 0
 
@@ -91,13 +92,15 @@ FAMILIES: dict[str, Family] = {
     "transformer": Family(TransformerSettings, Transformer),
     "feedback": Family(FeedbackSettings, Feedback),
 }
-"""Every family, in the order of their years."""
+"""All families, by year of publication."""
 
 
 def build_model(
     settings: ModelSettings, source_size: int, target_size: int, *, joint: bool
 ) -> AnyGenerator:
-    """A new model, its weights drawn from torch's generator; `joint`: it has one vocabulary."""
+    """A new model with weights drawn from torch's generator; `joint`: source and target share a
+    vocabulary.
+    """
     if joint and source_size != target_size:
         raise ValueError(f"a joint vocabulary has one size, got {source_size=} {target_size=}")
     tying = settings.embeddings if isinstance(settings, StackSettings) else None

@@ -1,4 +1,4 @@
-"""The interface of all model families, by which training, search and inspection use them.
+"""The interface of all model families, through which training, search and inspection use them.
 
 A search keeps K hypotheses for each of B sentences: a grid (B, K). A decoder's state holds what
 belongs to the source once per sentence and what belongs to a hypothesis once per cell of the grid.
@@ -32,23 +32,25 @@ class State(Protocol):
     """The state of a decoder for a grid (B, K) of hypotheses; a value, never changed in place."""
 
     def select_sentences(self, sentences: Tensor) -> Self:
-        """The state of `sentences` (B',) alone: those that are done are dropped."""
+        """The state of only `sentences` (B',); finished ones are dropped."""
 
     def reorder(self, parents: Tensor) -> Self:
-        """The state in which cell (b, k) continues hypothesis `parents[b, k]` of b; (B, K')."""
+        """The state in which cell (b, k) continues hypothesis `parents[b, k]` of sentence b; (B,
+        K').
+        """
 
 
 class ExportableState(State, Protocol):
-    """A state of one hypothesis a sentence, a grid (B, 1), that a graph can take and return.
+    """A state of one hypothesis per sentence, a grid (B, 1), that a graph can take and return.
 
     A graph has no Python numbers: every count is in a tensor, or is the length of one.
     """
 
     def named_tensors(self) -> dict[str, Tensor]:
-        """All tensors of the state, by name: each has a row for each sentence."""
+        """All tensors of the state, by name, each with a row for each sentence."""
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Self:
-        """The state with these `named_tensors`; this one tells how many layers there are."""
+        """The state with these `named_tensors`, and with as many layers as this one."""
 
 
 StateT = TypeVar("StateT", bound=State)
@@ -85,8 +87,8 @@ class Model(nn.Module, ABC, Generic[InputsT]):
     max_length: int | None = None  # the longest source or target, in tokens; None: any
     supports_packing: bool = False  # whether `training_features` computes no padding
     inner_prefix: str = ""
-    """Prefix of the parameter names of a model inside this one, such as `encoder.`: training can
-    start from the weights of a run of that model."""
+    """The prefix of the parameter names of a model inside this one, such as `encoder.`; training
+    can start from the weights of a run of this inner model."""
 
     @abstractmethod
     def training_features(
@@ -95,32 +97,32 @@ class Model(nn.Module, ABC, Generic[InputsT]):
         """The input (M, D) of `logits` for the M labels of `batch`."""
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
-        """Groups of layers from the inputs to the output, for which fine-tuning sets learning rates
-        and freezes weights; layers in no group belong to the last. Empty: there is one group.
+        """Groups of layers, from the inputs to the output, which fine-tuning gives separate
+        learning rates or freezes; layers in no group belong to the last. Empty: there is one group.
         """
         return ()
 
     def sharded_layers(self) -> Sequence[nn.Module]:
-        """Layers whose weights are used only in their own forward pass. With sharded weights, those
-        of one such layer are gathered at a time, and all other weights for a whole step.
+        """Layers whose weights are used only in their own forward pass. With sharded weights, these
+        are gathered one layer at a time, and all other weights for a whole step.
         """
         return ()
 
     def named_rows(self) -> Mapping[str, str]:
-        """What the rows of a parameter stand for, by its name: `tokens`, `labels` or `positions`,
-        for example. `Task.row_names` has the names of tokens and labels, by which a row is found in
-        another model; rows after these, and those of other kinds, are found by their number.
+        """For each parameter name, what its rows stand for: `tokens`, `labels` or `positions`, for
+        example. `Task.row_names` has the names of tokens and labels, by which rows are matched with
+        those of another model; further rows, and rows of other kinds, are matched by number.
         """
         return {}
 
     def answers(self, inputs: InputsT) -> Tensor | None:
         """The outputs (B, ...) for `inputs`, as an exported graph returns them; None: the model
-        writes tokens instead.
+        generates tokens instead.
         """
         return None
 
     def as_generator(self) -> "AnyGenerator | None":
-        """The model itself if it writes tokens; None: it does not."""
+        """The model itself if it generates tokens, else None."""
         return None
 
     def logits(self, features: Tensor) -> Tensor:
@@ -137,14 +139,14 @@ class Model(nn.Module, ABC, Generic[InputsT]):
 
 
 class Predictor(Model[InputsT]):
-    """A model with one answer for each row of its inputs: numbers, or the logits of classes."""
+    """A model with one output for each row of its inputs: numbers, or the logits of classes."""
 
     @abstractmethod
     def row_features(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> Tensor:
         """The input (B, D) of `logits`."""
 
     def forward(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> Tensor:
-        """The answers (B, V)."""
+        """The outputs (B, V)."""
         return self.logits(self.row_features(inputs, hook=hook))
 
     def answers(self, inputs: InputsT) -> Tensor:
@@ -179,21 +181,21 @@ class TextEncoder(Model[Padded]):
         return self.token_states(inputs)
 
     def as_causal(self) -> "CausalTextEncoder | None":
-        """The model itself if its states predict the next token; None: they do not."""
+        """The model itself if its states predict the next token, else None."""
         return None
 
 
 class CausalTextEncoder(TextEncoder):
     """A text encoder whose states see no later tokens, and predict the next one."""
 
-    text_start = EOS  # that of the text before, as in the training data of a language model
+    text_start = EOS  # as after a preceding text in the training data of a language model
 
     def as_causal(self) -> Self:
         return self
 
     def next_token_loss(self, states: Tensor, inputs: Padded) -> Tensor:
-        """The mean negative log-likelihood (), in nats, of the tokens of texts but the first, for
-        the states (B, S, D) of `token_states`.
+        """The mean negative log-likelihood (), in nats, of all tokens of texts except the first,
+        from the states (B, S, D) of `token_states`.
         """
         logits = self.logits(states[:, :-1])  # (B, S - 1, V)
         labels = inputs.ids[:, 1:].masked_fill(~inputs.mask[:, 1:], IGNORE_INDEX)
@@ -203,14 +205,14 @@ class CausalTextEncoder(TextEncoder):
 
 
 class PicturePredictor(Predictor[Pixels]):
-    """A model with one answer for each picture, which it reads in patches."""
+    """A model with one output for each picture, which it reads in patches."""
 
     grid: tuple[int, int]  # rows and columns of patches in its first layer
-    class_token: bool  # whether the first position of each attention is no patch
+    class_token: bool  # whether the first position of each attention is a class token, not a patch
 
     def named_rows(self) -> Mapping[str, str]:
-        """Those of the output layer; labels of texts, by which other features are sorted, are of
-        another kind.
+        """The rows of the output layer, as a kind of their own: labels of texts must not match
+        them.
         """
         return dict.fromkeys(("output.weight", "output.bias"), PICTURE_LABELS)
 
@@ -225,7 +227,9 @@ class WordEmbedder(Model[InputsT]):
 
     @abstractmethod
     def embed_words(self, texts: Sequence[Sequence[str]]) -> Tensor:
-        """All layers (L + 1, B, S, D) of the words of texts, whatever their spelling."""
+        """All layers (L + 1, B, S, D) of the words of texts, also of words outside the
+        vocabulary.
+        """
 
     @abstractmethod
     def mix_layers(self, layers: Tensor) -> Tensor:
@@ -233,7 +237,7 @@ class WordEmbedder(Model[InputsT]):
 
 
 class MaskedLanguageModel(TextEncoder):
-    """A model that reads a text both ways, and predicts its masked tokens.
+    """A model that reads a text in both directions and predicts its masked tokens.
 
     A text begins with BOS and ends with EOS; in a pair, each text ends with EOS.
     """
@@ -250,7 +254,7 @@ class MaskedLanguageModel(TextEncoder):
     @abstractmethod
     def next_sentence_logits(self, states: Tensor) -> Tensor | None:
         """Logits (B, 2) for the states (B, S, D) of pairs: the second text follows the first, or
-        does not; None: the model does not learn that.
+        does not; None: the model does not predict this.
         """
 
     def answers(self, inputs: Padded) -> Tensor:
@@ -263,31 +267,36 @@ class MaskedLanguageModel(TextEncoder):
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
-        """At the masked positions; where rows have labels, the penalty is their mean loss."""
+        """The features at the masked positions; the penalty is the mean loss of the rows' labels,
+        if any.
+        """
         if batch.positions is None:
-            raise ValueError("a masked language model is asked about positions; the batch has none")
+            raise ValueError(
+                "a masked language model needs the positions to predict; the batch has none"
+            )
         states = self.token_states(batch.inputs, hook=hook)
         features, penalty = self.features_at(states, batch.positions), None
         if batch.row_labels is not None:
             logits = self.next_sentence_logits(states)
             if logits is None:
-                raise ValueError("the rows have labels, which the model does not learn")
+                raise ValueError("the rows have labels, which the model does not predict")
             penalty = nn.functional.cross_entropy(logits.float(), batch.row_labels)
         return Features(features, penalty=penalty)
 
 
 class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
-    """A model that writes tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
+    """A model that generates tokens: an encoder, a decoder (also a `Decoder`) and an output layer.
 
-    Teacher forcing and stepping must agree: tests/models tests all registered families. What a
-    memory holds is private to its family: callers pass it from `encode` to `decode` and `start`.
+    Teacher forcing and stepping must agree, which tests/models checks for all registered families.
+    The contents of a memory are private to its family: callers pass it from `encode` to `decode`
+    and `start`.
     """
 
     static_state: bool = False  # whether all steps have the same shapes and the same computation
 
     @abstractmethod
     def encode(self, inputs: InputsT, *, hook: AttentionHook | None = None) -> MemoryT:
-        """All that the decoder gets of `inputs`; of a language model, the cache of the prompt."""
+        """All that the decoder gets of `inputs`; for a language model, the cache of the prompt."""
 
     @abstractmethod
     def decode(
@@ -313,7 +322,7 @@ class Generator(Model[InputsT], Generic[InputsT, MemoryT, StateT]):
         return self
 
     def as_stateful(self) -> "StatefulGenerator[InputsT, Any, StateT] | None":
-        """The model itself if it carries its memory from batch to batch; None: it does not."""
+        """The model itself if it carries its memory from batch to batch, else None."""
         return None
 
     def forward(
@@ -339,7 +348,7 @@ class StatefulGenerator(Generator[InputsT, CarriedT, StateT]):
 
     @abstractmethod
     def blank_memory(self, rows: int) -> CarriedT:
-        """The memory of `rows` before any text: what `encode` makes of empty prompts."""
+        """The memory of `rows` rows before any text, as `encode` returns it for empty prompts."""
 
     @abstractmethod
     def read_on(self, given: Padded, memory: CarriedT) -> tuple[Features, CarriedT]:
@@ -350,7 +359,7 @@ class StatefulGenerator(Generator[InputsT, CarriedT, StateT]):
 
 
 class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT]):
-    """A model that writes captions of pictures; its memory has a state for each region."""
+    """A model that generates captions of pictures; its memory has a state for each region."""
 
     @property
     @abstractmethod
@@ -361,13 +370,13 @@ class CaptionModel(Generator[Pixels | Regions, Memory, StateT], Generic[StateT])
 AnyModel = Model[Any]
 """A model of any family."""
 AnyPredictor = Predictor[Any]
-"""A model with one answer a row, of any family."""
+"""A model with one output per row, of any family."""
 AnyGenerator = Generator[Any, Any, Any]
-"""A model that writes tokens, of any family."""
+"""A model that generates tokens, of any family."""
 AnyStatefulGenerator = StatefulGenerator[Any, Any, Any]
 """A model that carries its memory from batch to batch, of any family."""
 AnyCaptionModel = CaptionModel[Any]
-"""A model that writes captions of pictures, of any family."""
+"""A model that generates captions of pictures, of any family."""
 
 
 def gather_parents(cells: Tensor, parents: Tensor) -> Tensor:

@@ -27,24 +27,24 @@ class BidirectionalTrainingSettings(TrainingSettings):
     """How a model is trained."""
 
     batch_size: PositiveInt = 64
-    """Windows of a batch."""
+    """Windows in a batch."""
     window: NumPositions = 64
-    """Tokens of a window, which is read from both of its ends."""
+    """Tokens in a window, which is read in both directions."""
 
 
 class BidirectionalRecipe(RunningTextRecipe):
     """One run of a language model in both directions."""
 
     task: Literal["bidirectional-language-model"]
-    """What is learned."""
+    """The task."""
     model: ElmoSettings = ElmoSettings()
-    """What learns."""
+    """The model."""
     training: BidirectionalTrainingSettings = BidirectionalTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
 
 class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
-    """Each token of a window is predicted from those before it, and from those after it."""
+    """Each token of a window is predicted from those before it, and again from those after it."""
 
     recipe_class = BidirectionalRecipe
 
@@ -60,11 +60,11 @@ class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
         window = self.recipe.training.window
         notes = [
             counting_note(self.stream(split).counts),
-            f"per token, in windows of {window} tokens, each read for itself from both of its ends",
+            f"per token, in separate windows of {window} tokens, each read in both directions",
         ]
         if model.mix is not None:
             weights = ", ".join(f"{weight:.3f}" for weight in model.mix.weights().tolist())
-            notes.append(f"layers mixed by {weights}, the words' own vectors first")
+            notes.append(f"layers mixed by {weights}, the context-independent word vectors first")
         return Evaluation(split, self._numbers(model, split), tuple(notes))
 
     def _batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:

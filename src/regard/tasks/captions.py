@@ -1,4 +1,4 @@
-"""The task of captioning: pictures -> what people say of them."""
+"""The task of captioning: pictures -> texts that describe them."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,16 +62,18 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 
 class CaptionValidationSettings(ValidationSettings):
-    """When and how the model is tried on held-out pictures."""
+    """When and how the model is validated on held-out pictures."""
 
     by: Literal["bleu-4", "cider", "loss"] = "cider"
-    """What decides which weights are best: a score of captions, or the loss on given ones."""
+    """What selects the best weights: a score of generated captions, or the loss on the
+    references."""
     pictures: PositiveInt = 1000
-    """At most so many held-out pictures are captioned each time (the loss is taken over all)."""
+    """The most held-out pictures that are captioned in a validation (the loss is taken over
+    all)."""
 
     @property
     def selection(self) -> Selection:
-        """What decides which weights are best, with its direction."""
+        """The score that selects the best weights, and its direction."""
         return Selection(self.by, self.by == "loss" or METRICS[self.by].lower_is_better)
 
 
@@ -81,24 +83,24 @@ class CaptionTrainingSettings(TrainingSettings):
     batch_captions: PositiveInt = 64
     """Captions in a batch."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of each label that goes to all tokens of the vocabulary alike."""
+    """Share of each label's probability that is spread evenly over the vocabulary."""
     validation: CaptionValidationSettings = CaptionValidationSettings()
-    """When and how it is tried on held-out pictures."""
+    """When and how the model is validated on held-out pictures."""
 
 
 class CaptionRecipe(TaskRecipe):
-    """One run of a captioner: what it learns from, what it is, how it learns and is used."""
+    """One run of a captioner: its data, its model, its training and its search."""
 
     task: Literal["caption"] = "caption"
-    """What is learned: to say what is to be seen on pictures."""
+    """The task: describing pictures."""
     corpus: CaptionCorpusSettings
-    """What is learned from."""
+    """The training data."""
     text: TokenizerSettings = TokenizerSettings(kind="whitespace", size=0, min_count=5)
-    """How captions become tokens, once they are in small letters and without punctuation."""
+    """How captions become tokens, after they are lower-cased and stripped of punctuation."""
     model: CaptionerSettings = ShowAttendTellSettings()
-    """What learns: `family` says which model."""
+    """The model; `family` selects its kind."""
     training: CaptionTrainingSettings = CaptionTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
     decoding: DecodingSettings = DecodingSettings(
         beam=BeamSettings(size=5), rules=RuleSettings(max_length=40)
     )
@@ -106,7 +108,7 @@ class CaptionRecipe(TaskRecipe):
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files of captions, each beside its pictures; some are held out as `own` says."""
+        """Files of captions, each beside its pictures; `own` sets which of them are held out."""
         named = file_names(files, skip_bad=True, many=False)
         bad = {"skip_bad": True} if skips_bad(files) else {}
         kept = {"split": own["split"]} if "split" in own else {}
@@ -123,8 +125,8 @@ class CaptionedName(NamedTuple):
 class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     """Captions and vocabulary are kept in the run, features of pictures in the cache.
 
-    The run holds a copy of the frozen CNN's weights, so that it can caption new pictures after it
-    was moved.
+    The run holds a copy of the frozen CNN's weights, so that it still captions new pictures after
+    it is moved.
     """
 
     recipe_class = CaptionRecipe
@@ -162,7 +164,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
 
     @property
     def corpus(self) -> CaptionCorpus:
-        """Where the pictures are: read from the recipe's corpus when they are first needed."""
+        """The corpus with the locations of the pictures, read when it is first needed."""
         if self._corpus is None:
             self._corpus = self._read_corpus()
         return self._corpus
@@ -177,7 +179,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         return corpus
 
     def captions(self, split: SplitName) -> list[CaptionedName]:
-        """The pictures of a split with their captions, as they were read."""
+        """The pictures of a split with their captions, as the run first read them."""
         rows = self.splits.read(split, "picture", "captions")
         return [CaptionedName(picture, tuple(captions)) for picture, captions in rows]
 
@@ -233,11 +235,13 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         return f"{encoder.kind}: {rows} × {columns} × {width}"
 
     def _pictures(self, split: SplitName) -> Sequence[CaptionedPicture]:
-        """The pictures that the run has read, in whichever split the corpus has them now."""
+        """The pictures that the run read for a split, whichever split of the corpus has
+        them now.
+        """
         pictures = self.corpus.find(split, [one.picture for one in self.captions(split)])
         if pictures is None:
             raise RunError(
-                f"{self.folder}: {self.corpus.name} has no longer all of its {split} pictures; "
+                f"{self.folder}: {self.corpus.name} no longer has all of its {split} pictures; "
                 "restore them, or train again in another folder"
             )
         return pictures

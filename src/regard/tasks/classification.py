@@ -54,22 +54,22 @@ LISTED_LABELS = 10  # in a message
 ADVICE = "train again in another folder"
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
-UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which the end of training writes"
-OTHER_WEIGHTS = f"{CALIBRATION_FILE} is for the run's own weights, and others are used"
+UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which training writes at its end"
+OTHER_WEIGHTS = f"{CALIBRATION_FILE} belongs to the run's own weights, and other weights are used"
 
 InputsOf = Callable[[Rows], Inputs]  # numbers of examples (B,) -> what the model reads
 
 
 class ClassificationValidationSettings(ValidationSettings):
-    """When and how the model is tried on held-out examples."""
+    """When and how the model is validated on held-out examples."""
 
     by: Literal["accuracy", "loss"] = "accuracy"
-    """What decides which weights are best; of the same accuracy, those with the lower loss."""
+    """What selects the best weights; among equal accuracies, the lower loss wins."""
 
     @property
     def selection(self) -> Selection:
-        """What decides which weights are best, with its direction. Accuracy is a share of few
-        examples, so that many weights have the same.
+        """The score that selects the best weights, and its direction. The loss breaks ties, which
+        are frequent where accuracy is measured on few examples.
         """
         if self.by == "loss":
             return Selection("loss", lower_is_better=True)
@@ -82,20 +82,20 @@ class ClassificationTrainingSettings(TrainingSettings):
     batch_size: PositiveInt = 32
     """Examples in a batch."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of each label that goes to all classes alike."""
+    """Share of each label's probability that is spread evenly over the classes."""
     validation: ClassificationValidationSettings = ClassificationValidationSettings()
-    """When and how it is tried on held-out examples."""
+    """When and how the model is validated on held-out examples."""
 
 
 class ClassificationRecipe(TaskRecipe):
-    """What every recipe says that sorts examples into classes."""
+    """The settings that all recipes of classifiers share."""
 
     training: ClassificationTrainingSettings = ClassificationTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
 
 class Calibration(Settings):
-    """How sure a classifier of a run is, measured on its validation data."""
+    """How a run's classifier is calibrated, fitted on its validation data."""
 
     temperature: float = Field(ge=MIN_TEMPERATURE * 0.99, le=MAX_TEMPERATURE * 1.01)
     """What logits are divided by before they become probabilities."""
@@ -118,22 +118,23 @@ ClassificationRecipeT = TypeVar("ClassificationRecipeT", bound=ClassificationRec
 
 class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order or
-    in that of the run that this one begins with.
+    in the order of the run that this one is initialised from.
 
-    A subclass reads its corpus (`prepare`), calls `save_labels` there, and gives the examples of a
-    split by `label_ids` and `inputs_of`. One that changes batches on the device, such as by mixing
-    pictures, overrides `loss`.
+    A subclass reads its corpus in `prepare`, calls `save_labels` there, and provides the examples
+    of a split through `label_ids` and `inputs_of`. It overrides `loss` if it changes batches on the
+    device, for example by mixing pictures.
     """
 
     labels: tuple[str, ...]
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
     uncalibrated: str = UNCALIBRATED
-    """Why no temperature has been fitted; empty if one has been."""
+    """Why no temperature has been fitted; empty if one has."""
     fitted_to: str = "the validation examples"
     """What the temperature was fitted to."""
     others: Sequence["EnsembleMember"] = ()
-    """What else answers: the mean of the calibrated probabilities of all counts."""
+    """The other members of an ensemble: its answer is the mean of all members' calibrated
+    probabilities."""
 
     # -- examples -------------------------------------------------------------------------------
 
@@ -154,17 +155,17 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         return np.zeros(len(self.label_ids(split)), np.intp)
 
     def save_labels(self, labels: tuple[str, ...]) -> None:
-        """Write the labels into the run's data folder: all of those of the run that this one begins
-        with, in their order, where the examples have no other ones.
+        """Write the labels into the run's data folder. If this run is initialised from another one
+        that has all of these labels, its labels are written, in its order.
         """
         kept = self.given_labels if {*labels} <= {*self.given_labels} else labels
         write_atomic(self._labels_file, dump_json(kept, indent=1).encode())
 
     def check_labels(self, found: Collection[str], hint: str = "") -> None:
-        """An error if some of the labels `found` in other examples are not the run's."""
+        """Raise an error if some labels `found` in other examples are unknown to the run."""
         if unknown := sorted({*found} - {*self.labels}):
             raise SettingsError(
-                f"--data: the label {abbreviate(unknown[0])} is none of those of {self.folder}: "
+                f"--data: the label {abbreviate(unknown[0])} is not one of those of {self.folder}: "
                 f"{list_labels(self.labels)}{hint}"
             )
 
@@ -237,25 +238,25 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         return partial(batch_loss, smoothing=self.recipe.training.label_smoothing)
 
     def buckets(self) -> Buckets[Any]:
-        """To which shapes batches are padded for CUDA graphs."""
+        """The shapes to which batches are padded for CUDA graphs."""
         return ExactShapes()
 
     # -- measuring ------------------------------------------------------------------------------
 
     def validate(self, model: AnyPredictor) -> dict[str, float]:
-        """Accuracy and loss on the examples held out for it."""
+        """Accuracy and loss on the validation examples."""
         found = self.classify_split(model, "valid")
         return {"loss": found.nll(), "accuracy": found.accuracy()}
 
     def vote_with(self, others: Sequence["EnsembleMember"]) -> None:
-        """From now on, measure an ensemble: the model with those of other runs."""
+        """From now on, measure an ensemble of the model and those of other runs."""
         for other in others:
             self.check_member(other.task)
         self.others = others
 
     def check_member(self, other: "AnyClassificationTask") -> None:
-        """An error unless another run can answer beside this one: it has the same labels, in
-        whatever order.
+        """Raise an error unless another run can join an ensemble with this one: it must have the
+        same labels, in any order.
         """
         runs = (other, self), (self, other)
         if lacking := [
@@ -269,7 +270,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             )
 
     def calibrated(self, logits: Logits, of: "AnyClassificationTask") -> Logits:
-        """The calibrated logits (N, V) of a run with the same labels, in this one's order."""
+        """The calibrated logits (N, V) of a run with the same labels, in this run's order."""
         columns = [of.labels.index(label) for label in self.labels]
         return logits[:, columns] / of.temperature
 
@@ -358,7 +359,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     def check_same_examples(
         self, other: Self, split: SplitName, *, option: str = "--against"
     ) -> None:
-        """An error unless a split of another run has the same examples, as far as labels tell."""
+        """Raise an error unless a split of another run has the same sequence of labels."""
         ours, theirs = ([one.labels[n] for n in one.label_ids(split)] for one in (self, other))
         if {*self.labels} != {*other.labels} or ours != theirs:
             raise SettingsError(f"{option}: {other.folder} has other {split} examples or labels")
@@ -369,7 +370,7 @@ AnyClassificationTask = ClassificationTask[Any]
 
 
 class EnsembleMember(NamedTuple):
-    """A run whose answers count beside those of another."""
+    """A further run in an ensemble."""
 
     task: AnyClassificationTask
     model: AnyPredictor

@@ -1,4 +1,4 @@
-"""The interface of tasks, by which runs are trained, evaluated and loaded."""
+"""The interface of tasks, through which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,37 +44,39 @@ AdapterName = Annotated[
     str,
     Spelling(
         r"\w[\w.-]*",
-        "must be letters, digits, and the characters _ - . alone, and not begin with - or .",
+        "must consist of letters, digits, _, - and ., and not begin with - or .",
     ),
 ]
 
 
 class StartSettings(Settings):
-    """The run whose weights a model begins with, wherever names, shapes and vocabularies agree."""
+    """The run that a model is initialised from, wherever names, shapes and vocabularies agree."""
 
     run: str | None = None
-    """Its folder, as `regard train --from RUN` names it; left out: runs/RECIPE."""
+    """Its folder, as in `regard train --from RUN`; left out: runs/RECIPE."""
     recipe: str | None = None
-    """The recipe that it is trained by, which `regard compare` does where there is no such run."""
+    """The recipe that `regard compare` trains it with if the run does not exist."""
     vocabulary: Literal["run", "own", "extended"] = "run"
-    """Whose vocabulary is used: the run's; or one learned from the recipe's own corpus, of which
-    those pieces begin with vectors of the run that both have; or the run's `extended`, whose pieces
-    keep their ids and vectors, by pieces of the corpus behind them: `--vocabulary extended`."""
+    """The vocabulary: that of the `run`; the recipe's `own`, learned from its corpus, in which
+    pieces that the run also has start with its vectors; or the run's, `extended` by pieces of the
+    corpus that are appended, so that the run's pieces keep their ids and vectors (`--vocabulary
+    extended`)."""
     added_pieces: PositiveInt = 1000
-    """By how many pieces of each side a vocabulary is extended at most. A piece of subwords must
-    occur five times and is made of letters alone."""
+    """The most pieces that an extended vocabulary gets for each side. A new subword piece must
+    occur at least five times and consist of letters only."""
     new_pieces: Literal["random", "mean", "parts"] | None = None
-    """What the vectors of new pieces begin as: drawn at random; the mean of all that were taken; or
-    the mean of the fewest pieces of the run that spell it, and of all where none do. Left out:
-    `parts` in a vocabulary that is extended, and `random` in one of its own."""
+    """How the vectors of new pieces are initialised: at `random`; with the `mean` of all copied
+    vectors; or with the mean of their `parts`, the fewest pieces of the run that spell the new one
+    (with the mean of all if none do). Left out: `parts` for an extended vocabulary, `random` for an
+    own vocabulary."""
     adapter: AdapterName | None = None
-    """The name under which the run gets the low-rank updates that are trained for it, as `regard
-    train --adapter NAME` says; `training.fine_tuning.lora` has their rank."""
+    """The name under which the trained low-rank updates are added to the run, as in `regard train
+    --adapter NAME`; `training.fine_tuning.lora` sets their rank."""
     weights: str | None = None
-    """SHA-256 of the run's model.safetensors, which training writes here when it begins."""
+    """SHA-256 of the run's model.safetensors; training writes it here when it begins."""
 
     def filling(self) -> str:
-        """What the vectors of new pieces begin as."""
+        """How the vectors of new pieces are initialised."""
         return self.new_pieces or ("parts" if self.vocabulary == "extended" else "random")
 
 
@@ -82,23 +84,23 @@ VOCABULARY_SETTINGS = ("absent", "mask_id")  # settings of a model that are ids 
 
 
 def without_vocabulary(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a model for another vocabulary than its own."""
+    """The settings of a model without those that belong to its vocabulary."""
     return {name: value for name, value in model.items() if name not in VOCABULARY_SETTINGS}
 
 
 class TaskRecipe(Settings):
-    """What every recipe says, whatever is learned."""
+    """The settings that recipes of all tasks share."""
 
     task: str
-    """What is learned."""
+    """The task."""
     second_stage_group: ClassVar[str | None] = None
     """The group of settings of a second stage of training; None: the task has none."""
     name: str
-    """What the run is called; `runs/NAME` is where it goes unless told otherwise."""
+    """The name of the run, which is written to `runs/NAME` by default."""
     about: str = ""
-    """What the recipe is for, in a sentence or two."""
+    """What the recipe is for, in one or two sentences."""
     start: StartSettings | None = None
-    """What its weights begin as; null draws them at random."""
+    """The run that the weights are initialised from; null: random initialisation."""
     if TYPE_CHECKING:  # every recipe has these, in this order
         corpus: Any
         model: Any
@@ -114,7 +116,7 @@ class TaskRecipe(Settings):
             )
         if lora is not None and self.start is not None and self.start.vocabulary != "run":
             raise ValueError(
-                f"start.vocabulary: {self.start.vocabulary} goes with all weights, not with "
+                f"start.vocabulary: {self.start.vocabulary} needs all weights trained, not "
                 "low-rank updates (lora), which give new pieces no vectors of their own"
             )
         return self
@@ -131,13 +133,13 @@ class TaskRecipe(Settings):
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """The group `corpus` of a recipe for files of the command line, in place of its `own`.
+        """The group `corpus` of a recipe for files named on the command line, replacing its `own`.
 
         `files` has `train` and perhaps `valid`, `test` and `languages`, in the form of
-        `CorpusSettings`; `tasks.corpus_files` reads them for tasks that take plain file names. A
-        `SettingsError` if a task has no use for files.
+        `CorpusSettings`; `tasks.corpus_files` reads them for tasks that take plain file names.
+        Raises a `SettingsError` if the task does not learn from files.
         """
-        raise SettingsError("its task does not learn from files that options name; drop them")
+        raise SettingsError("its task does not learn from files named by options; drop them")
 
     @property
     def is_imported(self) -> bool:
@@ -145,7 +147,7 @@ class TaskRecipe(Settings):
         return bool(getattr(self.corpus, "imported", False))
 
     def of_test_files(self, files: Sequence[str]) -> Self:
-        """The recipe with files of the command line as its corpus, the same for every split."""
+        """The recipe with files from the command line as its corpus, the same for every split."""
         own: dict[str, Any] = self.corpus.model_dump(mode="json", exclude_none=True)
         entries = [{"data": file} for file in files]
         splits = ("train", "valid", "test")
@@ -153,51 +155,52 @@ class TaskRecipe(Settings):
         return self.with_values({"corpus": corpus})
 
     def vocabulary_settings(self) -> TokenizerSettings | None:
-        """The settings of the vocabulary that a run passes on to runs that begin with its weights:
-        the group `text` of the recipe; None: it passes none on.
+        """The settings of the vocabulary that runs initialised from this one inherit: the group
+        `text` of the recipe; None: they inherit none.
         """
         return None
 
     def added_pieces(self) -> int | None:
-        """The most pieces by which the vocabulary of the run that this one begins with is extended;
-        None: it is not.
+        """The most pieces that are added to the initial run's vocabulary; None: it is not
+        extended.
         """
         start = self.start
         return start.added_pieces if start is not None and start.vocabulary == "extended" else None
 
     def extension_marks(self) -> list[str]:
-        """Part of a fingerprint: by how much a vocabulary is extended; empty if it is not."""
+        """The part of a fingerprint that describes an extended vocabulary; empty for others."""
         count = self.added_pieces()
         return [] if count is None else [f"extended by {count}"]
 
     def uses_vocabulary(self) -> bool:
-        """Whether it takes the vocabulary of the run that it begins with."""
+        """Whether it uses the vocabulary of the run that it is initialised from."""
         return self.vocabulary_settings() is not None
 
     def second_stage_settings(self) -> TrainingSettings | None:
-        """How training goes on after it has ended, in a second stage: by the settings of the group
-        `second_stage_group`; None: there is none.
+        """The settings of the second stage of training, from the group `second_stage_group`; None:
+        there is none.
         """
         return None
 
     def resumed_from(self, saved: "TaskRecipe") -> Self:
-        """The recipe with the values that the run of `saved` has chosen, where this one leaves the
-        choice open; the same recipe if the run is of another task.
+        """The recipe with the values that were chosen for the run of `saved`, where this recipe
+        leaves the choice open; the same recipe if that run has another task.
         """
         return self
 
     def check_resumable(self, saved: "TaskRecipe", run: Path) -> None:
-        """Raise a `SettingsError` if the run of `saved` cannot go on with this recipe; its task,
-        other groups that must stay, and `training` have been checked.
+        """Raise a `SettingsError` if the run of `saved` cannot be resumed with this recipe. The
+        caller has already checked the task, `training`, and the other groups that must stay the
+        same.
         """
 
     def inner_model(self) -> Settings:
-        """The settings of the model, or of the one inside it that others can begin with."""
+        """The settings of the model, or of the inner model that others can be initialised from."""
         model: Settings = self.model
         return model
 
     def begun_with(self, other: "TaskRecipe") -> Self:
-        """The recipe, completed by what it takes from `other`, that of the run it begins with."""
+        """The recipe, completed with what it takes from `other`, the recipe of the initial run."""
         own, given = self.vocabulary_settings(), other.vocabulary_settings()
         if self.start is None or self.start.vocabulary == "own" or own is None:
             return self
@@ -217,7 +220,7 @@ class TaskRecipe(Settings):
         except ValidationError as error:
             chosen = ", ".join(f"{name} {value}" for name, value in values.items())
             wrong = expectation(error.errors()[0])
-            raise SettingsError(f"{wrong}: settings given do not go with {chosen}") from None
+            raise SettingsError(f"{wrong}: the given settings contradict {chosen}") from None
 
 
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
@@ -225,7 +228,7 @@ ModelT = TypeVar("ModelT", bound=AnyModel)
 
 
 class Evaluation(NamedTuple):
-    """What `regard evaluate` prints of a run."""
+    """The evaluation of a run that `regard evaluate` prints."""
 
     split: str  # what was measured: the name of a split, or of a file
     numbers: Mapping[str, float]  # by name, in the order in which they are shown
@@ -243,7 +246,7 @@ class Evaluation(NamedTuple):
 
 
 class ExampleStatistics(NamedTuple):
-    """A score, and what it is summed from: statistics of each of N examples."""
+    """A score, and the statistics of each of the N examples that it is computed from."""
 
     metric: SummedMetric
     counts: Counts  # (N, C)
@@ -251,7 +254,7 @@ class ExampleStatistics(NamedTuple):
 
 
 class SecondStage(NamedTuple):
-    """Training that goes on with the weights that training ended with, in a folder of its own."""
+    """A second stage, which continues with the final weights of training, in its own folder."""
 
     training: TrainingTask
     settings: TrainingSettings
@@ -259,32 +262,33 @@ class SecondStage(NamedTuple):
 
 
 class TrainableTask(ABC, Generic[RecipeT, ModelT]):
-    """Data and vocabularies of a run, and what its model learns from them.
+    """The data and vocabularies of a run, and what its model learns from them.
 
-    `prepare` makes the files of a run's data folder, unless they exist, and `load` reads what a
-    trained model needs of them. What they write is checked by the run's manifest.
+    `prepare` makes the files of a run's data folder, unless they exist, and `load` reads those that
+    a trained model needs. The run's manifest has their checksums.
     """
 
     recipe_class: ClassVar[type[TaskRecipe]]
     device: torch.device = CPU
-    """What the model is trained on; `prepare` may choose settings for it."""
+    """The device that the model is trained on; `prepare` may choose settings for it."""
     given_tokenizers: Tokenizers | None = None
-    """Those of the run that this one begins with: `prepare` uses them and trains none."""
+    """The tokenizers of the run that this one is initialised from: `prepare` uses them and trains
+    none."""
     given_labels: tuple[str, ...] = ()
-    """The labels of the run that this one begins with, if both sort examples into classes."""
+    """The labels of the run that this one is initialised from, if both are classifiers."""
 
     def __init__(self, recipe: RecipeT, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
 
     @abstractmethod
     def prepare(self, note: Notify, *, resumed: bool) -> None:
-        """Read the corpus into the run's folder; a run that is `resumed` keeps what it read.
+        """Read the corpus into the run's folder; a `resumed` run keeps what it read before.
 
-        Settings that the recipe leaves open get their values: `recipe` has them afterwards.
+        Settings that the recipe leaves open get their values, which `recipe` has afterwards.
         """
 
     def record(self) -> None:
-        """Write a description of what was read, by which a run is known to have begun."""
+        """Write a description of what was read; a run that has one can be resumed."""
         described = dump_json({"task": self.recipe.task, **self.summary()})
         write_atomic(self.folder / "data" / PREPARED_FILE, described.encode())
 
@@ -294,8 +298,8 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
         return None if self.given_tokenizers is None else self.given_tokenizers.source
 
     def make_tokenizer(self, texts: Iterable[str], settings: TokenizerSettings) -> Tokenizer:
-        """The vocabulary of a new run: learned from its texts, or that of the run that it begins
-        with, which may be extended by them.
+        """The vocabulary of a new run: learned from its texts, or taken from the run that it is
+        initialised from and possibly extended by them.
         """
         given, count = self.given_tokenizer, self.recipe.added_pieces()
         if given is None:
@@ -304,15 +308,15 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
 
     @abstractmethod
     def load(self) -> None:
-        """Read what `prepare` wrote, as far as `new_model` and inference need it."""
+        """Read what `new_model` and inference need of the files that `prepare` wrote."""
 
     def use_other_weights(self, temperature: float | None) -> None:
-        """Have what `load` read of the run's own weights go for a model with others: those of an
-        adapter of a classifier with that `temperature`, or any without one.
+        """Replace what `load` read for the run's own weights, for a model with other weights: those
+        of a classifier's adapter with this `temperature`, or any weights without one.
         """
 
     def fitted_temperature(self) -> float | None:
-        """Of a classifier: what logits are divided by, if that has been fitted to the weights."""
+        """The temperature of a classifier, if one has been fitted to its weights."""
         return None
 
     @abstractmethod
@@ -323,36 +327,36 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
         """Raise a `SettingsError` if a new model cannot learn from the data."""
 
     def initialize(self, model: ModelT, taken: Collection[str] = ()) -> None:
-        """Set what depends on the data in a model that has its first weights, once, before it is
-        trained; but not the weights that are `taken` from another run, by their names.
+        """Set the weights that are computed from the data in a new model, once, before training;
+        those named in `taken` come from another run and stay as they are.
         """
 
     def row_names(self) -> RowNames:
-        """What the rows of a model stand for, in order, by kind (`Model.named_rows`)."""
+        """The names of the rows of a model's tensors, in order, by kind (`Model.named_rows`)."""
         return {}
 
     @abstractmethod
     def training(self, model: ModelT) -> TrainingTask:
-        """What the training loop needs."""
+        """The data, loss and validation for the training loop."""
 
     def second_stage(self, model: ModelT) -> SecondStage | None:
-        """What is trained after that, for a recipe with `second_stage_settings`."""
+        """The second stage, for a recipe with `second_stage_settings`."""
         return None
 
     @abstractmethod
     def summary(self) -> dict[str, str]:
-        """What was read, as training shows it before it begins: name -> text."""
+        """A summary of the data, which training shows before it begins: name -> text."""
 
     def cleaning_report(self) -> CleaningReport | None:
-        """What was dropped from the training data; None: they are not cleaned."""
+        """What cleaning dropped from the training data; None: they are not cleaned."""
         return None
 
     def choices(self) -> Sequence[SettingChoice]:
-        """Values that `prepare` has chosen for settings that the recipe left open."""
+        """The values that `prepare` chose for settings that the recipe left open."""
         return ()
 
     def warnings(self) -> Sequence[str]:
-        """What is odd about the data or the settings."""
+        """Warnings about unusual data or settings."""
         return ()
 
     def origin(self) -> str:
@@ -361,12 +365,12 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
 
 
 class Task(TrainableTask[RecipeT, ModelT]):
-    """A task that measures its models itself. Translators and chatbots are measured by the
-    pipelines that use them (`pipelines/run_evaluation.py`): their scores are of text.
+    """A task that evaluates its own models. Translators and chatbots are evaluated through their
+    pipelines instead (`pipelines/run_evaluation.py`), because their scores are computed from text.
     """
 
     def finish(self, model: ModelT) -> None:
-        """Write into the run what depends on the weights of the trained model, if anything does."""
+        """Write what is computed from the trained weights into the run, if there is anything."""
 
     @abstractmethod
     def held_out(self) -> SplitName:
@@ -374,9 +378,10 @@ class Task(TrainableTask[RecipeT, ModelT]):
 
     def read_test(self, files: Sequence[str], folder: Path) -> None:
         """Replace the split `test` by the examples of some files, in the run's own vocabulary and
-        labels. They are kept in `folder`, as long as it exists. A `SettingsError` if a task cannot.
+        labels. They are written to `folder`, which must exist as long as they are used. Raises a
+        `SettingsError` if the task cannot do this.
         """
-        raise SettingsError(f"--data: runs of {self.recipe.task} are measured on their own data")
+        raise SettingsError(f"--data: runs of {self.recipe.task} use only their own data")
 
     @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:
@@ -386,13 +391,13 @@ class Task(TrainableTask[RecipeT, ModelT]):
         self, model: ModelT, other: Self, its_model: ModelT, split: SplitName
     ) -> list[Comparison]:
         """Paired tests of a model against that of an `other` run of the task, on a split of this
-        one; a `SettingsError` where a task has none.
+        run. Raises a `SettingsError` if the task has no test.
         """
-        raise SettingsError(f"--against: there is no test of two runs of {self.recipe.task}")
+        raise SettingsError(f"--against: there is no paired test for runs of {self.recipe.task}")
 
     def statistics(self, model: ModelT, split: SplitName) -> ExampleStatistics:
-        """The score by which a comparison ranks runs of the task; a `SettingsError` if there is
-        none.
+        """The score by which a comparison ranks runs of the task. Raises a `SettingsError` if there
+        is none.
         """
         raise SettingsError(f"runs of {self.recipe.task} have no score that is compared")
 

@@ -1,4 +1,4 @@
-"""Data files that options of a command name, for tasks that do not learn from pairs."""
+"""Data files named by options of a command, for tasks that do not learn from pairs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +13,15 @@ def file_names(
 ) -> dict[str, list[str]]:
     """The names of `--data`, `--valid` and `--test` by split; those that are not given are missing.
 
-    An error names an option that the task has no use for. `skip_bad`, `held_out` and `many` say
-    whether it can use `--skip-bad`, `--valid` and `--test`, and several files of a split.
+    Raises an error that names an option that the task does not use. `skip_bad`, `held_out` and
+    `many` say whether it supports `--skip-bad`, `--valid` and `--test`, and several files per
+    split.
     """
     if "languages" in files:
-        raise SettingsError("--languages goes with pairs: drop it")
+        raise SettingsError("--languages is for pairs of texts: drop it")
     named = {split: _as_list(files[split]) for split in SPLITS if split in files}
     if not held_out and len(named) > 1:
-        raise SettingsError("--valid and --test: the task cuts these off --data: drop them")
+        raise SettingsError("--valid and --test: the task splits these off --data: drop them")
     for entries in named.values():
         for entry in entries:
             _check_entry(entry, skip_bad=skip_bad)
@@ -41,10 +42,12 @@ def _as_list(given: Any) -> list[Mapping[str, Any]]:
 def _check_entry(entry: Mapping[str, Any], *, skip_bad: bool) -> None:
     if "data" not in entry:
         raise SettingsError(
-            "files of source and target go with pairs; give --data FILE, and for --valid and "
+            "source and target files are for pairs of texts; give --data FILE, and for --valid and "
             "--test one file each"
         )
     if "weight" in entry:
-        raise SettingsError(f"--data {entry['data']}={entry['weight']:g}: a weight goes with pairs")
+        raise SettingsError(
+            f"--data {entry['data']}={entry['weight']:g}: weights are for pairs of texts"
+        )
     if "skip_bad" in entry and not skip_bad:
-        raise SettingsError("--skip-bad: the task reads whole files, of which nothing is skipped")
+        raise SettingsError("--skip-bad: the task reads whole files and skips nothing; drop it")

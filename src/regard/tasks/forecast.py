@@ -46,24 +46,26 @@ class ForecastTrainingSettings(TrainingSettings):
     batch_size: PositiveInt = 64
     """Windows in a batch."""
     precision: PrecisionName = "float32"
-    """What the products are computed in; forecasts need more digits than bfloat16 has."""
+    """The precision of matrix products; forecasts need more digits than bfloat16 has."""
 
 
 class ForecastRecipe(TaskRecipe):
-    """One run of a forecaster: what it learns from, what it is, and how it learns."""
+    """One run of a forecaster: its data, its model and its training."""
 
     task: Literal["forecast"]
-    """What is learned: the numbers that follow a series."""
+    """The task: predicting the numbers that follow a series."""
     corpus: SeriesSettings
-    """What is learned from."""
+    """The training data."""
     model: SimpleRnnSettings = SimpleRnnSettings()
-    """What learns."""
+    """The model."""
     training: ForecastTrainingSettings = ForecastTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """A table, cut into windows as `own` says; its `columns` are kept if it has a table too."""
+        """A table, cut into windows with the settings of `own`, whose `columns` are kept if it is a
+        table too.
+        """
         [name] = file_names(files, held_out=False, many=False)["train"]
         unused = ("name", "terms", *(() if "file" in own else ("columns",)))
         return {**{key: value for key, value in own.items() if key not in unused}, "file": name}
@@ -100,7 +102,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
 
     @property
     def file(self) -> Path:
-        """The series that the run has read."""
+        """The file of the series that the run has read."""
         return self.folder / "data" / SERIES_FILE
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
@@ -158,18 +160,20 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
             epoch, first = epoch + 1, 0
 
     def cut(self, targets: Indices, lengths: Indices) -> tuple[Batch[Series], Windows]:
-        """The windows before `targets` as a batch, and as they were cut."""
+        """The windows before `targets`, as a batch and as they were cut."""
         windows = self.windows.cut(self.series.values, targets, lengths)
         labels = windows.scale.apply(self.series.values[targets])  # (B, F)
         return Batch(to_inputs(windows), None, None, torch.from_numpy(labels).float()), windows
 
     def validate(self, model: Predictor[Series]) -> dict[str, float]:
-        """The error on the windows held out for it."""
+        """The error on the validation windows."""
         return {"mse": self.forecast_split(model, "valid").mse()}
 
     @torch.inference_mode()
     def forecast_split(self, model: Predictor[Series], split: SplitName) -> ForecastErrors:
-        """Forecasts of a split; windows are shortened as in training, each always by as much."""
+        """Forecasts of a split; windows are shortened as in training, but each always by the same
+        amount.
+        """
         device, targets = next(model.parameters()).device, self.targets[split]
         lengths = self.windows.random_lengths(targets, np.random.default_rng(0))
         parts = []
@@ -191,7 +195,7 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
         return Evaluation(
             split,
             {"mse": errors.mse(), "mae": float(gaps.mean()), "mse of the last number": naive},
-            (f"{count:,} windows; errors of numbers that are scaled ({scaling})",),
+            (f"{count:,} windows; errors of the scaled numbers ({scaling})",),
         )
 
     def compare(
@@ -226,5 +230,5 @@ class Forecast(Task[ForecastRecipe, Predictor[Series]]):
 
 
 def to_inputs(windows: Windows) -> Series:
-    """What a model reads of windows."""
+    """The model's input for some windows."""
     return Series(torch.from_numpy(windows.values).float(), torch.from_numpy(windows.mask))

@@ -44,33 +44,33 @@ class LanguageTrainingSettings(TrainingSettings):
     """How a language model is trained."""
 
     batch_size: PositiveInt = 32
-    """Windows of a batch. A model that carries its memory reads the text in so many rows, and each
-    window continues that of its row in the batch before."""
+    """Windows in a batch. A model that carries its memory reads the text in this many rows, and
+    each window continues the one before it in its row."""
     window: NumPositions | None = None
-    """Tokens of a window; left out: as many as the model sees at once, or 70 where it carries its
+    """Tokens in a window; left out: the model's context, or 70 for a model that carries its
     memory."""
     vary_window: bool = False
-    """Draw the lengths of windows around `window`, for a model that carries its memory: so they do
-    not begin at the same tokens in each epoch (Merity et al. 2018)."""
+    """For a model that carries its memory: draw the lengths of windows around `window`, so that
+    they begin at other tokens in each epoch (Merity et al. 2018)."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    """Share of each label that goes to all tokens of the vocabulary alike."""
+    """Share of each label's probability that is spread evenly over the vocabulary."""
 
 
 class LanguageModelRecipe(RunningTextRecipe):
-    """One run of a language model: what it learns from, what it is, how it learns and is used."""
+    """One run of a language model: its data, its model, its training and its search."""
 
     task: Literal["language-model"]
-    """What is learned."""
+    """The task."""
     model: LanguageModelSettings = GptSettings()
-    """What learns: `family` says which model."""
+    """The model; `family` selects its kind."""
     training: LanguageTrainingSettings = LanguageTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
     decoding: DecodingSettings = DecodingSettings(sampling=SamplingSettings())
     """How a text is continued."""
 
     @property
     def window(self) -> int:
-        """Tokens of a window in training and evaluation."""
+        """Tokens in a window, in training and evaluation."""
         return self.training.window or self.model.context or CARRIED_WINDOW
 
     @model_validator(mode="after")
@@ -79,12 +79,12 @@ class LanguageModelRecipe(RunningTextRecipe):
         if context is not None and self.window > context:
             raise ValueError(
                 f"training.window {self.window} is longer than model.context {context}, "
-                "which the model sees at once; lower the one or raise the other"
+                "the most tokens that the model sees at once; lower window or raise context"
             )
         if context is not None and self.training.vary_window:
             raise ValueError(
                 f"training.vary_window is for a model that carries its memory; {self.model.family} "
-                "reads windows that are drawn anywhere: leave it out"
+                "reads windows from random places of the text: leave it out"
             )
         return self
 
@@ -110,10 +110,10 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
 
     def evaluate(self, model: AnyGenerator, split: SplitName) -> Evaluation:
         how = (
-            f"each token from all before it in one of the rows that the text is read in, which "
-            f"begin {CARRIED_OVERLAP} tokens early"
+            f"the text is read in rows, each of which begins {CARRIED_OVERLAP} tokens early; each "
+            "token is predicted from all before it in its row"
             if model.as_stateful() is not None
-            else f"in windows of {self.recipe.window} tokens, each read for itself"
+            else f"in separate windows of {self.recipe.window} tokens"
         )
         notes = counting_note(self.stream(split).counts), how
         return Evaluation(split, self._numbers(model, split), notes)
@@ -154,14 +154,14 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
     def compare(
         self, model: AnyGenerator, other: Self, its_model: AnyGenerator, split: SplitName
     ) -> list[Comparison]:
-        """A paired test of the perplexity of the same tokens, drawn in stretches of text."""
+        """A paired test of the perplexities on the same tokens, resampled in blocks of text."""
         self.require_same_tokens(other, split)
         theirs, ours = other.token_losses(its_model, split), self.token_losses(model, split)
         metric = MeanPerplexity("perplexity", "token")
         return [compare_losses(theirs, ours, metric, block=BLOCK)]
 
     def token_losses(self, model: AnyGenerator, split: SplitName) -> Losses:
-        """The nats of each token of a split but the first: (N - 1,)."""
+        """The loss in nats of each token of a split except the first: (N - 1,)."""
         if (stateful := model.as_stateful()) is not None:
             return carried_losses(stateful, self.stream(split).ids)[1:]
         return all_token_losses(model, self._windows(split))

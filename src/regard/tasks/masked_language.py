@@ -38,43 +38,44 @@ class MaskedTrainingSettings(TrainingSettings):
     """How a masked language model is trained."""
 
     batch_size: PositiveInt = 32
-    """Windows of a batch."""
+    """Windows in a batch."""
     window: NumPositions | None = None
-    """Tokens of a window, with those at its beginning and ends; left out: as many as the model
-    sees at once."""
+    """Tokens in a window, including special tokens; left out: the model's context."""
     masked_share: float = Field(default=0.15, gt=0, le=0.5)
-    """Share of the tokens of a window that are to be predicted. Of ten of them, eight are masked,
-    one is replaced by any other, and one is left as it is."""
+    """Share of the tokens of a window that are predicted. Of ten of these, eight are masked, one is
+    replaced by a random token, and one stays as it is."""
     whole_words: bool = False
     """Mask all tokens of a word or none; white space separates words."""
     fixed_masks: PositiveInt | None = None
-    """Masks that a window has: 1 is the same in each epoch; BERT has 10, one after the other. Left
-    out: windows and masks are drawn anew in each epoch, as in RoBERTa."""
+    """Number of fixed masks for each window, used in turn from epoch to epoch: with 1, all epochs
+    have the same; BERT has 10. Left out: windows and masks are drawn anew in each epoch, as in
+    RoBERTa."""
 
 
 class MaskedEvaluationSettings(Settings):
-    """What is measured of a trained model."""
+    """How a trained model is evaluated."""
 
     pseudo_tokens: PositiveInt | None = 4096
-    """The pseudo-perplexity is that of so many tokens, or a few more, of windows that are spread
-    over the text: each takes a pass over its window. null: of all."""
+    """The number of tokens, rounded up to whole windows, on which the pseudo-perplexity is
+    measured, in windows spread evenly over the text. Each token takes one pass over its window.
+    null: all tokens."""
 
 
 class MaskedLanguageRecipe(RunningTextRecipe):
     """One run of a masked language model."""
 
     task: Literal["masked-language-model"]
-    """What is learned."""
+    """The task."""
     model: MaskedModelSettings = BertSettings()
-    """What learns: `family` says which model."""
+    """The model; `family` selects its kind."""
     training: MaskedTrainingSettings = MaskedTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
     evaluation: MaskedEvaluationSettings = MaskedEvaluationSettings()
-    """What is measured in the end."""
+    """How the trained model is evaluated."""
 
     @property
     def window(self) -> int:
-        """Tokens of a window in training and evaluation."""
+        """Tokens in a window, in training and evaluation."""
         return self.training.window or self.model.context
 
     @model_validator(mode="after")
@@ -82,7 +83,7 @@ class MaskedLanguageRecipe(RunningTextRecipe):
         if self.window > self.model.context:
             raise ValueError(
                 f"training.window {self.window} is longer than model.context {self.model.context}, "
-                "which the model sees at once; lower the one or raise the other"
+                "the most tokens that the model sees at once; lower window or raise context"
             )
         if self.window < MIN_WINDOW:
             raise ValueError(
@@ -93,8 +94,8 @@ class MaskedLanguageRecipe(RunningTextRecipe):
 
 
 class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLanguageModel]):
-    """Masked tokens of windows are predicted from all others; of pairs, whether they belong
-    together.
+    """Masked tokens of windows are predicted from all others; for pairs of texts, also whether the
+    second follows the first.
     """
 
     recipe_class = MaskedLanguageRecipe
@@ -114,13 +115,16 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         numbers = self._numbers(model, split) | {"pseudo_perplexity": pseudo_perplexity(losses)}
         masked, s = self._masking, self.recipe.training
         kind = "words" if s.whole_words else "tokens"
-        pairs = "; every other pair of texts does not belong together" if masked.pairs else ""
+        pairs = (
+            "; in half of the pairs, the second text does not follow the first"
+            if masked.pairs
+            else ""
+        )
         notes = (
             counting_note(stream.counts),
-            f"loss in nats and accuracy in percent: of {s.masked_share:.0%} of the {kind}, chosen "
-            f"by where they stand, in windows of {self.recipe.window} tokens, each read for "
-            f"itself{pairs}",
-            f"pseudo-perplexity: of {len(losses):,} tokens, each masked alone in one of "
+            f"loss in nats and accuracy in percent: on {s.masked_share:.0%} of the {kind}, chosen "
+            f"by position, in separate windows of {self.recipe.window} tokens{pairs}",
+            f"pseudo-perplexity: on {len(losses):,} tokens, each masked alone in one of "
             f"{len(windows):,} windows of {self.recipe.window}; ends of documents are not counted",
         )
         return Evaluation(split, numbers, notes)
@@ -132,7 +136,7 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         its_model: MaskedLanguageModel,
         split: SplitName,
     ) -> list[Comparison]:
-        """A paired test of the pseudo-perplexity of the same tokens, drawn in stretches of text."""
+        """A paired test of pseudo-perplexities on the same tokens, resampled in blocks of text."""
         self.require_same_tokens(other, split)
         length = min(self.recipe.window, other.recipe.window)
         windows, rows = self._pseudo_windows(self.stream(split).ids, length), _batch_rows(length)
@@ -163,7 +167,7 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
         )
 
     def _numbers(self, model: MaskedLanguageModel, split: SplitName) -> dict[str, float]:
-        """Loss and accuracy in percent of the masked tokens of a whole split, and of pairs."""
+        """Loss and accuracy in percent on the masked tokens of a whole split, and on its pairs."""
         length = self.recipe.window
         ids, rows = self.stream(split).ids, _batch_rows(length)
         found = masked_scores(model, held_out_windows(ids, self._masking, rows=rows, length=length))
@@ -175,7 +179,7 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
     def _pseudo_windows(
         self, ids: NDArray[np.unsignedinteger[Any]], length: int
     ) -> NDArray[np.int64]:
-        """Windows (N, `length`) spread evenly over a text, enough to hold `pseudo_tokens`."""
+        """Windows (N, `length`) spread evenly over a text, as many as `pseudo_tokens` takes."""
         count = min(length - 2, len(ids))
         firsts = np.arange(0, len(ids) - count + 1, count)
         wanted = self.recipe.evaluation.pseudo_tokens

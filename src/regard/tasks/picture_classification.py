@@ -58,24 +58,24 @@ class PictureTrainingSettings(ClassificationTrainingSettings):
     """How a classifier of pictures is trained."""
 
     augmentation: AugmentationSettings = AugmentationSettings()
-    """How training pictures are changed at random, on the device."""
+    """Random changes of training pictures, applied on the device."""
 
 
 class PictureClassificationRecipe(ClassificationRecipe):
-    """One run of a classifier of pictures: what it learns from, what it is, and how it learns."""
+    """One run of a classifier of pictures: its data, its model and its training."""
 
     task: Literal["picture-classification"]
-    """What is learned: what is to be seen on a picture, out of some classes."""
+    """The task: predicting the class of a picture."""
     corpus: LabelledPictureSettings
-    """What is learned from."""
+    """The training data."""
     model: PictureClassifierSettings = VitSettings()
-    """What learns: `family` says which model."""
+    """The model; `family` selects its kind."""
     training: PictureTrainingSettings = PictureTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Folders of classes; some of their pictures are held out as `own` says."""
+        """Folders of classes; `own` sets which of their pictures are held out."""
         named = file_names(files, skip_bad=True, many=False)
         cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
         kept = {key: own[key] for key in cut if key in own}
@@ -161,7 +161,9 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         return inputs
 
     def _pictures(self, split: SplitName) -> list[LabelledPicture]:
-        """The pictures that the run has read, in whichever split the corpus has them now."""
+        """The pictures that the run read for a split, whichever split of the corpus has
+        them now.
+        """
         if self._corpus is None:
             self._corpus = read_labelled_pictures(self._located_corpus(), ReadReport())
         known = {(one.name, one.label): one for some in self._all_splits(split) for one in some}
@@ -175,7 +177,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
                 changed.append(f"{name} has changed")
         if wrong := [*lost, *changed]:
             raise RunError(
-                f"{self.folder}: {self.recipe.corpus.corpus_label} has no longer all of its "
+                f"{self.folder}: {self.recipe.corpus.corpus_label} no longer has all of its "
                 f"{split} pictures: {wrong[0]}; restore it, or train again in another folder"
             )
         return found
@@ -185,7 +187,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         return self.folder / "data" / FOLDERS_FILE
 
     def _located_corpus(self) -> LabelledPictureSettings:
-        """The corpus, its folders where they were when the run was trained, if they still are."""
+        """The corpus, with its folders where they were at training time if they still exist."""
         corpus = self.recipe.corpus
         if not self._folders_file.exists():
             return corpus
@@ -234,7 +236,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
 
 
 def _picture_row(picture: LabelledPicture) -> dict[str, str]:
-    """What a run keeps of a picture."""
+    """The record of a picture in a run."""
     row = {"picture": picture.name, "label": picture.label}
     return {**row, "sha256": picture.digest} if picture.digest else row
 
@@ -247,7 +249,7 @@ def augmented_loss(
     augmentation: AugmentationSettings,
     smoothing: float,
 ) -> Loss:
-    """The loss of pictures that are changed, and perhaps mixed, at random."""
+    """The loss on pictures that are randomly changed, and perhaps mixed."""
     kind = batch.labels.device.type
     with torch.no_grad(), torch.autocast(kind, enabled=False):  # bfloat16 would round pixels
         pixels = augment(batch.inputs.values, augmentation)

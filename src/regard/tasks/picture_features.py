@@ -1,4 +1,4 @@
-"""What a model is given of a picture: regions by a frozen CNN, or its pixels; computed once."""
+"""A model's input for a picture: region states of a frozen CNN, or pixels; computed once."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class CorpusPicture(Protocol):
 
     @property
     def mark(self) -> str:
-        """Changes when the picture does."""
+        """A string that changes when the picture does."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class CorpusPicture(Protocol):
 
 @dataclass(frozen=True)
 class RegionFeatures:
-    """The states of a frozen CNN after a block, for each region of a picture: (S, D)."""
+    """The states of a frozen CNN after one of its blocks, for each region of a picture: (S, D)."""
 
     pretrained: PretrainedCnn
     block: int
@@ -57,12 +57,12 @@ class RegionFeatures:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the same picture would give other numbers."""
+        """A hash that changes when the same picture would give other numbers."""
         said = f"{self.pretrained.sha256} {self.block} {PREPROCESSING} {PICTURE_SIZE} float16"
         return sha256(said.encode())
 
     def to_inputs(self, values: Array) -> Regions:
-        """What a model reads, of features (B, S, D)."""
+        """Features (B, S, D) as the model's input."""
         return Regions(torch.from_numpy(values))
 
     @torch.inference_mode()
@@ -86,14 +86,14 @@ class PixelFeatures:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the same picture would give other numbers."""
+        """A hash that changes when the same picture would give other numbers."""
         how = PREPROCESSING
         if (self.framing, self.resampling) != ("crop", "bicubic"):
             how = f"{self.framing}, {self.resampling}, bytes"
         return sha256(f"pixels {how} {self.size}".encode())
 
     def to_inputs(self, values: Array) -> Pixels:
-        """What a model reads, of features (B, 3, size, size)."""
+        """Features (B, 3, size, size) as the model's input."""
         return Pixels(torch.from_numpy(values))
 
     def compute(self, pictures: Sequence[Picture]) -> Array:
@@ -119,16 +119,16 @@ LOADERS: dict[str, Callable[[Any, Path], PictureFeatures]] = {
     "efficientnet-lite0": _load_regions,
     "cnn": _load_pixels,
 }
-"""What is computed of pictures for each kind of encoder."""
+"""The kind of features that each kind of encoder needs."""
 
 
 def load_features(settings: EncoderSettings, folder: Path) -> PictureFeatures:
-    """What the model of a run in `folder` is given of pictures."""
+    """The features that the model of a run in `folder` needs."""
     return LOADERS[settings.kind](settings, folder)
 
 
 def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
-    """Copy the weights of a frozen encoder, if there is one, into a run."""
+    """Copy the weights of a frozen encoder into a run, if it has one."""
     if not settings.is_frozen:
         return
     data = data_folder()
@@ -139,7 +139,7 @@ def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
             "file; name the safetensors file of EfficientNet-Lite0, or put it at "
             f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
         )
-    load_efficientnet(Path(path))  # raises an error of its own if it is none
+    load_efficientnet(Path(path))  # raises an error if it is not such a file
     write_atomic(folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
 
 
@@ -149,7 +149,7 @@ def stack_pixels(
     framing: Framing = "crop",
     resampling: Resampling = "bicubic",
 ) -> Tensor:
-    """Squares of pictures, as bytes (B, 3, size, size), channels last in memory."""
+    """Square crops of pictures, as bytes (B, 3, size, size), channels last in memory."""
     square = FRAMINGS[framing]
     squares = np.stack([square(picture.pixels, size, resampling) for picture in pictures])
     return torch.from_numpy(squares).permute(0, 3, 1, 2)
@@ -164,8 +164,8 @@ def prepare_features(
     split: str,
     note_every: int,
 ) -> ArrayStore:
-    """The features of each picture of a split, computed unless they are in the folder `cache`
-    already; meanwhile a note after `note_every` pictures each.
+    """The features of each picture of a split, computed unless the folder `cache` has them already;
+    `note` reports progress every `note_every` pictures.
     """
     total = len(pictures)
     marks = "\n".join(picture.mark for picture in pictures)

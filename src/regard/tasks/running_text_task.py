@@ -31,16 +31,16 @@ from regard.training.weight_transfer import RowNames
 
 
 class RunningTextRecipe(TaskRecipe):
-    """What every recipe says that learns from a running text."""
+    """The settings that all recipes of tasks on running text share."""
 
     corpus: RunningTextSettings
-    """What is learned from."""
+    """The training data."""
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files, with the documents and the held-out shares that `own` sets."""
+        """Files, with the document boundaries and the held-out shares that `own` sets."""
         named = file_names(files)
         cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
         kept = {key: own[key] for key in ("documents", *cut) if key in own}
@@ -55,7 +55,9 @@ ModelT = TypeVar("ModelT", bound=AnyModel)
 
 
 def text_numbers(nats: float, counts: StreamCounts) -> dict[str, float]:
-    """Loss (nats a token), perplexity per token and per word, bits per character of a text."""
+    """The loss of a text in nats per token, its perplexity per token and per word, its bits per
+    character.
+    """
     loss, words = nats / counts.tokens, counts.words + counts.line_ends
     return {
         "loss": loss,
@@ -66,7 +68,7 @@ def text_numbers(nats: float, counts: StreamCounts) -> dict[str, float]:
 
 
 def counting_note(counts: StreamCounts) -> str:
-    """What the numbers of a text were divided by."""
+    """The counts that the numbers of a text are averaged over."""
     return (
         f"{counts.tokens:,} tokens, {counts.words:,} words, {counts.line_ends:,} ends of lines or "
         f"documents, which count as words, {counts.characters:,} characters, {counts.unknown:,} "
@@ -149,7 +151,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
             )
 
     def _fingerprint(self) -> str:
-        """A hash of the settings of text, and of sizes and times of the files that they name."""
+        """A hash of the text settings, and of the sizes and times of the files that they name."""
         corpus = self.recipe.corpus
         files = (*corpus.train, *corpus.valid, *corpus.test)
         # A file that is missing is reported when it is read.

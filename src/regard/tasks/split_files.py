@@ -1,4 +1,4 @@
-"""The examples that a run has read, as lines of JSON in its data folder: a file for each split."""
+"""The examples that a run has read, as JSON lines in its data folder: one file for each split."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -25,13 +25,13 @@ class SplitFiles:
         return self.path(split).exists()
 
     def write(self, split: SplitName, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write the examples of a split, an object each."""
+        """Write the examples of a split, one JSON object each."""
         content = "".join(f"{dump_json(row)}\n" for row in rows)
         write_atomic(self.path(split), content.encode())
 
     def read(self, split: SplitName, *keys: str, optional: str = "") -> list[tuple[Any, ...]]:
-        """The values of these `keys` of each example, in the order in which they were written; that
-        of the key `optional`, if one is given, comes last, and is "" where there is none.
+        """The values of `keys` for each example, in the order in which they were written. The value
+        of the key `optional`, if given, comes last, and is "" where an example lacks it.
         """
         path = self.path(split)
         check_file(path)

@@ -58,34 +58,34 @@ from regard.training.weight_transfer import RowNames
 from regard.types import Padded
 
 NGRAMS_FILE = "ngrams.safetensors"  # in a run's data folder
-STANDARDIZED_TEXTS = 10_000  # of training, at most, over which pooled vectors are standardized
+STANDARDIZED_TEXTS = 10_000  # the most training texts over which pooled vectors are standardized
 
 
 class TextClassificationTrainingSettings(ClassificationTrainingSettings):
     """How a classifier of texts is trained."""
 
     consistency: NonNegativeFloat = 0.0
-    """What it costs when two draws of dropout disagree on the same text (Liang et al. 2021,
-    R-Drop): doubles the work of a step; 0 reads texts once."""
+    """Weight of the loss for disagreement between two passes with different dropout over the same
+    text (R-Drop, Liang et al. 2021); it doubles the work of a step. 0: a single pass."""
 
 
 class TextClassificationRecipe(ClassificationRecipe):
-    """One run of a classifier of texts: what it learns from, what it is, and how it learns."""
+    """One run of a classifier of texts: its data, its model and its training."""
 
     task: Literal["text-classification"]
-    """What is learned: which label a text has."""
+    """The task: predicting the label of a text."""
     corpus: LabelledTextSettings
-    """What is learned from."""
+    """The training data."""
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
     model: TextClassifierSettings
-    """What learns."""
+    """The model."""
     training: TextClassificationTrainingSettings = TextClassificationTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files are read, and some of their examples held out, as `own` says."""
+        """Files, read and split with the settings of `own`."""
         named = file_names(files, skip_bad=True)
         cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
         kept = {key: own[key] for key in ("label", "text", "header", *cut) if key in own}
@@ -98,7 +98,7 @@ class TextClassificationRecipe(ClassificationRecipe):
     def _check_encoder(self) -> Self:
         if self.model.encoder is None and self.start is None:
             raise ValueError(
-                "model.encoder: missing: say which, or begin with the model of a run: --from RUN"
+                "model.encoder: missing: give one, or start from the model of a run: --from RUN"
             )
         return self
 
@@ -112,7 +112,7 @@ class TextClassificationRecipe(ClassificationRecipe):
     def _check_no_adapter_counts(self) -> Self:
         if self.model.ngrams and self.start is not None and self.start.adapter is not None:
             raise ValueError(
-                f"start.adapter {self.start.adapter}: an adapter has weights alone, and "
+                f"start.adapter {self.start.adapter}: an adapter holds only weights, and "
                 f"model.ngrams {self.model.ngrams} needs counts of its own texts; set ngrams to 0, "
                 "or train without --adapter"
             )
@@ -122,7 +122,7 @@ class TextClassificationRecipe(ClassificationRecipe):
         return self.model.known_encoder
 
     def begun_with(self, other: TaskRecipe) -> Self:
-        """As for every task; an encoder that is left out is the inner model of `other`."""
+        """As for every task; an encoder that is left out becomes the inner model of `other`."""
         begun = super().begun_with(other)
         if begun.model.encoder is not None:
             return begun
@@ -132,12 +132,12 @@ class TextClassificationRecipe(ClassificationRecipe):
 
 
 class EncodedText(NamedTuple):
-    """What a model reads of a text, or of a pair: ids with EOS after each text."""
+    """A text or a pair of texts as a model reads it: ids, with EOS after each text."""
 
     ids: list[int]  # without the token that texts begin with
     first: int  # how many of them belong to the first text of a pair, EOS included
     unknown: int  # tokens that the vocabulary lacks
-    left_out: int  # tokens at the ends of the texts that are cut off: the model reads no more
+    left_out: int  # tokens cut off at the ends of the texts, beyond what the model reads
 
     @property
     def is_pair(self) -> bool:
@@ -179,7 +179,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             if cut := sum(one.left_out > 0 for one in self.encoded(split)):
                 limit = self.recipe.model.max_length
                 longer = counted(cut, "text")
-                note(f"{split}: the end is left out of {longer} of more than {limit} tokens")
+                note(f"{split}: the end is cut off {longer} of more than {limit} tokens")
 
     def read_test(self, files: Sequence[str], folder: Path) -> None:
         corpus = self.recipe.of_test_files(files).corpus
@@ -189,7 +189,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         self.splits.write("test", ({"label": one.label, "texts": one.texts} for one in rows))
 
     def _header_hint(self, first: LabelledText) -> str:
-        """What to do if an unknown label is in a header; empty if the first label is known."""
+        """A hint in case an unknown label is a header; empty if the first label is known."""
         if first.label in self.labels:
             return ""
         corpus = self.recipe.corpus
@@ -220,7 +220,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     # -- tokens ---------------------------------------------------------------------------------
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> list[EncodedText]:
-        """Texts, or pairs of them, as the model reads them."""
+        """Texts, or pairs of texts, as the model reads them."""
         parts = iter(self.tokenizer.encode([text for some in texts for text in some]))
         return [self._join([next(parts) for _ in some]) for some in texts]
 
@@ -237,14 +237,14 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     @property
     def text_counts(self) -> tuple[int, ...]:
-        """How many texts an example may have: 1, or 2 in pairs; or either, in an imported run."""
+        """How many texts an example may have: 1, or 2 for pairs; either in an imported run."""
         columns = self.recipe.corpus.text
         if columns is None and self.recipe.is_imported:
             return 1, 2
         return (1,) if columns is None else (len(columns),)
 
     def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
-        """What the model reads; in a batch of pairs, with the segment of each token."""
+        """The model's input; for a batch of pairs, with the segment of each token."""
         padded = pad([one.ids for one in encoded], first=self.recipe.model.text_start)
         if not any(one.is_pair for one in encoded):
             return padded
@@ -262,7 +262,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return self.rows_of(self.encoded(split))
 
     def rows_of(self, encoded: Sequence[EncodedText]) -> InputsOf:
-        """Rows of some texts -> what the model reads."""
+        """Rows of some texts -> the model's input."""
         return lambda rows: self.to_inputs([encoded[row] for row in rows.tolist()])
 
     def lengths(self, split: SplitName) -> NDArray[np.intp]:
@@ -296,8 +296,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             raise RunError(f"{file}: {error}; {advice}") from None
 
     def count_ngrams(self) -> NgramCounts:
-        """The n-grams of the training texts, with the scale for which each label is likeliest by
-        the counts of all other texts.
+        """The n-grams of the training texts, with the scale that makes their labels likeliest, each
+        predicted from the counts of all other texts.
         """
         longest, vocabulary = self.recipe.model.ngrams, self.tokenizer.size
         encoded, labels = self.encoded("train"), self.label_ids("train")
@@ -323,8 +323,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def ngram_votes(
         self, model: AnyPredictor, encoded: EncodedText
     ) -> Mapping[tuple[int, ...], Tensor]:
-        """What each n-gram of a text, by its tokens, adds to the logits (C,); empty if the model
-        counts none.
+        """What each n-gram of a text, as a tuple of tokens, adds to the logits (C,); empty if the
+        model counts no n-grams.
         """
         assert isinstance(model, TextClassifier)
         return model.ngram_votes(self.to_inputs([encoded]).to(next(model.parameters()).device))
@@ -345,13 +345,13 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
         return {**super().summary(), "vocabulary": vocabulary}
 
     def check_member(self, other: AnyClassificationTask) -> None:
-        """As for every task; and it reads as many texts at once."""
+        """As for every task; both must also read as many texts per example."""
         super().check_member(other)
         assert isinstance(other, TextClassification)
         if not {*self.text_counts} & {*other.text_counts}:
             pairs, single = (self, other) if 2 in self.text_counts else (other, self)
             raise SettingsError(
-                f"--ensemble: {pairs.folder} sorts pairs of texts, and {single.folder} single ones"
+                f"--ensemble: {pairs.folder} reads pairs of texts, and {single.folder} single ones"
             )
 
     def check_same_examples(
@@ -363,8 +363,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
 
 def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """How many tokens of a text, or of each text of a pair, are kept to fit into `room`; the longer
-    text of a pair is cut first.
+    """The number of tokens to keep of a text, or of each text of a pair, to fit into `room`; the
+    longer text of a pair is cut first.
     """
     if len(lengths) == 1:
         return [min(lengths[0], room)]
@@ -375,7 +375,7 @@ def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:
 
 
 def leak_notes(splits: Splits, corpus: str) -> list[str]:
-    """How many held-out texts are among the training texts, up to case and spaces."""
+    """Notes on how many held-out texts are also training texts, ignoring case and spaces."""
     seen = {comparison_key(" ".join(one.texts)) for one in splits["train"]}
     notes = []
     for split, rows in splits.items():

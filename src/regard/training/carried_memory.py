@@ -28,8 +28,9 @@ class CarriedMemoryLoss:
         smoothing: float,
         lanes: int = 1,
     ) -> None:
-        """For batches of `rows` rows, each a continuation of the batch `lanes` before it. The loss
-        is scaled by the number of positions divided by `length` (Merity et al. 2018, section 5).
+        """Set up for batches of `rows` rows, each of which continues the batch `lanes` before it.
+        The loss is scaled by the number of positions divided by `length` (Merity et al. 2018,
+        section 5).
         """
         self.model, self.length, self.smoothing = model, length, smoothing
         self.memories = [model.blank_memory(rows) for _ in range(lanes)]

@@ -1,4 +1,4 @@
-"""Weights and checkpoints on disk: written whole or not at all, damage is recognised. No pickle."""
+"""Weights and checkpoints on disk: written whole or not at all, with damage detected. No pickle."""
 
 import hashlib
 import re
@@ -25,38 +25,39 @@ ROWS_NAME = re.compile(r"rows-(\d+)-([0-9a-f]{16})\.safetensors")
 START = StreamPosition(0, 0)
 HALF_TYPES = (torch.float16, torch.bfloat16)
 RENAMED_PARAMETERS = {".onward.": ".forward_layer.", ".back.": ".backward_layer."}
-"""Parts of parameter names in old weights and checkpoints -> their present names."""
+"""Parts of parameter names in old weights and checkpoints -> their current names."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a checkpoint holds beside its tensors: how far training has got."""
+    """What a checkpoint holds besides its tensors: how far training has got."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     step: NonNegativeInt = 0
     position: StreamPosition = START
     best: tuple[tuple[float, int], ...] = ()
-    """Score and step of the best, best first. Higher is better: loss and TER are negated."""
+    """Score and step of the best validations, best first. Higher is better: loss and TER are
+    negated."""
     tie_breakers: tuple[float, ...] = ()
-    """What decides between equal scores of the best, in their order; higher is better. Empty where
-    nothing does."""
+    """The tie-breakers of the best scores, in their order; higher is better. Empty: there are
+    none."""
     validated: NonNegativeInt = 0  # the step of the last validation
     stale: NonNegativeInt = 0  # validations since the last new best
     seconds: float = 0.0
-    threads: int = 0  # threads of torch: with another number, sums are taken in another order
-    precision: str = ""  # of products; empty if the checkpoint was written before this was kept
+    threads: int = 0  # of torch: their number decides the order in which sums are taken
+    precision: str = ""  # of products; empty in checkpoints of older versions
     ranks: int = 1  # processes that train together
-    batches: int = 0  # in a step of all of them; 0 if it was written before this was kept
-    history: tuple[float, ...] = ()  # the scores of validations until averaging began
-    averaged_from: NonNegativeInt = 0  # the step after which averaging began; 0: it did not
+    batches: int = 0  # in a step, of all ranks; 0 in checkpoints of older versions
+    history: tuple[float, ...] = ()  # the scores of validations before averaging began
+    averaged_from: NonNegativeInt = 0  # the step after which averaging began; 0: it has not
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> "Progress":
-        """The progress that `write` wrote; a `ValueError` for anything else."""
+        """Parse the progress that `write` wrote. Raises a `ValueError` for anything else."""
         progress = PROGRESS.validate_python(raw)
         if missing := {"step", "position", "best"} - raw.keys():
-            raise ValueError(f"it says no {', '.join(sorted(missing))}")
+            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         if min(progress.position) < 0 or (progress.validated and not progress.best):
             raise ValueError("its numbers contradict each other")
         return progress
@@ -69,31 +70,32 @@ class Progress:
         return written
 
     def resume_notes(self, now: "Progress") -> list[str]:
-        """Why a run that is resumed under the circumstances of `now` will have other weights than
-        an unbroken one.
+        """Why a run that is resumed under the circumstances of `now` will not have the same weights
+        as an uninterrupted one.
         """
         notes = []
         if self.batches not in (0, now.batches):
             notes.append(
                 f"begun with {self.batches} batches a step on {_devices(self.ranks)}, resumed with "
                 f"{now.batches} on {_devices(now.ranks)}: steps are larger or smaller from here "
-                "on, and the weights will differ from an unbroken run's; training.accumulate, the "
-                "batches of each device, can keep a step as it was"
+                "on, and the weights will differ from an uninterrupted run's; set "
+                "training.accumulate, the batches of each device, to keep the size of a step"
             )
         elif self.ranks != now.ranks:
             notes.append(
                 f"begun on {_devices(self.ranks)}, resumed on {_devices(now.ranks)}, with as many "
-                "batches a step: the weights will differ in their last bits from an unbroken run's"
+                "batches a step: the weights will differ from an uninterrupted run's in their last "
+                "bits"
             )
         if self.threads != now.threads:
             notes.append(
                 f"begun with {self.threads} threads, resumed with {now.threads}: "
-                "the weights will differ in their last bits from an unbroken run's"
+                "the weights will differ from an uninterrupted run's in their last bits"
             )
         if self.precision not in ("", now.precision):
             notes.append(
                 f"begun in {self.precision}, resumed in {now.precision}: the weights will differ "
-                "from an unbroken run's; training.precision says which to use"
+                "from an uninterrupted run's; training.precision says which to use"
             )
         return notes
 
@@ -117,11 +119,11 @@ class Checkpoint(NamedTuple):
     tensors: Mapping[str, Tensor]
     progress: Progress  # the metadata of the file
     row_files: tuple[str, ...] = ()
-    """Files beside it with the rows of further tensors, which are sharded; that of rank 0 first."""
+    """Files beside it with the rows of sharded tensors, that of rank 0 first."""
 
 
 class FoundCheckpoint(NamedTuple):
-    """The newest whole checkpoint, and the damaged ones that are newer."""
+    """The newest intact checkpoint, and the damaged ones that are newer."""
 
     path: Path | None
     damaged: list[Path]
@@ -133,9 +135,9 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights of a model, on the CPU; an error if they are not what was written.
+    """The weights of a model, on the CPU. Raises an error if the file is damaged.
 
-    Those that are stored in 16 bits come back in float32, in which models are built.
+    Weights stored in 16 bits are converted to float32, in which models are built.
     """
     check_file(path)
     try:
@@ -152,7 +154,7 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _rename_parameters(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of parameters under their present names."""
+    """Tensors of parameters under their current names."""
     renamed = {}
     for name, tensor in tensors.items():
         for old, new in RENAMED_PARAMETERS.items():
@@ -168,7 +170,7 @@ def check_finite(path: Path, weights: Mapping[str, Tensor], advice: str = DIVERG
     """Raise an error with `advice` if a weight is not a finite number."""
     if not all(tensor.sum(dtype=torch.float64).isfinite() for tensor in weights.values()):
         raise RunError(
-            f"{path}: holds weights that are not finite numbers, so that nothing it says would "
+            f"{path}: holds weights that are not finite numbers, so that none of its outputs would "
             f"mean anything: {advice}"
         )
 
@@ -182,42 +184,46 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
     for path in paths[1:]:
         other = load_weights(path)
         if {n: t.shape for n, t in other.items()} != {n: t.shape for n, t in first.items()}:
-            raise RunError(f"{path}: its weights have other names or shapes than {paths[0]}")
+            raise RunError(f"{path}: the names or shapes of its weights differ from {paths[0]}")
         for name, tensor in other.items():
             total[name] += tensor
     return {name: (total[name] / len(paths)).to(first[name].dtype) for name in first}
 
 
 def validated_weights_path(folder: Path, step: int) -> Path:
-    """The weights of a validated step, which exist while a checkpoint names them as best."""
+    """The file with the weights of a validated step, which exists while a checkpoint names it as
+    best.
+    """
     return folder / validated_weights_name(step)
 
 
 def validated_weights_name(step: int) -> str:
-    """The name of that file in the run's folder."""
+    """The name of this file in the run's folder."""
     return f"weights/step-{step:09d}.safetensors"
 
 
 def best_weights(folder: Path) -> list[Path]:
-    """The weights that the newest checkpoint of a run names as best, the best first."""
+    """The files of weights that the newest checkpoint of a run names as best, the best first."""
     newest = last_progress(folder)
     return [validated_weights_path(folder, step) for _, step in (newest.best if newest else ())]
 
 
 def intact_weights(paths: Sequence[Path], note: Callable[[str], None]) -> list[Path]:
-    """The files of weights that exist and are undamaged; `note` is told of the others."""
+    """The files of weights that exist and are undamaged; `note` is called for each of the
+    others.
+    """
     intact = [path for path in paths if is_intact(path)]
     for path in paths:
         if path not in intact:
             state = "damaged" if path.exists() else "lost"
-            note(f"{path} is {state}; the others do without it")
+            note(f"{path} is {state}; the others are used without it")
     return intact
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Write a checkpoint and remove all but those of the newest `keep` steps.
 
-    Its name has a digest of its content, by which damage is recognised.
+    Its name has a digest of its content, which reveals damage.
     """
     metadata = {"progress": dump_json(checkpoint.progress.write())}
     if checkpoint.row_files:
@@ -247,9 +253,7 @@ def save_rows(folder: Path, step: int, tensors: Mapping[str, Tensor]) -> str:
 
 
 def rows_name(step: int, digest: str) -> str:
-    """The name of a file of rows. It belongs to the checkpoint that names it, and to none until
-    one does.
-    """
+    """The name of a file of rows, which belongs to the checkpoint that names it."""
     return f"rows-{step:09d}-{digest}.safetensors"
 
 
@@ -278,7 +282,7 @@ def read_progress(folder: Path) -> list[Progress]:
 
 
 def last_progress(folder: Path) -> Progress | None:
-    """The progress of a run by its newest checkpoint; None: there is no checkpoint."""
+    """The progress of a run according to its newest checkpoint; None: there is no checkpoint."""
     return next(iter(read_progress(folder / "checkpoints")), None)
 
 
@@ -293,10 +297,10 @@ def _parse_progress(path: Path, metadata: Mapping[str, str] | None) -> Progress:
 
 
 def find_checkpoint(folder: Path) -> FoundCheckpoint:
-    """The newest checkpoint that is whole."""
+    """The newest intact checkpoint."""
     damaged: list[Path] = []
     for path in list_checkpoints(folder):
-        with suppress(SafetensorError):  # a forged name: the content is no checkpoint
+        with suppress(SafetensorError):  # the name is forged, and the content not a checkpoint
             if digest_matches(path):
                 with safe_open(path, framework="pt") as file:
                     _parse_progress(path, file.metadata())
@@ -306,7 +310,7 @@ def find_checkpoint(folder: Path) -> FoundCheckpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """A checkpoint that `find_checkpoint` has found."""
+    """Read a checkpoint that `find_checkpoint` has found."""
     try:
         with safe_open(path, framework="pt") as file:
             progress = _parse_progress(path, file.metadata())
@@ -315,15 +319,15 @@ def read_checkpoint(path: Path) -> Checkpoint:
         rows = [safe_open(path.parent / name, "pt") for name in names]
     except FileNotFoundError:
         raise RunError(
-            f"{path}: not to be found here: the run's folder must be one that all devices share"
+            f"{path}: not found here: the run's folder must be one that all devices share"
         ) from None
     whole = _rename_parameters(tensors)
     return Checkpoint(_JoinedRows(whole, rows) if rows else whole, progress, tuple(names))
 
 
 class _JoinedRows(Mapping[str, Tensor]):
-    """The tensors of a checkpoint, some of which are sharded: these are read and joined on access,
-    as all of them together may not fit into a host's memory.
+    """The tensors of a checkpoint, some of which are sharded. These are read and joined on access,
+    since all of them together may not fit into a host's memory.
     """
 
     def __init__(self, whole: Mapping[str, Tensor], files: Sequence[Any]) -> None:
@@ -346,7 +350,9 @@ class _JoinedRows(Mapping[str, Tensor]):
 
 
 def digest_matches(checkpoint: Path) -> bool:
-    """Whether a checkpoint holds what its name says, and its files of rows what theirs do."""
+    """Whether the contents of a checkpoint and of its files of rows match the digests in their
+    names.
+    """
     match = CHECKPOINT_NAME.fullmatch(checkpoint.name)
     if match is None or _digest(checkpoint.read_bytes()) != match.group(2):
         return False

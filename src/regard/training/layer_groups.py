@@ -1,4 +1,4 @@
-"""Fine-tuning by groups of layers: which ones learn at a step, and how fast."""
+"""Fine-tuning by groups of layers: which ones are trained at a step, and at which rate."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,29 +13,30 @@ from regard.settings import Settings
 
 
 class FineTuningSettings(Settings):
-    """How layers are trained that have learned before; a model has groups of them, the lowest
-    first, and what is new to it is in the last.
+    """How pre-trained layers are fine-tuned. A model has groups of layers, the lowest first; its
+    new layers are in the last group.
     """
 
     rate_ratio: float = Field(default=1.0, ge=1.0)
-    """The learning rate of a group in units of that of the group below (discriminative rates,
-    Howard and Ruder 2018: 2.6); the last group has the rate of the schedule."""
+    """The ratio of a group's learning rate to that of the group below (discriminative rates; Howard
+    and Ruder 2018 use 2.6); the last group has the rate of the schedule."""
     unfreeze_every: PositiveInt | None = None
-    """Train the last group alone for so many steps, then the last two, and so on (gradual
-    unfreezing, Howard and Ruder 2018); null trains all from the first step on."""
+    """The number of steps after which one more group is trained, beginning with the last group
+    alone (gradual unfreezing, Howard and Ruder 2018); null: all are trained from the first step
+    on."""
     frozen: NonNegativeInt = 0
-    """Groups, from the lowest, that never learn."""
+    """The number of groups, from the lowest, that are never trained."""
     frozen_parts: tuple[str, ...] = ()
-    """Parts of the model that never learn, by the names that their weights begin with, such as
-    [encoder, embeddings] or [decoder.0]; matrices that are shared are frozen where one use is."""
+    """Parts of the model that are never trained, as prefixes of the names of their weights, such as
+    [encoder, embeddings] or [decoder.0]; a shared matrix is frozen if any of its uses is."""
     lora: LoraSettings | None = None
-    """Train low-rank updates of the matrices instead of the matrices (LoRA): with `--from`. The run
-    then also has them as an adapter, a small file for the run that it began with. null trains all
-    weights."""
+    """Train low-rank updates of the matrices instead of the matrices themselves (LoRA), with
+    `--from`. The run then also holds them as an adapter, a small file for the run that it started
+    from. null: all weights are trained."""
 
 
 class LayerGroups:
-    """The parameters of a model in groups, the lowest first, of which some are frozen."""
+    """The parameters of a model in groups, the lowest first; some of the groups are frozen."""
 
     def __init__(self, model: AnyModel, settings: FineTuningSettings) -> None:
         self.settings = settings
@@ -45,22 +46,24 @@ class LayerGroups:
         if settings != neutral:
             self.groups = group_parameters(model)
             _check(settings, len(self.groups), type(model).__name__)
-        # What a model keeps frozen itself stays so.
+        # Parameters that the model itself freezes stay frozen.
         self._trainable = [[p for p in group if p.requires_grad] for group in self.groups]
-        self._lowest = 0  # the first group that learns
+        self._lowest = 0  # the first group that is trained
 
     def rate_factor(self, group: int) -> float:
-        """The learning rate of a group, as a share of the schedule's."""
+        """The learning rate of a group, as a fraction of the schedule's."""
         return self.settings.rate_ratio ** (group + 1 - len(self.groups))
 
     def lowest_trained(self, step: int) -> int:
-        """The first group that learns at a step, from 1."""
+        """The first group that is trained at `step`, counted from 1."""
         every = self.settings.unfreeze_every
         thawed = len(self.groups) if every is None else 1 + (step - 1) // every
         return max(self.settings.frozen, len(self.groups) - thawed)
 
     def freeze_for(self, step: int) -> bool:
-        """Let those parameters have gradients that learn at a step; whether that is a change."""
+        """Enable the gradients of exactly those parameters that are trained at a step, and return
+        whether that changed any.
+        """
         lowest = self.lowest_trained(step)
         if lowest == self._lowest:
             return False
@@ -73,7 +76,9 @@ class LayerGroups:
 
 @contextmanager
 def keep_trainable(model: AnyModel) -> Iterator[None]:
-    """A context that may freeze parameters: after it, those of the model learn that did before."""
+    """A context that may freeze parameters; at its end, the model's parameters are trainable as
+    before.
+    """
     learning = {parameter: parameter.requires_grad for parameter in model.parameters()}
     try:
         yield
@@ -83,7 +88,7 @@ def keep_trainable(model: AnyModel) -> Iterator[None]:
 
 
 def _freeze_parts(model: AnyModel, parts: Sequence[str]) -> None:
-    """Let the weights of some parts have no gradients; an error if there are none, or no others."""
+    """Freeze the weights of some parts. Raises an error if there are none, or no others."""
     names = dict(model.named_parameters())
     for part in parts:
         inside = [name for name in names if name == part or name.startswith(f"{part}.")]
@@ -97,14 +102,15 @@ def _freeze_parts(model: AnyModel, parts: Sequence[str]) -> None:
             names[name].requires_grad_(False)
     if parts and not any(parameter.requires_grad for parameter in names.values()):
         raise SettingsError(
-            "training.fine_tuning.frozen_parts: these are all parts of the model: none would learn"
+            "training.fine_tuning.frozen_parts: these are all parts of the model: "
+            "nothing is left to train"
         )
 
 
 def group_parameters(model: AnyModel) -> list[list[nn.Parameter]]:
     """The parameters of the groups of layers that a model names, the lowest first.
 
-    A parameter that several groups use is in the lowest of them; what is in none is in the last.
+    A parameter in several groups counts to the lowest of them, one in no group to the last.
     """
     seen: set[nn.Parameter] = set()
     groups = []
@@ -120,7 +126,7 @@ def group_parameters(model: AnyModel) -> list[list[nn.Parameter]]:
 
 
 def _check(settings: FineTuningSettings, count: int, model: str) -> None:
-    """An error if the settings do not go with a model of so many groups."""
+    """Raise an error if the settings do not fit a model with `count` groups."""
     if count == 1:
         raise SettingsError(
             f"training.fine_tuning has no effect: {model} names no groups of layers; leave it out"
@@ -128,5 +134,5 @@ def _check(settings: FineTuningSettings, count: int, model: str) -> None:
     if settings.frozen >= count:
         raise SettingsError(
             f"training.fine_tuning.frozen {settings.frozen}: the model has {count} groups of "
-            f"layers, of which one at least must learn; give {count - 1} or less"
+            f"layers, at least one of which must be trained; give {count - 1} or less"
         )

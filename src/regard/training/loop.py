@@ -54,7 +54,7 @@ from regard.training.step import (
     resolve_precision,
 )
 
-DIVERGED_LOSS = 700.0  # nats a token; a uniform guess among a million tokens has 14
+DIVERGED_LOSS = 700.0  # nats per token; a uniform guess among a million tokens has 14
 PREFETCH_DEPTH = 16  # batches prepared before they are needed
 
 
@@ -68,42 +68,42 @@ class Reporter(Protocol):
 
 BatchesFrom = Callable[[StreamPosition, Shard], Iterator[PositionedBatch]]
 Validate = Callable[[Any], Mapping[str, float]]
-"""The scores of a model of the task."""
+"""A function from a model of the task to its validation scores."""
 StopRequested = Callable[[], bool]
 
 
 class Selection(NamedTuple):
-    """The number of a validation that decides which weights are best."""
+    """The validation score that selects the best weights."""
 
     name: str
     lower_is_better: bool
     tie_breaker: str | None = None
-    """The number that decides between equal scores: lower is better. None: the earlier is best."""
+    """The number that breaks ties: lower is better. None: the earlier validation wins."""
 
 
 class SelectionScore(NamedTuple):
-    """A score of a validation in the form that is compared: the higher the better."""
+    """A validation score in the form that is compared: higher is better."""
 
     value: float
     tie_breaker: float = 0.0
 
 
 class TrainingTask(NamedTuple):
-    """What is to be learned."""
+    """What a task gives the loop: batches, loss and validation."""
 
     batches: BatchesFrom  # streams the training batches, or a part of them, from a position on
     loss: LossFn
     validate: Validate  # the scores of a model in evaluation mode
     selection: Selection = Selection("loss", lower_is_better=True)
-    buckets: Buckets[Any] = ExactShapes()  # to which shapes batches are padded for CUDA graphs
+    buckets: Buckets[Any] = ExactShapes()  # the shapes to which batches are padded for CUDA graphs
     has_perplexity: bool = True  # whether `Loss.nll` is a likelihood, whose perplexity is logged
     unit: str = "tokens"  # what the labels of a batch are, which the log counts
-    validate_first: bool = False  # so that the initial weights stay the best until others are
+    validate_first: bool = False  # so that the initial weights are best until others are better
     carried: CarriedTensors = ()
-    """What the loss keeps from one step to the next, and changes in place: checkpoints hold it."""
+    """What the loss keeps from step to step and changes in place; checkpoints include it."""
     new_weights: Collection[str] = ()
-    """Parameters that the run that this one begins with has not trained, by their names: they learn
-    themselves, where others have low-rank updates."""
+    """The names of parameters that are not from the run that this one is initialised from. Under
+    LoRA they are trained themselves, while the others get low-rank updates."""
 
 
 def fit(
@@ -119,9 +119,9 @@ def fit(
 ) -> Progress:
     """Train `model`, of `width`, in `folder`, from its newest checkpoint if there is one.
 
-    Killed and called again, it ends with the same weights, bit for bit on a CPU with as many
-    threads and ranks. Each of several `ranks` calls it alike, with a model of its own; N of them
-    do what one does that accumulates N times as many batches.
+    If it is killed and called again, it ends with the same weights, bit for bit on a CPU with the
+    same numbers of threads and ranks. Each of several `ranks` calls it in the same way, with its
+    own model; N ranks do the same as one that accumulates N times as many batches.
     """
     if settings.fine_tuning.lora is not None:
         _check_not_averaged(settings)
@@ -144,7 +144,7 @@ def fit(
 
 
 def is_finished(progress: Progress, settings: TrainingSettings) -> bool:
-    """Whether there is nothing left to train: no steps, or no patience."""
+    """Whether training is over: no steps are left, or the patience has run out."""
     patience = settings.validation.patience
     gave_up = patience is not None and progress.stale >= patience
     return gave_up or progress.step >= settings.steps
@@ -153,13 +153,13 @@ def is_finished(progress: Progress, settings: TrainingSettings) -> bool:
 def _check_not_averaged(settings: TrainingSettings) -> None:
     if settings.average > 1:
         raise SettingsError(
-            f"training.average {settings.average}: the mean of low-rank updates (lora) is not one "
-            "of that rank; set training.average=1, or training.moving_average, which they have"
+            f"training.average {settings.average}: the mean of low-rank updates (lora) does not "
+            "have their rank; set training.average=1, or use training.moving_average"
         )
 
 
 class _Training:
-    """The state of a training, and what is done with it."""
+    """The state of a training, and its operations."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Training:
         self.step = self._build_step()
 
     def _present(self, progress: Progress) -> Progress:
-        """The progress with the circumstances of this process."""
+        """The progress, with the precision, threads and ranks of this process."""
         s, threads = self.settings, torch.get_num_threads()
         batches = s.accumulate * self.ranks.count
         ranks, precision = self.ranks.count, self.precision
@@ -208,7 +208,7 @@ class _Training:
             self.totals,
             self.expert_load,
             s.optimizer.clip_norm,
-            # Not a method: in a reference cycle the run would outlive its end, with open files.
+            # Not a method: a reference cycle would keep the run's files open after its end.
             partial(torch.autocast, self.device.type, torch.bfloat16, enabled=use_bf16),
             self.ranks,
             (ALONE if weights.sharded else self.ranks).sum_gradients,
@@ -216,7 +216,7 @@ class _Training:
         )
         capture = self.device.type == "cuda" and not s.compile if s.capture == "auto" else s.capture
         if capture and (len(self.task.carried) > 1 or weights.sharded):
-            memories = "each batch of a step carries a memory of its own"
+            memories = "each batch of a step carries its own memory"
             why = "the weights are sharded" if weights.sharded else memories
             self.reporter.noted(f"steps are not captured as graphs: {why}")
             capture = False
@@ -229,7 +229,7 @@ class _Training:
     # -- checkpoints ------------------------------------------------------------------------
 
     def resume(self) -> None:
-        """Restore the newest whole checkpoint, if there is one."""
+        """Restore the newest intact checkpoint, if there is one."""
         name = self.ranks.from_first(self._newest_checkpoint)
         if name is not None:
             self._restore(read_checkpoint(self.folder / "checkpoints" / name))
@@ -237,7 +237,7 @@ class _Training:
             self.records = FolderRecords(self.folder, -1 if name is None else self.progress.step)
 
     def _newest_checkpoint(self) -> str | None:
-        """The file name of the newest checkpoint that is whole."""
+        """The file name of the newest intact checkpoint."""
         path, damaged = find_checkpoint(self.folder / "checkpoints")
         for one in damaged:
             self.reporter.noted(f"{one} is damaged; the checkpoint before it is used, if any")
@@ -254,7 +254,7 @@ class _Training:
         if (self.device.type == "cuda") != ("rng.cuda" in tensors):
             self.reporter.noted(
                 f"resumed on another kind of device, {self.device.type}: "
-                "the weights will differ from an unbroken run's"
+                "the weights will differ from an uninterrupted run's"
             )
         self.logged_at = self.progress.seconds
         try:
@@ -267,7 +267,8 @@ class _Training:
             ) from None
         if not kept:
             self.reporter.noted(
-                "the text is read in another number of rows than before, from blank memories on"
+                "the text is read in a different number of rows than before, "
+                "starting with empty memories"
             )
         if self.triggered:
             self.triggered.start = self.progress.averaged_from or None
@@ -280,7 +281,7 @@ class _Training:
         self.records.save_checkpoint(checkpoint, keep=self.settings.keep)
 
     def _save_rows(self) -> tuple[str, ...]:
-        """Write the rows that each rank has of sharded tensors; the files of all ranks."""
+        """Write each rank's rows of sharded tensors, and return the files of all ranks."""
         rows, step = self.state.rows(), self.progress.step
         if not rows:
             return ()
@@ -291,8 +292,8 @@ class _Training:
     # -- steps ------------------------------------------------------------------------------
 
     def update(self, stream: Iterator[PositionedBatch], *, stop_requested: bool) -> bool:
-        """One step of the optimizer, over `accumulate` batches on each rank; whether training is to
-        stop after it, as `stop_requested` says on some rank.
+        """Take one step of the optimizer, over `accumulate` batches on each rank. Returns whether
+        to stop training after it, which `stop_requested` says on any rank.
         """
         self.model.train()
         positioned = [next(stream) for _ in range(self.settings.accumulate)]
@@ -313,7 +314,7 @@ class _Training:
         return learning_rate(step, peak, s.schedule, width=self.width, steps=s.steps)
 
     def after_update(self) -> None:
-        """Log, validate and save when due; nothing else reads from the device."""
+        """Log, validate and save when due; only then is anything read from the device."""
         step, s = self.progress.step, self.settings
         if step % s.log_every == 0:
             self._log()
@@ -347,14 +348,14 @@ class _Training:
         self.last_time = now
 
     def _check_finite(self) -> None:
-        """Stop before a loss or a weight that is not a number gets into a file."""
+        """Stop before a loss or a weight that is not a number is written to a file."""
         if not (self.totals.isfinite().all() and self.state.has_finite_weights()):
             raise self._divergence_error("the loss is not a number")
 
     def _divergence_error(self, what: str) -> TrainingError:
         return TrainingError(
-            f"step {self.progress.step}: {what}: training has diverged. Checkpoints before it are "
-            "whole. Try a lower training.optimizer.learning_rate, a longer "
+            f"step {self.progress.step}: {what}: training has diverged. Earlier checkpoints are "
+            "intact. Try a lower training.optimizer.learning_rate, a longer "
             "training.schedule.warmup, a training.optimizer.clip_norm of 1 or less, or "
             "training.precision float32"
         )
@@ -362,7 +363,7 @@ class _Training:
     # -- validation -------------------------------------------------------------------------
 
     def validate(self) -> None:
-        """Score the weights, and keep them when they are among the best."""
+        """Score the weights, and keep them if they are among the best."""
         self._check_finite()
         self._add_time()
         step = self.progress.step
@@ -389,7 +390,7 @@ class _Training:
         self.last_time = time.perf_counter()
 
     def _trigger_average(self, value: float) -> None:
-        """Begin to average behind this step if its score is the first that no longer improves."""
+        """Begin to average after this step if its score is the first that no longer improves."""
         if self.triggered is None or self.triggered.start is not None:
             return
         step, history = self.progress.step, self.progress.history
@@ -402,7 +403,7 @@ class _Training:
             self.progress = replace(self.progress, history=(*history, value))
 
     def _scores(self, model: AnyModel) -> Mapping[str, float]:
-        """The scores of a model; an error if its training has diverged."""
+        """The scores of a model. Raises an error if its training has diverged."""
         numbers = self.task.validate(model.eval())
         if not all(map(math.isfinite, numbers.values())):
             raise self._divergence_error("the loss on the validation data is not a number")
@@ -413,7 +414,7 @@ class _Training:
         return numbers
 
     def _selection_score(self, numbers: Mapping[str, float]) -> SelectionScore:
-        """The score that decides which weights are best."""
+        """The score that selects the best weights."""
         name, lower_is_better, second = self.task.selection
         value = -numbers[name] if lower_is_better else numbers[name]
         return SelectionScore(value) if second is None else SelectionScore(value, -numbers[second])
@@ -423,13 +424,13 @@ class _Training:
         return self.task.selection.tie_breaker is not None
 
     def _best_scores(self) -> list[tuple[SelectionScore, int]]:
-        """Score and step of the best, best first."""
+        """Score and step of the best validations, best first."""
         seconds = chain(self.progress.tie_breakers, repeat(0.0))  # old checkpoints have none
         pairs = zip(self.progress.best, seconds, strict=False)
         return [(SelectionScore(value, second), step) for (value, step), second in pairs]
 
     def finish(self) -> None:
-        """Write the best, the last and the averaged weights, and those that are to be used."""
+        """Write the best, the last and the averaged weights, and the final weights of the run."""
         if self.progress.validated < self.progress.step:
             self.validate()
         self.save()
@@ -444,7 +445,7 @@ class _Training:
             self._choose_weights()
 
     def _choose_weights(self) -> None:
-        """Write the best and the averaged weights, and those that are to be used."""
+        """Write the best and the averaged weights, and the final weights of the run."""
         weights = self.folder / "weights"
         best_files = [validated_weights_path(self.folder, step) for _, step in self.progress.best]
         kept = intact_weights(best_files, self.reporter.noted)
@@ -458,7 +459,9 @@ class _Training:
         save_weights(self.folder / "model.safetensors", used)
 
     def _average_is_no_worse(self, average: Mapping[str, Tensor]) -> bool:
-        """Whether averaged weights score no worse than the best: early ones may spoil them."""
+        """Whether averaged weights score no worse than the best: early weights may spoil the
+        average.
+        """
         values = [average[name] for name in self.state.parameters]
         with self.state.weights.with_weights(values) as model:
             numbers = self._scores(model)

@@ -44,8 +44,8 @@ def batch_loss(
 
     The features are those of `training_features`, if given, or of the model's method.
 
-    With `consistency` α, half of L₁ + L₂ + α D of two draws of dropout (Liang et al. 2021, R-Drop),
-    so that a token weighs the same as without.
+    With `consistency` α, (L₁ + L₂ + α D) / 2 of two passes with different dropout (R-Drop, Liang et
+    al. 2021); the factor ½ leaves the weight of a token the same.
     """
     copies = 2 if consistency else 1
     inputs = batch.duplicated() if consistency else batch
@@ -80,7 +80,7 @@ class LossModule(nn.Module):
 
 def squared_error_loss(model: AnyModel, batch: AnyBatch) -> Loss:
     """The squared error of a batch whose labels (M, F) are numbers: the mean over F, summed over M,
-    plus the model's penalty. There is no likelihood: `nll` is the same without the penalty.
+    plus the model's penalty. There is no likelihood: `nll` is the loss without the penalty.
     """
     features, routings, penalty = model.training_features(batch)  # (M, D)
     errors = model.logits(features).float() - batch.labels  # (M, F)
@@ -92,9 +92,9 @@ def squared_error_loss(model: AnyModel, batch: AnyBatch) -> Loss:
 
 def soft_label_loss(model: AnyModel, batch: AnyBatch, smoothing: float) -> Loss:
     """The cross-entropy of a batch whose labels (M, V) are probabilities of classes, such as those
-    of mixed pictures, plus the model's penalty; `nll` is the same without smoothing and penalty.
+    of mixed pictures, plus the model's penalty; `nll` is the loss without smoothing and penalty.
 
-    A label with all its probability on one class counts as in `batch_loss`.
+    For a label with all probability on one class, the loss is that of `batch_loss`.
     """
     features, routings, penalty = model.training_features(batch)  # (M, D)
     logits = model.logits(features)  # (M, V)
@@ -108,8 +108,9 @@ def soft_label_loss(model: AnyModel, batch: AnyBatch, smoothing: float) -> Loss:
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Loss:
-    """Cross-entropy of (M, V) with (M,) when `smoothing` of each label goes to all V alike (Szegedy
-    et al. 2016). A row whose label is IGNORE_INDEX does not count.
+    """Cross-entropy of logits (M, V) with labels (M,), where a share `smoothing` of each label's
+    probability is spread evenly over all V (Szegedy et al. 2016). Rows labelled IGNORE_INDEX do not
+    count.
     """
     logp = F.log_softmax(logits, -1, dtype=torch.promote_types(logits.dtype, torch.float32))
     nll = F.nll_loss(logp, labels, reduction="sum")
@@ -134,8 +135,8 @@ def chunked_loss(
 ) -> Loss:
     """`smoothed_cross_entropy` of the logits of `features` (M, D), without holding all of them.
 
-    For one chunk of rows after another, the forward pass replaces the logits by their gradients and
-    computes the gradients of the inputs from these. Logits are in autocast's precision, if any; the
+    Chunk by chunk of rows, the forward pass replaces the logits by their gradients and computes the
+    gradients of the inputs from these. Logits are in autocast's precision, if enabled; the
     gradients of the output layer are summed in float32.
     """
     inputs = (features, output.weight, output.bias)
@@ -162,7 +163,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             dtype = torch.get_autocast_dtype(kind)
         sum_dtype = torch.promote_types(dtype, torch.float32)
         size = len(weight)  # V
-        padding = -size % COLUMN_MULTIPLE if kind == "cuda" else 0  # columns of no token, V' - V
+        padding = -size % COLUMN_MULTIPLE if kind == "cuda" else 0  # unused columns, V' - V
         cast_weight, cast_bias = (
             None if x is None else F.pad(x.to(dtype), (0, 0) * (x.ndim - 1) + (0, padding))
             for x in (weight, bias)
@@ -189,7 +190,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
                         weight_grad.add_(part)
                 if bias_grad is not None:
                     bias_grad += grads[:, :size].sum(0, dtype=sum_dtype)
-        if need_grad and weight_grad is None:  # there was no row
+        if need_grad and weight_grad is None:  # there were no rows
             weight_grad = torch.zeros_like(weight, dtype=sum_dtype)
         ctx.save_for_backward(features_grad, weight_grad, bias_grad)
         ctx.dtypes = features.dtype, weight.dtype, None if bias is None else bias.dtype
@@ -217,8 +218,8 @@ def cross_entropy_and_grad_(
 ) -> tuple[Tensor, Tensor]:
     """The losses and negative log-likelihoods (M,) of `logits` (M, V) for `labels` (M,).
 
-    `logits` become the gradients of the sum of the losses; rows whose label is IGNORE_INDEX have
-    zeros.
+    `logits` are overwritten with the gradients of the sum of the losses, zeros in rows labelled
+    IGNORE_INDEX.
     """
     if use_kernel("cross_entropy", logits) and logits.dtype != torch.float64:
         return cross_entropy.cross_entropy_and_grad_(logits, labels, smoothing)
@@ -234,7 +235,7 @@ def cross_entropy_and_grad_(
         losses = torch.lerp(nll, logsum - mean_logits, smoothing)
         grads.sub_(smoothing / logits.shape[1])
     grads.scatter_add_(1, safe_labels, torch.full_like(nll, smoothing - 1)[:, None])
-    if logits.device.type != "cpu" or not counted.all():  # reading it would wait for a GPU
+    if logits.device.type != "cpu" or not counted.all():  # on a GPU, reading it would wait
         grads, losses, nll = grads * counted[:, None], losses * counted, nll * counted
     logits.copy_(grads)
     return losses, nll

@@ -1,4 +1,4 @@
-"""The metrics of a run: `metrics.jsonl`, and the same for TensorBoard."""
+"""The metrics of a run, as `metrics.jsonl` and for TensorBoard."""
 
 import io
 import math
@@ -22,10 +22,9 @@ MAX_BYTES = 1 << 30  # bytes of metrics that are read
 
 
 class MetricLog:
-    """Appends records to a run; resumed at a step, it drops those of later steps.
+    """Appends records to a run's metrics; when resumed at a step, drops those of later steps.
 
-    Unlike TensorBoard's own writer, which works in a thread, it raises an error if the disk is
-    full.
+    Unlike TensorBoard's own writer, which uses a thread, it raises an error if the disk is full.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -40,7 +39,9 @@ class MetricLog:
         self._write_event(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
 
     def add(self, kind: str, step: int, numbers: Mapping[str, float]) -> None:
-        """Record `numbers` of a `kind`, such as "train", at a step; null if not finite."""
+        """Record `numbers` of a `kind`, such as "train", at a step; numbers that are not finite
+        become null.
+        """
         finite = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
         line = dump_json({"kind": kind, "step": step, **finite}) + "\n"
         with append_file(self.path) as file:
@@ -58,7 +59,9 @@ class MetricLog:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a run so far; lines that are no records, as one cut short, are skipped."""
+    """The records of a run so far; lines that are not records, such as a truncated one, are
+    skipped.
+    """
     try:
         content = read_limited(path, max_bytes=MAX_BYTES)
     except FileNotFoundError:
@@ -73,7 +76,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a line holds what `MetricLog` writes: numbers of a step, all of them finite."""
+    """Whether a value is a record of `MetricLog`: numbers of a step, all of them finite."""
     if not isinstance(value, dict) or not isinstance(value.get("step"), int):
         return False
     return all(math.isfinite(x) for x in value.values() if isinstance(x, float))

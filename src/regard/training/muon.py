@@ -1,8 +1,8 @@
 """Muon: matrices move along orthogonalized momentum, everything else by AdamW (Jordan et al. 2024,
 kellerjordan.github.io/posts/muon).
 
-torch has the same update, one matrix after another with a learning rate that the host must know;
-here matrices of one shape go through it together, and a CUDA graph can replay it.
+torch has the same update for one matrix after another, with a learning rate that the host must
+know; here matrices of one shape are updated together, and a CUDA graph can replay the update.
 """
 
 import math
@@ -16,10 +16,12 @@ from torch import Tensor
 MOMENTUM = 0.95
 ITERATIONS = 5
 COEFFICIENTS = 3.4445, -4.7750, 2.0315
-"""Of an iteration X ← a X + (b G + c G²) X with G = X Xᵀ: singular values come near to 1 fast."""
+"""The a, b, c of the iteration X ← a X + (b G + c G²) X with G = X Xᵀ, which quickly brings
+singular values near 1."""
 ADAM_RMS = 0.2
-"""About the root mean square of AdamW's updates in units of the learning rate: with updates as
-large, matrices take the same rate and weight decay (Liu et al. 2025, Muon is Scalable)."""
+"""The approximate root mean square of AdamW's updates, in units of the learning rate. With updates
+of this size, matrices can use the same rate and weight decay (Liu et al. 2025, Muon is
+Scalable)."""
 EPSILON = 1e-7
 
 ParameterGroup = dict[str, Any]
@@ -31,7 +33,7 @@ class Muon(torch.optim.Optimizer):
         W ← (1 - η λ) W - 0.2 √max(rows, columns) η orthogonalized((1 - μ) G + μ B)
 
     with the learning rate η and the weight decay λ of the matrix's group. Where a weight holds
-    several matrices, one below the other, each is orthogonalized by itself.
+    several matrices, one below the other, each is orthogonalized separately.
     """
 
     def __init__(
@@ -43,19 +45,19 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         **adam: Any,
     ) -> None:
-        """Groups of matrices; groups of parameters that AdamW changes, with its options; and the
-        rows of each matrix that a weight of the former holds.
+        """Set up with groups of matrices; groups of parameters for AdamW, with its options; and,
+        for each weight among the matrices, the numbers of rows of the matrices that it holds.
         """
         super().__init__(list(matrices), {"lr": lr})
         self.matrix_groups, self.rows = list(self.param_groups), rows
         self.adam = torch.optim.AdamW(list(others), lr=lr, **adam)
-        # One state and one list of the very same groups, for whatever sets rates or saves states.
+        # The same groups in one list, with one state, for code that sets rates or saves states.
         self.param_groups += self.adam.param_groups
         self.state = self.adam.state
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Change all parameters that have gradients."""
+        """Update all parameters that have gradients."""
         for group in self.matrix_groups:
             matrices = [matrix for matrix in group["params"] if matrix.grad is not None]
             if matrices:

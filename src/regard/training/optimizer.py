@@ -24,19 +24,19 @@ class ScheduleSettings(Settings):
     shape: Literal["paper", "inverse_sqrt", "cosine", "constant", "slanted_triangle"] = (
         "inverse_sqrt"
     )
-    """After the warm-up: fall with 1/√step, along a half cosine to `floor`, or not at all.
-    `slanted_triangle` is Howard and Ruder 2018, equation 3: it rises over a share `cut_fraction` of
-    all steps and falls over the others, in straight lines, and has no other warm-up.
-    `paper` is Vaswani et al. 2017, equation 3: an inverse square root whose peak is
-    `learning_rate` / √(width x warmup), so that `learning_rate` is a factor, usually 1."""
+    """The learning rate after the warm-up: falling with 1/√step, along a half cosine to `floor`, or
+    constant. `slanted_triangle` is Howard and Ruder 2018, equation 3: it rises linearly over a
+    share `cut_fraction` of all steps, then falls linearly, and has no other warm-up. `paper` is
+    Vaswani et al. 2017, equation 3: an inverse square root whose peak is `learning_rate` / √(width
+    x warmup), so that `learning_rate` is a factor, usually 1."""
     warmup: NonNegativeInt = 4000
-    """Steps over which the rate rises in a straight line to its peak."""
+    """Steps over which the rate rises linearly to its peak."""
     floor: float = Field(default=0.0, ge=0, le=1)
-    """Share of the peak at which the cosine ends."""
+    """The rate at which the cosine ends, as a share of the peak."""
     cut_fraction: float = Field(default=0.1, gt=0, lt=1)
     """Share of the steps over which the slanted triangle rises."""
     ratio: float = Field(default=32.0, ge=1)
-    """The peak of the slanted triangle, in units of the rate that it begins and ends with."""
+    """The ratio of the slanted triangle's peak to the rate at its beginning and end."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -58,9 +58,9 @@ class OptimizerSettings(Settings):
     """Adam (Kingma and Ba 2015), or AdamW when there is weight decay; Muon; or gradient descent."""
 
     kind: Literal["adam", "muon", "sgd"] = "adam"
-    """How the gradients change the weights. `muon` (Jordan et al. 2024) moves the matrices of
-    linear layers, but not the output layer's, along orthogonalized momentum, and everything else as
-    `adam` does, both by one learning rate."""
+    """The update rule. `muon` (Jordan et al. 2024) moves the matrices of linear layers, except the
+    output layer, along orthogonalized momentum, and everything else as `adam` does, both with one
+    learning rate."""
     learning_rate: PositiveFloat = 5e-4
     """The peak of the schedule."""
     betas: tuple[Decay, Decay] = (0.9, 0.98)
@@ -70,10 +70,10 @@ class OptimizerSettings(Settings):
     momentum: Decay = 0.0
     """Decay of the running sum of gradients. For `sgd`."""
     weight_decay: NonNegativeFloat = 0.0
-    """Decay of matrices (never of biases and norms): decoupled from the gradients in `adam`, where
-    0 is plain Adam, and in `muon`, and added to them in `sgd`."""
+    """Weight decay of matrices (never of biases and norms): decoupled from the gradients in `adam`,
+    where 0 gives plain Adam, and in `muon`; added to the gradients in `sgd`."""
     clip_norm: NonNegativeFloat = 1.0
-    """Gradients with a longer norm are cut to this; 0 never cuts."""
+    """The norm to which larger gradients are clipped; 0: no clipping."""
 
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
@@ -87,7 +87,7 @@ class OptimizerSettings(Settings):
 def learning_rate(
     step: int, peak: float, schedule: ScheduleSettings, *, width: int, steps: int
 ) -> float:
-    """The rate of step number `step`, from 1, of `steps`, for a model of `width`."""
+    """The learning rate of step `step` (from 1) of `steps`, for a model of `width`."""
     warmup = max(1, schedule.warmup)
     if schedule.shape == "paper":
         peak = peak / math.sqrt(width * warmup)
@@ -113,7 +113,7 @@ MOMENTUM_STATES = ("momentum_buffer",)
 
 
 def state_names(optimizer: torch.optim.Optimizer, parameter: Tensor) -> tuple[str, ...]:
-    """What an optimizer keeps of a parameter that has had gradients."""
+    """The names of the optimizer's state of a parameter that has had gradients."""
     by_momentum = isinstance(optimizer, torch.optim.SGD) or (
         isinstance(optimizer, Muon) and parameter in optimizer.rows
     )
@@ -169,17 +169,17 @@ def _split_groups(
 def check_trainable(
     model: AnyModel, settings: OptimizerSettings, fine_tuning: FineTuningSettings
 ) -> None:
-    """Raise a `SettingsError` if a model cannot be trained by the settings, such as those of groups
-    of layers that it has not; the model stays as it is.
+    """Raise a `SettingsError` if a model cannot be trained with the settings, for example because
+    it lacks the groups of layers that they name. The model is not changed.
     """
     with keep_trainable(model):
         build_optimizer(model, settings, LayerGroups(model, fine_tuning))
 
 
 def hidden_matrices(model: AnyModel | nn.Module) -> dict[Tensor, Sequence[int]]:
-    """The weights of all linear layers but output layers, with the rows of each matrix that a
-    weight holds, one below the other; an error if there are none. A weight that is computed from
-    others, as by weight norm, is left out.
+    """The weights of all linear layers except output layers, each with the numbers of rows of the
+    matrices that it holds, one below the other. Raises an error if there are none. Weights that are
+    computed from others, as by weight norm, are left out.
     """
     outputs = (part.output_layer() for part in model.modules() if isinstance(part, Model))
     excluded = {output.weight for output in outputs if output is not None}

@@ -1,4 +1,4 @@
-"""What a training writes into its folder: metrics, weights and checkpoints."""
+"""Writers of a training's files: metrics, weights and checkpoints."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,11 +20,13 @@ class Records:
         """Write the weights of a model as a file of the folder."""
 
     def save_checkpoint(self, checkpoint: Checkpoint, *, keep: int) -> None:
-        """Write a checkpoint; remove all but the newest `keep`, and weights that none names."""
+        """Write a checkpoint; remove all but the newest `keep`, and weights that no checkpoint
+        names.
+        """
 
 
 class FolderRecords(Records):
-    """Writes into a folder; resumed at a step, it drops the metrics of later ones."""
+    """Writes into a folder; when resumed at a step, drops the metrics of later steps."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self.folder, self.metrics = folder, MetricLog(folder, step)

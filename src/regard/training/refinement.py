@@ -20,42 +20,46 @@ from regard.types import Batch, Hypothesis, Memory, Padded, Routing
 class RefinementSettings(Settings):
     """A second stage of training, which raises the GLEU of sampled translations.
 
-    It begins with the weights that `training` ends with, and goes by the settings of `training`
-    save those named here. Nothing is dropped out, smoothed, accumulated or compiled,
-    and the best weights are used alone.
+    It starts from the final weights of `training` and uses the settings of `training` except those
+    given here. There is no dropout, label smoothing, accumulation or compilation, and the best
+    weights are used without averaging.
     """
 
     steps: PositiveInt = 300
     """Updates of the weights."""
     learning_rate: PositiveFloat = 1e-4
-    """Of each step behind the warm-up."""
+    """The learning rate of each step after the warm-up."""
     warmup: NonNegativeInt = 50
-    """Steps over which the rate rises to that: the first gradients of a few samples are noise."""
+    """Steps over which the learning rate rises to that: the first gradients, of few samples, are
+    noisy."""
     samples: int = Field(default=15, ge=2)
-    """Translations of each sentence that are drawn and compared with each other."""
+    """The number of translations that are sampled for each sentence and compared with each
+    other."""
     likelihood: NonNegativeFloat = 0.017
-    """Weight of the reference's log-likelihood beside the expected GLEU (from 0 to 1), the paper's
-    α: it keeps the model from forgetting what earns no reward."""
+    """Weight of the reference's log-likelihood relative to the expected GLEU (from 0 to 1), the
+    paper's α: it keeps the model from forgetting what earns no reward."""
     batch_tokens: PositiveInt = 1024
-    """Positions in a batch, as in training; each of its pairs is then sampled."""
+    """Positions in a batch, counted as in training; translations are sampled for each of its
+    pairs."""
     max_length_ratio: float = Field(default=1.5, ge=1)
-    """Most tokens of a sample for each token of its reference, EOS counted."""
+    """The most tokens of a sample per token of its reference, both with EOS."""
     validate_every: PositiveInt = 50
-    """Steps between two validations, each of which is followed by a checkpoint. GLEU decides which
-    weights are best; if it is that of the first ones, they stay the model's."""
+    """Steps between two validations, each of which is followed by a checkpoint. GLEU selects the
+    best weights; the model keeps its initial weights if none have a higher GLEU."""
     patience: PositiveInt | None = None
-    """Stop after so many validations in a row without a new best; null never stops early."""
+    """The number of validations in a row without a new best after which training stops; null: no
+    early stopping."""
 
 
 SampleFn = Callable[[AnyGenerator, Memory, Tensor], Sequence[Sequence[Hypothesis]]]
 """A model, its memory of B sources, the tokens (B,) of their references, EOS counted -> N samples
 for each source, drawn from all tokens but PAD and BOS."""
 RewardFn = Callable[[Sequence[int], Sequence[Sequence[int]]], Sequence[float]]
-"""A reference and some answers to the same source -> the reward of each answer."""
+"""A reference and some outputs for the same source -> the reward of each output."""
 
 
 class WeightedSample(NamedTuple):
-    """An answer to a sentence of a batch, and the weight of its log-probability."""
+    """An output for a sentence of a batch, and the weight of its log-probability."""
 
     sentence: int
     tokens: tuple[int, ...]
@@ -113,8 +117,9 @@ def weight_samples(
 ) -> WeightedSamples:
     """The weight of each answer's log-probability, so that their sum has the right gradient.
 
-    Of N samples Y_n with mean reward r̄, each weighs (r(Y_n) - r̄) / (N - 1), and the reference α.
-    N - 1, as r̄ includes the sample, makes it unbiased (Kool, van Hoof and Welling 2019).
+    Each of N samples Y_n with mean reward r̄ has the weight (r(Y_n) - r̄) / (N - 1), the reference
+    α. The divisor N - 1 makes the estimate unbiased although r̄ includes the sample (Kool, van Hoof
+    and Welling 2019).
     """
     first, drawn_samples, total = [], [], 0.0
     for sentence, (samples, reference) in enumerate(zip(samples_of_batch, references, strict=True)):
@@ -125,7 +130,7 @@ def weight_samples(
         weights = {
             answer: n * (r - mean) / (len(samples) - 1)
             for (answer, n), r in zip(counts.items(), rewards, strict=True)
-            if min(rewards) < max(rewards)  # where all earn the same there is nothing to learn
+            if min(rewards) < max(rewards)  # equal rewards have no gradient
         }
         reference_weight = likelihood + weights.pop((reference, True), 0.0)
         first.append(WeightedSample(sentence, reference, True, reference_weight))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop: finish the step, save, leave."""
+"""Ctrl-C and SIGTERM as requests to stop: finish the step, save, exit."""
 
 import os
 import signal
@@ -8,14 +8,15 @@ from typing import Any, Self
 from regard.interruption import SIGNALS, InterruptedBySignal
 
 STOP_MESSAGE = (
-    "{signal}: the step, or a validation that is running, is finished and all is saved first; once "
-    "more stops at once\n"
+    "{signal}: stopping after the current step or validation, and saving; a second signal "
+    "stops at once\n"
 )
 
 
 class StopRequests:
     """A context manager that records the first signal, for training to poll. A second signal
-    interrupts at once, as does a first one before the first poll, when there is nothing to save.
+    interrupts at once, and so does a first one before the first poll, when there is nothing to
+    save.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -44,4 +45,4 @@ class StopRequests:
         self.received = signal.Signals(number)
         if not self._quiet:
             message = STOP_MESSAGE.format(signal=self.received.name)
-            os.write(2, message.encode())  # not by a stream, which may be in the middle of a line
+            os.write(2, message.encode())  # not via a stream, which may be in the middle of a write

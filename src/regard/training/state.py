@@ -1,4 +1,4 @@
-"""The tensors of a training: weights and their average, the optimizer's, what the loss carries."""
+"""The tensors of a training: weights, their average, optimizer state, what the loss carries."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,11 +13,13 @@ from regard.training.optimizer import OptimizerSettings, build_optimizer, state_
 from regard.training.step import MovingAverage, TriggeredAverage
 
 CarriedTensors = Sequence[Mapping[str, Tensor]]
-"""For each batch of a step, what the loss carries to the next step, by name; empty: nothing."""
+"""For each batch of a step, the tensors that the loss carries to the next step, by name."""
 
 
 class TrainingState:
-    """All that a step changes, converted to tensors of a `checkpoints.Checkpoint` and back."""
+    """Everything that a step changes, converted to tensors of a `checkpoints.Checkpoint`
+    and back.
+    """
 
     def __init__(
         self,
@@ -60,14 +62,14 @@ class TrainingState:
         return tensors
 
     def rows(self) -> dict[str, Tensor]:
-        """The rows that this rank has of the tensors that are sharded; empty: none is."""
+        """This rank's rows of the sharded tensors; empty if none are."""
         if not self.weights.sharded:
             return {}
         tensors = self._parameter_shaped()
         return {name: self.weights.own_rows(tensor) for name, tensor in tensors.items()}
 
     def _parameter_shaped(self) -> dict[str, Tensor]:
-        """The tensors with the shapes of parameters, which are sharded with them."""
+        """The tensors with the shapes of parameters, which are sharded like them."""
         tensors: dict[str, Tensor] = {f"model.{name}": p for name, p in self.parameters.items()}
         if self.ema:
             pairs = zip(self.parameters, self.ema.shadow, strict=True)
@@ -78,14 +80,14 @@ class TrainingState:
         return tensors
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the tensors of a checkpoint, except what the loss carries; a KeyError or a
-        RuntimeError if they are those of another model.
+        """Restore the tensors of a checkpoint, except what the loss carries. Raises a KeyError or a
+        RuntimeError if they belong to another model.
         """
         weights = self.weights
         for number, (name, parameter) in enumerate(self.parameters.items()):
             own = weights.own_rows(parameter.detach())
             own.copy_(weights.rows_of(tensors[f"model.{name}"], parameter))
-            if self.ema:  # one that begins here begins with the weights
+            if self.ema:  # an average that the checkpoint lacks starts from the weights
                 kept = f"moving.{name}" if f"moving.{name}" in tensors else f"model.{name}"
                 self.ema.shadow[number].copy_(weights.rows_of(tensors[kept], parameter))
             self._load_optimizer_state(name, parameter, tensors)
@@ -96,8 +98,8 @@ class TrainingState:
     def _load_optimizer_state(
         self, name: str, parameter: Tensor, tensors: Mapping[str, Tensor]
     ) -> None:
-        """Restore what the optimizer keeps of a parameter: nothing yet if it never had a gradient,
-        or if another kind of optimizer has changed it until now.
+        """Restore the optimizer's state of a parameter: none if it has never had a gradient, or if
+        another kind of optimizer has trained it so far.
         """
         weights, state = self.weights, {}
         for kind in state_names(self.optimizer, parameter):
@@ -108,8 +110,8 @@ class TrainingState:
         self.optimizer.state[parameter] = state
 
     def load_carried(self, tensors: Mapping[str, Tensor]) -> bool:
-        """Restore what the loss carries; False, and nothing is restored, if a step had another
-        number of batches.
+        """Restore what the loss carries. If the number of batches in a step has changed, nothing is
+        restored, and the result is False.
         """
         keys = {
             self._carried_key(number, self._ranks.number, name): tensor
@@ -124,13 +126,13 @@ class TrainingState:
         return True
 
     def _carried_key(self, number: int, rank: int, name: str) -> str:
-        """The name in a checkpoint of a tensor of a rank's batch `number` of a step."""
+        """The name that a tensor of a rank's batch `number` in a step has in a checkpoint."""
         if len(self._carried) * self._ranks.count == 1:
             return f"carried.{name}"
         return f"carried.{number * self._ranks.count + rank}.{name}"
 
     def averaged(self) -> AbstractContextManager[AnyModel]:
-        """Within it, the model with the average of its weights, if one is kept."""
+        """A context with the model under the average of its weights, if one is kept."""
         return self.weights.with_rows(None if self.ema is None else self.ema.shadow)
 
     def has_finite_weights(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""One step of the optimizer over some batches, and what it updates and counts."""
+"""One step of the optimizer over some batches, with averages and counts."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ from regard.types import AnyBatch, Routing, Site
 
 TrainingPrecision = Literal["float32", "bfloat16"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
-IDLE_SHARE = 0.1  # an expert that gets less than this part of a fair share counts as idle
+IDLE_SHARE = 0.1  # an expert that gets less than this fraction of a fair share is idle
 
 
 def resolve_precision(name: PrecisionName, device: torch.device) -> TrainingPrecision:
@@ -26,7 +26,7 @@ def resolve_precision(name: PrecisionName, device: torch.device) -> TrainingPrec
     if device.type == "cuda":
         has_bfloat16 = torch.cuda.get_device_capability(device) >= (8, 0)
     elif device.type == "cpu":
-        # No public function says so in every version of torch that is supported.
+        # No public function tells this in all supported versions of torch.
         has_bfloat16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bfloat16" if has_bfloat16 else "float32"
 
@@ -40,11 +40,11 @@ class MovingAverage:
         self.shadow = [p.clone() for p in self.parameters]
 
     def ema_weight(self, step: int) -> float:
-        """The weight of a step's parameters: larger at first, so that the initial ones fade."""
+        """The weight of a step's parameters: larger at first, so that the initial ones fade out."""
         return 1 - min(self.decay, (1 + step) / (10 + step))
 
     def update(self, step: int) -> None:
-        """Move towards the parameters."""
+        """Move the average towards the parameters."""
         with torch.no_grad():
             torch._foreach_lerp_(self.shadow, self.parameters, self.ema_weight(step))
 
@@ -57,8 +57,8 @@ class MovingAverage:
 
 
 class TriggeredAverage(MovingAverage):
-    """The parameters themselves until step `start`, if one is set; after it, the mean of those of
-    all steps since (Polyak and Juditsky 1992).
+    """The parameters themselves up to step `start`; after it, their mean over all steps since
+    (Polyak and Juditsky 1992).
     """
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
@@ -87,7 +87,7 @@ class ExpertLoad:
 
     def pop_metrics(self) -> dict[str, float]:
         """Metrics of each layer since the last call: `busiest`, the largest share in units of a
-        fair one, and `idle`, how many experts get less than a tenth of a fair share.
+        fair share, and `idle`, the number of experts with less than a tenth of a fair share.
         """
         numbers = {}
         for site, shares in self._shares.items():
@@ -130,7 +130,7 @@ class StepContext(NamedTuple):
 
 
 def count_labels(batches: Sequence[AnyBatch]) -> int:
-    """The number of labels of some batches, by which gradients are divided."""
+    """The number of labels in some batches, by which gradients are divided."""
     return sum(batch.num_labels for batch in batches)
 
 
@@ -140,8 +140,8 @@ class TrainingStep(Protocol):
     def __call__(
         self, batches: Sequence[AnyBatch], *, lr: float, step: int, tokens: int | None = None
     ) -> None:
-        """Step number `step`, from 1, with the learning rate `lr`. `tokens` is the number of labels
-        of all ranks' batches; None: of these.
+        """Take step `step` (from 1) with the learning rate `lr`. `tokens` is the number of labels
+        in all ranks' batches; None: in `batches`.
         """
         ...
 
@@ -181,4 +181,4 @@ class EagerStep:
             context.ema.update(step)
 
     def forget_shapes(self) -> None:
-        """Nothing is captured."""
+        """Do nothing: there are no graphs."""

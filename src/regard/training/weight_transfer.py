@@ -13,11 +13,12 @@ from regard.models.contracts import AnyModel
 NAMES_SHOWN = 3  # names of tensors that a line of a report lists
 
 RowNames = Mapping[str, Sequence[Hashable]]
-"""What the rows of some tensors stand for, by kind: the pieces of a vocabulary, labels."""
+"""What the rows of tensors stand for, by kind: the pieces of a vocabulary, for example, or
+labels."""
 
 
 class TensorReport(NamedTuple):
-    """A tensor of one of two models, and what became of it."""
+    """A tensor of the old or the new model, and what happened to it."""
 
     name: str
     numbers: int
@@ -37,7 +38,7 @@ class TransferLine(NamedTuple):
 
 
 class WeightTransfer(NamedTuple):
-    """What a model took of another one's weights, what it has of its own, and what was left."""
+    """Which weights a model took from another one, which are its own, and which were left."""
 
     taken: tuple[TensorReport, ...]
     new: tuple[TensorReport, ...]
@@ -45,7 +46,7 @@ class WeightTransfer(NamedTuple):
 
     @property
     def new_names(self) -> frozenset[str]:
-        """The tensors that the model has of its own, all or some of their rows."""
+        """The tensors of which the model has new rows, all or some of them."""
         return frozenset(one.name for one in self.new)
 
     def lines(self) -> list[TransferLine]:
@@ -60,7 +61,7 @@ class WeightTransfer(NamedTuple):
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """What `to_json` wrote; a KeyError or TypeError for anything else."""
+        """Parse what `to_json` wrote. Raises a KeyError or TypeError for anything else."""
         return cls(*(tuple(TensorReport(**one) for one in raw[kind]) for kind in cls._fields))
 
 
@@ -82,10 +83,10 @@ def transfer_weights(
 ) -> WeightTransfer:
     """Copy the weights `given` of another model into `model` where they fit, and report it.
 
-    A tensor is looked for under its own name, and, if it belongs to a model inside this one
-    (`inner_prefix`), under its name there. Where its rows stand for something (`named_rows`), the
-    rows that stand for the same in both models are taken. The other rows of `mean_kinds` become the
-    mean of the taken rows, or of the given rows that `parts` lists for them, by kind and row.
+    A tensor is looked up under its own name, and, if it belongs to a model inside this one
+    (`inner_prefix`), under its name there. Where its rows have names (`named_rows`), the rows whose
+    names both models have are taken. The other rows of `mean_kinds` become the mean of the taken
+    rows, or of the given rows that `parts` lists for them, by kind and row.
     """
     taken, new, used = list[TensorReport](), list[TensorReport](), set[str]()
     kinds = model.named_rows()
@@ -124,7 +125,7 @@ def transfer_weights(
 
 
 def _name_in(given: Mapping[str, Tensor], name: str, inner_prefix: str) -> str | None:
-    """The name of a tensor in another model, which may be like the model inside this one."""
+    """The name of a tensor in another model, which may correspond to the model inside this one."""
     inner = name.removeprefix(inner_prefix)
     return next((one for one in (name, inner) if one in given), None)
 
@@ -135,9 +136,9 @@ def _name_all(names: Sequence[Hashable], count: int) -> list[Hashable]:
 
 
 def _shared_rows(own: Sequence[Hashable], given: Sequence[Hashable]) -> tuple[Tensor, Tensor]:
-    """The rows (R,) whose names both have, and their places among the given rows (R,).
+    """The rows (R,) whose names both have, and their indices among the given rows (R,).
 
-    Rows are matched by position up to the first that differ, then by names that both have once.
+    Rows are matched by position up to the first difference, then by names that occur once in both.
     """
     alike = zip(own, given, strict=False)
     first = next((n for n, (one, two) in enumerate(alike) if one != two), min(len(own), len(given)))

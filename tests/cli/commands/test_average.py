@@ -53,7 +53,7 @@ def test_mistakes(copied, other_run, tmp_path):
         run(PACKAGED_RUN, kept(copied)[0])
     with pytest.raises(RunError, match="no such file; has the run been trained"):
         run(copied, tmp_path / "none.safetensors")
-    with pytest.raises(RunError, match="its weights have other names or shapes"):
+    with pytest.raises(RunError, match="the names or shapes of its weights differ"):
         run(copied, kept(copied)[0], kept(other_run)[0])
     with pytest.raises(RunError, match=r"does not fit the model of .*: missing: "):
         run(copied, kept(other_run)[0])

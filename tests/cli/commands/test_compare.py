@@ -127,7 +127,7 @@ def test_a_comparison_stands_for_its_rows(done, tmp_path):
         "- budget: 2 steps of training for each row trained here; finished runs as they"
         in (tmp_path / "ladder" / "ladder.md").read_text()
     )
-    assert "Trained for fewer steps than their warm-up has: plain, good, turned" in shown.stderr
+    assert "Trained for fewer steps than their warm-up: plain, good, turned" in shown.stderr
     with pytest.raises(SettingsError, match="the rows of a comparison have names: drop all="):
         run_compare(f"all={done[0]}", "turned.yaml")
 
@@ -155,8 +155,10 @@ def test_budgets_become_steps(tmp_path, budget, steps):
     assert shown.exit_code == 0
     ladder = json.loads((tmp_path / "ladder" / "ladder.json").read_text())
     assert ladder["at_once"] == 2
-    assert "Trained up to 2 at a time, so that seconds are those of runs that" in shown.stderr
-    assert run_compare("--out", "ladder").stderr.count("Trained up to 2 at a time") == 1  # it stays
+    assert "Up to 2 rows were trained at a time, so seconds are of a shared machine" in shown.stderr
+    assert (
+        run_compare("--out", "ladder").stderr.count("Up to 2 rows were trained at a time") == 1
+    )  # it stays
     (plain,) = ladder["standings"]
     one, other = (row["steps"] for row in plain["rows"])
     assert one == other
@@ -276,7 +278,7 @@ def test_unlike_corpora_are_refused(tmp_path):
     write_recipes(tmp_path, "corpus.generated={train: 100, valid: 9, test: 9}")
     (tmp_path / "other.yaml").write_bytes((tmp_path / "search.yaml").read_bytes())
     write_recipes(tmp_path)
-    with pytest.raises(CorpusError, match="plain-seed1 and search-seed1 do not learn from the sa"):
+    with pytest.raises(CorpusError, match="plain-seed1 and search-seed1 are not trained on the sa"):
         run_compare("plain.yaml", "other.yaml")
     assert not (tmp_path / "ladder").exists()
 

@@ -217,8 +217,8 @@ def test_a_failed_run_may_be_begun_again(tmp_path):
             {},
             "has no GPU; leave out --device, or give --device cpu",
         ),
-        (("--devices", "2", "--device", "cuda:1"), {}, "a device of its own; give cuda or cpu"),
-        (("--max-restarts", "2"), {}, "--max-restarts goes with --devices"),
+        (("--devices", "2", "--device", "cuda:1"), {}, "its own device; give cuda or cpu"),
+        (("--max-restarts", "2"), {}, "--max-restarts is for --devices"),
         ((), {"RANK": "1"}, "has RANK but not WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
         ((), TORCHRUN | {"RANK": "2"}, "RANK=2 in the environment must be less than WORLD_SIZE=2"),
         ((), TORCHRUN | {"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment: not a number"),
@@ -265,6 +265,6 @@ def test_a_process_that_is_killed_is_started_again(tmp_path):
         os.kill(int(children[1]), signal.SIGKILL)
         said = process.communicate(timeout=300)[1].decode()
     assert process.returncode == 0, said
-    assert "the process of rank 1 was ended by SIGKILL; all are started again" in said
+    assert "the process of rank 1 was ended by SIGKILL; all are restarted" in said
     assert "error" not in said
     assert (tmp_path / "run" / "card.md").exists()

@@ -89,7 +89,7 @@ def test_commands_for_pairs_say_that_it_is_none(run, tmp_path):
     ):
         with pytest.raises(SettingsError, match="its task is forecast, and this needs translation"):
             call(name, *args, given="")
-    with pytest.raises(SettingsError, match=r"fibonacci\.yaml: files of source and target go with"):
+    with pytest.raises(SettingsError, match=r"fibonacci\.yaml: source and target files are for"):
         call("train", "fibonacci", "--source", "a", "--target", "b", "--out", tmp_path / "run")
 
 

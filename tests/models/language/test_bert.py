@@ -103,7 +103,7 @@ def test_the_next_sentence_is_the_penalty_and_roberta_has_none():
     model, inputs = tiny("roberta")
     assert model.next_sentence_logits(model.token_states(inputs)) is None
     assert model.training_features(asked(inputs, rows=False)).penalty is None
-    with pytest.raises(ValueError, match="the rows have labels, which the model does not learn"):
+    with pytest.raises(ValueError, match="the rows have labels, which the model does not predict"):
         model.training_features(asked(inputs, rows=True))
 
 

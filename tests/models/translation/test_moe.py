@@ -118,7 +118,9 @@ def test_parameters_of_all_parts():
 
 
 def test_both_ways_need_even_sizes():
-    with pytest.raises(ValidationError, match="reading both ways needs an even width, got 7"):
+    with pytest.raises(ValidationError, match="a bidirectional encoder needs an even width, got 7"):
         MoeSettings(width=7)
-    with pytest.raises(ValidationError, match="reading both ways needs even units, got 9"):
+    with pytest.raises(
+        ValidationError, match="a bidirectional encoder needs an even number of units"
+    ):
         MoeSettings(width=8, units=9)

@@ -329,5 +329,7 @@ def test_experts_add_their_parameters():
 
 
 def test_experts_in_no_layer_are_refused():
-    with pytest.raises(ValidationError, match=r"experts.every 5 leaves no layer.*4 and 3 layers"):
+    with pytest.raises(
+        ValidationError, match=r"experts.every 5 gives no layer experts.*4 and 3 layers"
+    ):
         with_experts(every=5)

@@ -201,5 +201,5 @@ def test_a_cnn_whose_channels_can_be_normed_in_groups_is_built(width, layers):
 
 def test_batches_without_positions_are_refused():
     model, inputs, given = tiny("soft")
-    with pytest.raises(ValueError, match="learns from the positions of words"):
+    with pytest.raises(ValueError, match="needs the positions of words"):
         model.training_features(replace(training_batch(inputs, given), positions=None))

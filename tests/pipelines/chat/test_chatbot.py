@@ -163,9 +163,9 @@ def test_the_run_is_scored_beside_people_and_the_commonest_answer(chat_run):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("task=translation", "dialogues go with task: chat"),
+        ("task=translation", "task: chat and a corpus of dialogues need each other"),
         ("text.source.symbols=[<user>]", r"set text\.source\.symbols to \[<user>, <assistant>\]"),
-        ("corpus={name: travel}", "dialogues go with task: chat"),
+        ("corpus={name: travel}", "task: chat and a corpus of dialogues need each other"),
     ],
 )
 def test_what_a_chatbot_needs(tmp_path, override, message):

@@ -118,7 +118,7 @@ def test_runs_of_pairs_and_of_single_texts_do_not_answer_together(runs, tmp_path
     rows = [(label, text, text) for label, text in examples(60)]
     pairs = str(train_recipe(classifier_recipe(tmp_path, rows=rows, text=[1, 2]), tmp_path / "run"))
     for one, other in ((pairs, runs[0]), (runs[0], pairs)):
-        with pytest.raises(SettingsError, match=r"run sorts pairs of texts, and .*gpt single ones"):
+        with pytest.raises(SettingsError, match=r"run reads pairs of texts, and .*gpt single ones"):
             load(one, other, device="cpu")
 
 

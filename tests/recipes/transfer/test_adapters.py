@@ -198,8 +198,8 @@ def test_what_does_not_fit_is_refused():
     ("raw", "wrong"),
     [
         ({"start": None}, "lora updates the weights of a run: name it with --from RUN"),
-        ({"start": {"run": "x", "vocabulary": "own"}}, "own goes with all weights"),
-        ({"refinement": {}}, "refinement goes on with all weights"),
+        ({"start": {"run": "x", "vocabulary": "own"}}, "own needs all weights trained"),
+        ({"refinement": {}}, "refinement trains all weights"),
         ({"start": {"run": "x", "adapter": "../x"}}, "adapter"),
     ],
 )

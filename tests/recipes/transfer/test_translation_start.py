@@ -194,7 +194,7 @@ def test_a_run_of_another_task_is_refused(tiny_run, domain, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "other")
     recipe = tuned_recipe(path, domain)
     other = RunFolder(path).load_recipe().model_copy(update={"task": "forecast"})
-    with pytest.raises(SettingsError, match="begins with one of translation or chat, and this is"):
+    with pytest.raises(SettingsError, match="can start from one of translation or chat, not of"):
         recipe.begun_with(other)
 
 

@@ -202,5 +202,5 @@ def test_servers_that_share_a_folder_have_each_others_files(tmp_path):
 
 def test_a_file_cannot_be_the_folder_of_files(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="file: not a folder, which is needed there; name anoth"):
+    with pytest.raises(StorageError, match="file: not a folder, which is needed there; give anoth"):
         files.build_store(tmp_path / "file", 100)

@@ -104,7 +104,9 @@ def test_sizes_of_other_families_are_not_chosen(place):
 
 def test_what_was_chosen_and_does_not_go_with_the_rest_is_one_line():
     recipe = made("model.width=130", model={"family": "transformer", "preset": "auto"})
-    with pytest.raises(SettingsError, match=r"multiple of heads.*do not go with model\.heads 4"):
+    with pytest.raises(
+        SettingsError, match=r"multiple of heads.*given settings contradict model\.heads 4"
+    ):
         recipe.with_choices([SettingChoice("model.heads", 4, "")])
 
 

@@ -89,7 +89,9 @@ def test_a_resumed_run_goes_on_with_what_it_read(own, run, tmp_path):
     write_files(tmp_path, PAIRS[:50])
     again = prepared(own, run, told, resumed=True)
     assert again == first
-    assert told == [f"{own.corpus.label} changed; the run goes on with what it read before"]
+    assert told == [
+        f"{own.corpus.label} has changed; the run continues with the data it read before"
+    ]
     for file in (own.corpus.train.source, own.corpus.train.target):
         os.remove(file)
     assert prepared(own, run, resumed=True) == first
@@ -218,7 +220,7 @@ def test_splits_that_are_not_what_was_written(own, run, damage):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("{}", "mark: is missing"),
         ("[]", "must be a group of named values"),
         ('{"pairs": {"train": "many"}}', "mark: is missing"),

@@ -85,8 +85,8 @@ def test_what_is_killed_or_crashes_is_started_again_and_then_named(start, left):
     status, notes = start(2, killed, crashed, None)
     assert status == 0
     assert notes == [
-        "the process of rank 1 was ended by SIGKILL; all are started again",
-        "the process of rank 1 has ended with status 1; all are started again",
+        "the process of rank 1 was ended by SIGKILL; all are restarted",
+        "the process of rank 1 ended with status 1; all are restarted",
     ]
     with pytest.raises(TrainingError, match="rank 1 was ended by SIGKILL, and the others"):
         start(0, killed)

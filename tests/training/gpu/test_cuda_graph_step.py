@@ -251,12 +251,12 @@ def test_models_with_experts_are_trained_without_graphs():
     for step in (1, 2):
         captured(batches([[3, 5]]), lr=0.01, step=step)
     assert len(notes) == 1
-    assert "the model has experts, whose use the host counts" in notes[0]
+    assert "the model has experts, and the host counts their use" in notes[0]
     assert it.expert_load.pop_metrics()
 
 
 def test_a_cpu_has_no_graphs():
-    with pytest.raises(TrainingError, match=r"capture is for a GPU, .* this is a cpu"):
+    with pytest.raises(TrainingError, match=r"capture replays CUDA graphs, .* this is a cpu"):
         require_cuda_graphs(torch.device("cpu"))
 
 

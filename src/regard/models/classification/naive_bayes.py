@@ -1,4 +1,6 @@
-"""Naive Bayes: what each n-gram of a text says of its label, from counts of the training texts."""
+"""Naive Bayes: evidence from each n-gram of a text for its label, from counts of the training
+texts.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -10,9 +12,9 @@ from torch import Tensor, nn
 from regard.errors import SettingsError
 from regard.types import Padded
 
-ABSENT = -1  # in a row of n-grams: none, or one that the row has already
+ABSENT = -1  # in a row of n-grams: no n-gram, or a repeated one
 LARGEST_COUNTS = 1 << 28  # of n-grams and labels: a gigabyte
-SMOOTHING = 1.0  # texts that each n-gram is counted in for each label, beside those that there are
+SMOOTHING = 1.0  # added to the number of texts of each label that hold an n-gram
 
 
 class NgramCounts(NamedTuple):
@@ -40,10 +42,10 @@ class NgramCounts(NamedTuple):
 
 
 class NaiveBayes(nn.Module):
-    """γ Σ_g log p(g | label) over the distinct n-grams g of a text that some other text has, less
-    its mean over the labels; there is nothing to learn but the counts.
+    """γ Σ_g log p(g | label) over the distinct n-grams g of a text that also occur in other texts,
+    minus its mean over the labels. The counts are all that is learned.
 
-        p(g | label) = (1 + texts of the label that hold g) / (N + Σ_g' texts of it that hold g')
+    p(g | label) = (1 + texts of the label with g) / (N + Σ_g' texts of the label with g')
     """
 
     ngrams: Tensor
@@ -57,8 +59,8 @@ class NaiveBayes(nn.Module):
             self.register_buffer(name, tensor, persistent=False)
 
     def forward(self, inputs: Padded, labels: Tensor | None = None) -> Tensor:
-        """The logits (B, C) of texts; of texts among those that were counted, with their `labels`
-        (B,), what all others say: a text that counts itself gives its label away.
+        """The logits (B, C) of texts. For texts that were counted, pass their `labels` (B,): each
+        is then left out of its own counts, which would reveal its label.
         """
         return self.votes(inputs, labels)[1].sum(1)
 
@@ -87,8 +89,9 @@ class NaiveBayes(nn.Module):
 
 
 def distinct_ngrams(inputs: Padded, longest: int, vocabulary: int) -> Tensor:
-    """The n-grams of up to `longest` ≤ 3 tokens of each text, which has two at least, each once:
-    (B, K), ABSENT elsewhere. The tokens of an n-gram, each plus one, are the digits of its number.
+    """The distinct n-grams of up to `longest` ≤ 3 tokens of each text, which has at least two
+    tokens: (B, K), padded with ABSENT. The tokens of an n-gram, each plus one, are the digits of
+    its number.
     """
     digits, length = (inputs.ids + 1).masked_fill(~inputs.mask, 0), inputs.ids.shape[1]
     rows = []
@@ -103,8 +106,8 @@ def distinct_ngrams(inputs: Padded, longest: int, vocabulary: int) -> Tensor:
 
 
 def find_places(ascending: Tensor, wanted: Tensor) -> Tensor:
-    """Where each number is, or the last one below it; 0 if there is none. By halving, in operations
-    that ONNX has.
+    """The index of each number, or of the last one below it; 0 if there is none. By binary search,
+    in operations that ONNX has.
     """
     places, last = torch.zeros_like(wanted), len(ascending) - 1
     for bit in reversed(range(len(ascending).bit_length())):
@@ -117,8 +120,8 @@ def find_places(ascending: Tensor, wanted: Tensor) -> Tensor:
 def count_ngrams(
     texts: Iterable[tuple[Padded, Tensor]], longest: int, vocabulary: int, classes: int
 ) -> NgramCounts:
-    """The counts of some texts in batches, each with its labels (B,); an error if a table of
-    all n-grams and classes would be too large.
+    """The n-gram counts of texts, given in batches with their labels (B,). Raises an error if the
+    table of all n-grams and labels would be too large.
     """
     ngrams, labels = [], []
     for inputs, some in texts:

@@ -20,16 +20,19 @@ from regard.types import AttentionHook, Batch, Features, Padded
 
 PoolingName = Literal["first", "last", "mean", "max", "concat"]
 Words = Sequence[str]  # the text of each token of a vocabulary
-LEAST_DEVIATION = 1e-3  # of a number of the pooled vector that is the same for nearly all texts
+LEAST_DEVIATION = 1e-3  # for dimensions of the pooled vector that hardly vary between texts
 LABELS_WITH_NGRAMS = "labels with n-grams"
-"""A kind of rows (`Model.named_rows`): of a label, with a weight for what n-grams say of each."""
+"""A kind of rows (`Model.named_rows`): one for each label, with a weight for the naive Bayes logit of
+every label."""
 
 
 class EncoderFamily(NamedTuple):
     """A kind of encoder of texts."""
 
     model: type[TextEncoder]
-    spelled: bool = False  # whether it is built from the words of a vocabulary, not their number
+    spelled: bool = (
+        False  # whether it is built from the words of a vocabulary, not just their number
+    )
 
     @property
     def causal(self) -> bool:
@@ -55,34 +58,35 @@ class TextClassifierSettings(Settings):
     """A classifier of texts."""
 
     family: Literal["text-classifier"] = "text-classifier"
-    """Which model this is."""
+    """The model family."""
     encoder: TextEncoderSettings | None = None
-    """What gives the tokens of a text their vectors: `family` says which model. Left out: the model
-    of the run that training begins with."""
+    """The model that gives each token of a text a vector; `family` selects its kind. Left out: the
+    model of the run that training starts from."""
     pooling: PoolingName = "mean"
-    """What is made of the vectors of a text: that of its `first` token, of its `last` one, their
-    `mean`, the `max` of each unit, or last, max and mean end to end: `concat` (Howard and Ruder
+    """How the vectors of a text are pooled: that of its `first` or its `last` token, their `mean`,
+    the `max` of each dimension, or `concat`: last, max and mean concatenated (Howard and Ruder
     2018)."""
     hidden: Width | None = None
-    """Units of a layer between the pooled vector and the output layer; left out: none."""
+    """Width of a hidden layer between the pooled vector and the output layer; left out: no such
+    layer."""
     hidden_activation: Literal["relu", "tanh"] = "relu"
-    """The activation function of that layer; BERT's and RoBERTa's classifiers have tanh."""
+    """The activation function of the hidden layer; BERT's and RoBERTa's classifiers use tanh."""
     standardize: bool = False
-    """Bring each number of the pooled vector to mean 0 and variance 1, by what they are over the
-    training texts before training begins. The states of an ELMo differ little from their mean, of
-    which a frozen one learns no other."""
+    """Standardize each dimension of the pooled vector to mean 0 and variance 1, with statistics of
+    the training texts from before training. It helps with a frozen ELMo, whose states differ little
+    from their mean."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """On the pooled vector, and on the hidden layer."""
+    """Dropout on the pooled vector and on the hidden layer."""
     ngrams: int = Field(default=0, ge=0, le=3)
-    """Beside the encoder: what n-grams of up to so many tokens say of the label by naive Bayes,
-    from counts of the training texts (Wang and Manning 2012 use 2); 0: nothing. For corpora of few
-    texts, in which a word or two often say more than a model can learn."""
+    """The longest n-grams, in tokens, that a naive Bayes classifier beside the encoder counts in
+    the training texts (Wang and Manning 2012 use 2); 0: none. It helps on small corpora, where one
+    or two words often say more than the model can learn."""
     language_weight: NonNegativeFloat = 0.0
-    """What the language model's loss on the texts counts beside the classifier's (Radford et al.
-    2018; they use 0.5); for encoders that say which token comes next."""
+    """Weight of the language model's loss on the texts, added to the classifier's (Radford et al.
+    2018 use 0.5); for encoders that predict the next token."""
     max_tokens: int = Field(default=256, ge=4, le=1 << 20)
-    """The most tokens of a text that are read, or of two texts together, with those at beginning
-    and ends; the rest is left out."""
+    """The most tokens that are read of a text, or of a pair of texts together, including special
+    tokens; the rest is cut off."""
 
     @property
     def width(self) -> int:
@@ -91,7 +95,7 @@ class TextClassifierSettings(Settings):
 
     @property
     def known_encoder(self) -> TextEncoderSettings:
-        """`encoder`, of a run that has begun."""
+        """`encoder`, which is set in every run."""
         assert self.encoder is not None
         return self.encoder
 
@@ -102,7 +106,7 @@ class TextClassifierSettings(Settings):
 
     @property
     def attention_part(self) -> Literal["encoder", "decoder"]:
-        """The part of a `Site` that the encoder's attention has."""
+        """The `part` of the encoder's attention in a `Site`."""
         return "decoder" if ENCODERS[self.known_encoder.family].causal else "encoder"
 
     @property
@@ -117,13 +121,13 @@ class TextClassifierSettings(Settings):
         family, causal = self.encoder.family, ENCODERS[self.encoder.family].causal
         if causal and self.pooling == "first":
             raise ValueError(
-                f"pooling first: the first token of {family} knows nothing of the text behind it; "
+                f"pooling first: the first token of {family} does not see the text after it; "
                 "choose last, mean, max or concat"
             )
         if self.language_weight and not causal:
             raise ValueError(
-                f"language_weight {self.language_weight:g}: {family} does not say which token "
-                "comes next; leave it out"
+                f"language_weight {self.language_weight:g}: {family} does not predict the next "
+                "token; leave it out"
             )
         return self
 
@@ -136,8 +140,9 @@ def build_encoder(settings: TextEncoderSettings, words: Words) -> TextEncoder:
 
 
 class TextClassifier(Predictor[Padded]):
-    """softmax(W [dropped(pool(h_1, …, h_S)); u] + b), of the encoder's states h of a text, and of
-    what naive Bayes says of it, u, if its n-grams are counted; W begins with an identity for u.
+    """softmax(W [dropped(pool(h_1, …, h_S)); u] + b), with the encoder's states h of a text and, if
+    n-grams are counted, its naive Bayes logits u; the part of W for u is initialised to the
+    identity.
 
     The pooled vector may be standardized: (v - μ) / σ, with the mean μ and the standard deviation σ
     over some texts, which `fit_standardization` computes once.
@@ -156,7 +161,7 @@ class TextClassifier(Predictor[Padded]):
         classes: int,
         counts: NgramCounts | None = None,
     ) -> None:
-        """`counts` are those of `settings.ngrams`."""
+        """`counts` belong to `settings.ngrams`."""
         super().__init__()
         self.encoder = build_encoder(settings.known_encoder, words)
         self.max_length = self.encoder.max_length
@@ -179,7 +184,7 @@ class TextClassifier(Predictor[Padded]):
         self.language_weight = settings.language_weight
 
     def layer_groups(self) -> Sequence[Sequence[nn.Module]]:
-        """Those of the encoder, and the layers above it."""
+        """The groups of the encoder, then the layers above it."""
         head = [layer for layer in (self.hidden, self.output) if layer is not None]
         return [*self.encoder.layer_groups(), head]
 
@@ -218,7 +223,9 @@ class TextClassifier(Predictor[Padded]):
 
     @torch.no_grad()
     def fit_standardization(self, batches: Iterable[Padded]) -> None:
-        """Compute the mean and deviation of the pooled vectors of some texts, if they are used."""
+        """Compute the mean and deviation of the pooled vectors of some texts, if they are
+        standardized.
+        """
         if self.pooled_mean is None or self.pooled_deviation is None:
             return
         vectors = [pool_states(self.encoder.token_states(x), x.mask, self.pooling) for x in batches]
@@ -227,8 +234,8 @@ class TextClassifier(Predictor[Padded]):
         self.pooled_deviation.copy_(pooled.std(0, correction=0).clamp(min=LEAST_DEVIATION))
 
     def _read(self, states: Tensor, inputs: Padded, counted: Tensor | None = None) -> Tensor:
-        """The input (B, E) of the output layer for states (B, S, D); with the labels (B,) of texts
-        whose n-grams are among those `counted`.
+        """The input (B, E) of the output layer for states (B, S, D). `counted` are the labels (B,),
+        if the texts' n-grams are part of the counts.
         """
         pooled = pool_states(states, inputs.mask, self.pooling)
         if self.pooled_mean is not None and self.pooled_deviation is not None:

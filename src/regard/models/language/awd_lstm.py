@@ -21,35 +21,37 @@ INITIAL_EMBEDDING = 0.1  # token vectors are drawn between plus and minus this
 
 
 class AwdLstmSettings(Settings):
-    """A language model of LSTM layers with dropped weights; the defaults are those for PTB."""
+    """A language model of LSTM layers with weight dropout; the defaults are those for PTB."""
 
     family: Literal["awd-lstm"] = "awd-lstm"
-    """Which model this is."""
+    """The model family."""
     width: Width = 400
-    """Width of the token vectors and of the last layer, which share their weights with the output
+    """Width of the token vectors, which are also the weights of the output layer, and of the last
     layer."""
     units: Width = 1150
     """Units of the layers below the last."""
     layers: NumLayers = 3
-    """LSTM layers."""
+    """Number of LSTM layers."""
     embedding_dropout: float = Field(default=0.1, ge=0, lt=1)
-    """Share of the vocabulary whose vectors are zero in a training batch."""
+    """Dropout of whole token vectors: the share of the vocabulary whose vectors are zero in a
+    training batch."""
     input_dropout: float = Field(default=0.4, ge=0, lt=1)
-    """On token vectors, the same units at all positions of a row."""
+    """Dropout on token vectors, of the same units at all positions of a row."""
     hidden_dropout: float = Field(default=0.25, ge=0, lt=1)
-    """Between layers, the same units at all positions of a row."""
+    """Dropout between layers, of the same units at all positions of a row."""
     output_dropout: float = Field(default=0.4, ge=0, lt=1)
-    """Before the output layer, the same units at all positions of a row."""
+    """Dropout before the output layer, of the same units at all positions of a row."""
     weight_drop: float = Field(default=0.5, ge=0, lt=1)
-    """Share of the weights from state to state that are dropped in a training batch."""
+    """Share of the recurrent weights that are dropped in a training batch."""
     activation_penalty: NonNegativeFloat = 2.0
-    """AR: what the mean square of the last layer's outputs, behind dropout, costs."""
+    """AR: weight of the penalty on the mean square of the last layer's outputs, after dropout."""
     change_penalty: NonNegativeFloat = 1.0
-    """TAR: what the mean square of the difference between neighbouring outputs costs."""
+    """TAR: weight of the penalty on the mean square of the differences between neighbouring
+    outputs."""
 
     @property
     def context(self) -> int | None:
-        """The most tokens that are seen at once: there is no limit."""
+        """The most tokens that are seen at once: unlimited."""
         return None
 
 
@@ -168,7 +170,7 @@ class AwdLstm(StatefulGenerator[Padded, LstmMemory, RecurrentState], CausalTextE
         return self.input_dropout(self.embedding(ids))
 
     def _penalty(self, outputs: Tensor, dropped: Tensor) -> Tensor | None:
-        """AR and TAR of the last layer's outputs (B, T, D), in training."""
+        """The penalties AR and TAR of the last layer's outputs (B, T, D), in training."""
         activation, change = self.penalties
         if not self.training or not (activation or change):
             return None

@@ -36,37 +36,37 @@ INITIAL_STD = 0.02  # of all matrices, as in the authors' code
 
 
 class BertStackSettings(Settings):
-    """A Transformer encoder of text; with nothing given, of the sizes of BERT's base model."""
+    """A Transformer encoder of text; the defaults are the sizes of BERT's base model."""
 
     layers: NumLayers = 12
-    """Layers of self-attention and feed-forward."""
+    """Number of layers of self-attention and feed-forward."""
     width: Width = 768
     """Width of all vectors between layers."""
     heads: Width = 12
-    """Subspaces in which each attention looks at once; they divide the width."""
+    """Number of attention heads; it must divide the width."""
     feed_forward: Width | None = None
     """Width inside the feed-forward layers; left out: four times the width."""
     context: NumPositions = 512
-    """The most tokens of a text that are seen at once, with those at its beginning and ends."""
+    """The most tokens of a text that are seen at once, including special tokens."""
     positions: Literal["learned", "sinusoid", "rotary"] = "learned"
-    """How a token is told its position; rotary ones tell self-attention alone. Learned ones take
-    long until they show which tokens are neighbours: a small model learns faster with others."""
+    """How positions are encoded: added to token vectors, or (rotary) inside self-attention. Learned
+    ones take long to tell which tokens are neighbours: a small model learns faster with others."""
     activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
     """The activation function of the feed-forward layers and before the output layer."""
     output_activation: Literal["relu", "gelu", "gelu_tanh", "silu"] | None = None
-    """That before the output layer, where it is another; left out: `activation`."""
+    """The activation function before the output layer, if different; left out: `activation`."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """Behind each sub-layer, on embeddings and on attention weights."""
+    """Dropout after each sub-layer, on embeddings and on attention weights."""
     first_position: int = Field(default=0, ge=0, le=1024)
-    """Row of the table of learned positions for the first token; those before it are not used."""
+    """The row of the first token in the table of learned positions; earlier rows are not used."""
     mask_id: int | None = Field(default=None, ge=0)
-    """The id of the masked token where it is one of the vocabulary, as in imported models; left
-    out: it is none, and has a vector beside those of the vocabulary."""
+    """The id of the mask token if it is in the vocabulary, as in imported models; left out: it is
+    not, and has a vector of its own."""
     tied: bool = True
-    """Whether the output layer is the matrix of the embeddings."""
+    """Whether the output layer shares the matrix of the embeddings."""
     fills: bool = True
-    """Whether it has an output layer, for masked tokens; imported classifiers and encoders have
-    none."""
+    """Whether the model has an output layer for masked tokens; imported classifiers and encoders
+    have none."""
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
@@ -76,7 +76,7 @@ class BertStackSettings(Settings):
             )
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ValueError(
-                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"rotary positions rotate pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
             )
         if self.first_position and self.positions != "learned":
@@ -88,17 +88,17 @@ class BertStackSettings(Settings):
 
 
 class BertSettings(BertStackSettings):
-    """BERT: pairs of texts, each with a segment embedding, and whether the second follows."""
+    """BERT: trained on pairs of texts, with segment embeddings and next-sentence prediction."""
 
     mask_name: ClassVar[str] = "[MASK]"
-    """How texts for such models write the masked token."""
+    """How the mask token is written in texts for this model."""
 
     family: Literal["bert"] = "bert"
-    """Which model this is."""
+    """The model family."""
     segments: int = Field(default=2, ge=0, le=16)
-    """Kinds of segments, each with a vector that is added to its tokens'; 0: none."""
+    """Number of segment types, each with a vector that is added to those of its tokens; 0: none."""
     next_sentence: bool = True
-    """Learn from pairs of texts, and say whether the second follows the first."""
+    """Train on pairs of texts, and predict whether the second follows the first."""
     norm_epsilon: PositiveFloat = 1e-12
     """Added to the variance in layer norms."""
 
@@ -113,17 +113,17 @@ class BertSettings(BertStackSettings):
 
 
 class RobertaSettings(BertStackSettings):
-    """RoBERTa: stretches of text alone."""
+    """RoBERTa: trained on stretches of text only."""
 
     mask_name: ClassVar[str] = "<mask>"
-    """How texts for such models write the masked token."""
+    """How the mask token is written in texts for this model."""
 
     family: Literal["roberta"] = "roberta"
-    """Which model this is."""
+    """The model family."""
     segments: int = Field(default=0, ge=0, le=16)
-    """Kinds of segments, each with a vector that is added to its tokens'; 0: none."""
+    """Number of segment types, each with a vector that is added to those of its tokens; 0: none."""
     next_sentence: Literal[False] = False
-    """RoBERTa does not learn whether a text follows another."""
+    """Always false: RoBERTa does not predict whether one text follows another."""
     norm_epsilon: PositiveFloat = 1e-5
     """Added to the variance in layer norms."""
 
@@ -148,14 +148,14 @@ class BertLayer(nn.Module):
 
 
 class Bert(MaskedLanguageModel):
-    """A stack of layers over the embeddings of tokens, positions and segments, read both ways.
+    """A stack of layers over the embeddings of tokens, positions and segments, in both directions.
 
         x = N(E y + P + G s),   x ← N(x + Self(x)),   x ← N(x + F(x))
         p(y_i) = softmax(Eᵀ N(gelu(W x_i + b)) + c),   p(next) = softmax(U tanh(V x_1 + d) + e)
 
-    N is a layer norm and F the feed-forward layer. The output layer is the matrix E of the
-    embeddings, unless `tied` is false. Without a `mask_id`, the masked token has a vector outside
-    E and is never predicted. x_1 is the state of BOS, which BERT calls [CLS]; EOS is its [SEP].
+    N is a layer norm and F the feed-forward layer. The output layer shares the matrix E of the
+    embeddings, unless `tied` is false. Without a `mask_id`, the mask token has a vector outside E
+    and is never predicted. x_1 is the state of BOS, which BERT calls [CLS]; EOS is its [SEP].
     """
 
     supports_packing = True
@@ -217,7 +217,9 @@ class Bert(MaskedLanguageModel):
         return self.logits(self._transformed(states))
 
     def token_states(self, inputs: Padded, *, hook: AttentionHook | None = None) -> Tensor:
-        """Computed without padding, if `indices` are given and the precision allows it."""
+        """The states, computed without padding if `indices` are given and the precision
+        allows it.
+        """
         x = self._embed(inputs)  # (B, S, D)
         exact = hook is not None or self.embedding.weight.dtype == torch.float64
         if exact or inputs.indices is None:
@@ -271,8 +273,8 @@ class Bert(MaskedLanguageModel):
         """The input of the output layer for states: (..., D) -> (..., D)."""
         if self.transform is None or self.transform_norm is None:
             raise SettingsError(
-                "model.fills is false: this encoder has no output layer, so it fills no masked "
-                "tokens; regard look shows its attention, and a classifier can begin with it "
+                "model.fills is false: this encoder has no output layer and cannot fill masked "
+                "tokens; regard look shows its attention, and a classifier can start from it "
                 "(--from)"
             )
         normed: Tensor = self.transform_norm(activate(self.transform(x), self.activation))

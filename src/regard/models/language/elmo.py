@@ -23,33 +23,36 @@ Filter = tuple[Annotated[int, Field(ge=1, le=64)], Width]
 
 
 class ElmoSettings(Settings):
-    """Two-way LSTM language models over words by their characters; the defaults are the paper's."""
+    """Forward and backward LSTM language models over words spelled in characters; the paper's
+    defaults.
+    """
 
     family: Literal["elmo"] = "elmo"
-    """Which model this is."""
+    """The model family."""
     width: Width = 512
     """Width of the vectors of words, and of each direction of each layer."""
     units: Width = 4096
     """Units of each direction of each LSTM layer, which are projected to `width`."""
     layers: NumLayers = 2
-    """LSTM layers; from the second on, what comes from below is added to their outputs."""
+    """Number of LSTM layers; from the second on, a layer's input is added to its output."""
     character_width: Width = 16
     """Width of the vectors of characters."""
     filters: tuple[Filter, ...] = FILTERS
-    """Convolutions over the characters of a word: how many they see, and how many there are."""
+    """Convolutions over the characters of a word: pairs of a kernel size and a number of
+    filters."""
     highways: PositiveInt = 2
-    """Highway layers above the convolutions."""
+    """Number of highway layers above the convolutions."""
     max_characters: int = Field(default=50, ge=3, le=1000)
-    """Bytes of a word that are read, with the two marks around it."""
+    """The most bytes of a word that are read, including two boundary symbols."""
     mixing: Literal["learned", "top"] = "learned"
-    """What the language models predict from: all layers with learned weights, or the last one, as
-    in the paper, where only the tasks that use the vectors learn to mix them."""
+    """What the language models predict from: all layers, mixed with learned weights, or the last
+    one, as in the paper, where only downstream tasks learn to mix them."""
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    """On the inputs of all LSTM layers and before the output layer."""
+    """Dropout on the inputs of all LSTM layers and before the output layer."""
 
     @property
     def context(self) -> int | None:
-        """The most tokens that are seen at once: there is no limit."""
+        """The most tokens that are seen at once: unlimited."""
         return None
 
     @model_validator(mode="after")
@@ -91,11 +94,11 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         p(x_{k+1} | x_1, …, x_k) = softmax(W γ Σ_j s_j →h_{k,j} + b), and likewise ← of x_{k-1}
 
     h_{k,0} is the vector of word k, h_{k,j} the output of LSTM layer j in that direction. Labels
-    are in the flattened (2, B, S): the word after each word, then the word before it.
+    belong to the flattened (2, B, S): the word after each word, then the word before it.
     """
 
-    text_start = EOS  # that of the text before, as in its training data
-    spelled: Tensor  # (V, C) the symbols of each token: no parameter, and not saved
+    text_start = EOS  # as after a preceding text in the training data
+    spelled: Tensor  # (V, C) the symbols of each token: not a parameter, and not saved
 
     def __init__(self, settings: ElmoSettings, words: Sequence[str]) -> None:
         """`words`: the spelling of each token of the vocabulary."""
@@ -165,7 +168,7 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return torch.cat(layers.unbind(1), -1)  # (L + 1, B, S, 2 D)
 
     def mix_layers(self, layers: Tensor) -> Tensor:
-        """Their mean with the learned weights, or the last layer."""
+        """The mean of layers with the learned weights, or the last layer."""
         if self.mix is None:
             return layers[-1]
         mixed: Tensor = self.mix(layers)
@@ -176,7 +179,9 @@ class Elmo(WordEmbedder[Padded], TextEncoder):
         return self.layers_of_spelled(self.spelled[inputs.ids], inputs.mask)
 
     def layers_of_spelled(self, spelled: Tensor, mask: Tensor) -> Tensor:
-        """`layers_of` words given by their symbols (B, S, C), also words outside the vocabulary."""
+        """`layers_of` for words given by their symbols (B, S, C), also words outside the
+        vocabulary.
+        """
         x = self.characters(spelled).to(self.output.weight.dtype)  # (B, S, D)
         order = reversed_order(mask)[..., None].expand_as(x)  # (B, S, D)
         forward = [x, *self._run(0, x)]

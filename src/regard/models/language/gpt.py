@@ -31,47 +31,48 @@ INITIAL_STD = 0.02  # of all matrices (Radford et al. 2018, section 4.1)
 
 
 class GptSettings(Settings):
-    """A Transformer decoder; with nothing given, of the sizes of GPT-2's smallest model."""
+    """A Transformer decoder; the defaults are the sizes of GPT-2's smallest model."""
 
     family: Literal["gpt"] = "gpt"
-    """Which model this is."""
+    """The model family."""
     layers: NumLayers = 12
-    """Layers of self-attention and feed-forward."""
+    """Number of layers of self-attention and feed-forward."""
     width: Width = 768
     """Width of all vectors between layers."""
     heads: Width = 12
-    """Subspaces in which each attention looks at once; they divide the width."""
+    """Number of attention heads; unless `head_width` is given, it must divide the width."""
     kv_heads: Width | None = None
-    """Keys and values, each shared by a group of heads, which they divide; left out: one for each
-    head."""
+    """Number of heads of keys and values, each shared by a group of query heads; it must divide
+    `heads`. Left out: one for each head."""
     feed_forward: Width | None = None
     """Width inside the feed-forward layers; left out: four times the width."""
     context: NumPositions = 1024
     """The most tokens of a text that are seen at once."""
     positions: Literal["learned", "rotary"] = "learned"
-    """How a token is told its position; rotary ones tell self-attention alone."""
+    """How positions are encoded: added to token vectors, or (rotary) inside self-attention."""
     norm: NormName = "layer"
-    """What is normalised before each sub-layer: `layer` mean and variance, `rms` the size alone
-    (Zhang and Sennrich 2019)."""
+    """The norm before each sub-layer: `layer` normalises mean and variance, `rms` only the root
+    mean square (Zhang and Sennrich 2019)."""
     activation: ActivationName = "gelu"
     """The activation function of the feed-forward layers."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """Behind each sub-layer, on embeddings and on attention weights."""
+    """Dropout after each sub-layer, on embeddings and on attention weights."""
     bias: bool = True
     """Whether the linear layers have biases."""
     feed_forward_bias: bool | None = None
-    """Whether those of the feed-forward layers have; left out: as `bias` says."""
+    """Whether the linear layers of feed-forward layers have biases; left out: the same as
+    `bias`."""
     head_width: Width | None = None
     """Width of each head; left out: the width divided by the heads."""
     norm_epsilon: PositiveFloat | None = None
-    """Added to the variance in norms; left out: 1e-5, and for `rms` the smallest that the precision
-    can tell."""
+    """Added to the variance in norms; left out: 1e-5, and for `rms` the machine epsilon of the
+    precision."""
     rotary_base: PositiveFloat = ROTARY_BASE
-    """What the angles of rotary positions are powers of."""
+    """The base of the frequencies of rotary positions."""
     tied: bool = True
-    """Whether the output layer is the matrix of the embeddings."""
+    """Whether the output layer shares the matrix of the embeddings."""
     absent: tuple[int, ...] = ()
-    """Ids that stand for no token and are never written: special ones that the vocabulary of an
+    """Ids that stand for no token and are never generated: special tokens that the vocabulary of an
     imported model lacks."""
 
     @model_validator(mode="after")
@@ -87,7 +88,7 @@ class GptSettings(Settings):
         head_width = self.head_width or self.width // self.heads
         if self.positions == "rotary" and head_width % 2:
             raise ValueError(
-                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"rotary positions rotate pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {head_width}, which is odd; choose other heads"
             )
         if self.positions != "rotary" and self.rotary_base != ROTARY_BASE:
@@ -107,10 +108,10 @@ class PromptCache(NamedTuple):
 
 @dataclass(frozen=True)
 class GptState:
-    """Keys and values of prompts and hypotheses: the slots of a cache (see `kv_cache`).
+    """Keys and values of prompts and hypotheses in the slots of a cache (see `kv_cache`).
 
-    The first S slots of a sentence are its prompt's, once for all hypotheses; those of padding are
-    masked. Prompts may differ in length: positions go on from the end of each prompt.
+    The first S slots of a sentence hold its prompt, once for all hypotheses, with padding masked.
+    Prompts may differ in length: positions continue from the end of each prompt.
     """
 
     past: tuple[KVCache, ...]  # of each layer (B, G, P, K)
@@ -139,7 +140,7 @@ class GptState:
         return tensors
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "GptState":
-        """All slots become those of the prompt."""
+        """Treat all slots so far as the prompt."""
         layers = range(len(self.past))
         past = [KeyValues(tensors[f"{i}.key"], tensors[f"{i}.value"]) for i in layers]
         keys, mask = past[0].keys, tensors["slot_mask"]
@@ -191,8 +192,8 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
 
         x = E y + P,   x ← x + Self(N(x)),   x ← x + F(N(x)),   p(y_{t+1}) = softmax(Eᵀ N(x_t))
 
-    N is a norm and F the feed-forward layer. The output layer is the matrix E of the embeddings,
-    unless `tied` is false.
+    N is a norm and F the feed-forward layer. The output layer shares the matrix E of the
+    embeddings, unless `tied` is false.
     """
 
     supports_packing = True  # windows of a text have no padding
@@ -217,7 +218,9 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Normal; matrices that add to the residual stream are divided by √(2 layers) (GPT-2)."""
+        """Normal initialisation; matrices that add to the residual stream are divided by √(2
+        layers) (GPT-2).
+        """
         draw_normal(self, INITIAL_STD)
         for layer in self.layers:
             for linear in (layer.own.out, layer.feed.outer):
@@ -251,7 +254,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
-        """Of windows without prompts: the rows (M, D) of all their positions."""
+        """The features (M, D) of all positions of windows without prompts."""
         given, prompted = batch.decoder_input, batch.inputs.ids.shape[1] > 0
         if hook is not None or prompted or batch.positions is not None:
             return super().training_features(batch, hook=hook)
@@ -307,7 +310,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return self.logits(normed), replace(state, past=tuple(caches), ancestry=ancestry)
 
     def to_static(self, state: GptState, steps: int, step_counter: Tensor) -> GptState | None:
-        """None in float64, in which each step gathers one slot more."""
+        """None in float64, where each step gathers one more slot."""
         if self.embedding.weight.dtype == torch.float64:
             return None
         width = state.ancestry.ancestor_bias.shape[2]
@@ -337,7 +340,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return normed, tuple(new)
 
     def _no_prompt(self, inputs: Padded) -> PromptCache:
-        """Prompts of no tokens."""
+        """Empty prompts."""
         own, weight = self.layers[0].own, self.embedding.weight
         empty = weight.new_zeros(inputs.ids.shape[0], own.kv_heads, 0, own.head_width)
         return PromptCache((KeyValues(empty, empty),) * len(self.layers), inputs.mask[:, :0])
@@ -348,7 +351,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         return self.dropout(x if self.positions is None else x + self.positions(positions))
 
     def _following(self, index: int) -> Residual:
-        """The residual connection after a layer: the next layer's, or that of the last norm."""
+        """The residual connection after a layer: that of the next layer, or of the last norm."""
         return self.layers[index + 1].around_own if index + 1 < len(self.layers) else self.last
 
     def _check_length(self, count: int) -> None:

@@ -18,15 +18,16 @@ class SimpleRnnSettings(Settings):
     """A recurrent network with or without attention over its states."""
 
     family: Literal["simple-rnn"] = "simple-rnn"
-    """Which model this is."""
+    """The model family."""
     width: Width = 2
     """Units of the recurrent layer."""
     attention: Literal["none", "linear", "softmax"] = "none"
-    """What the forecast is made of: the last state (`none`); all states, each with a learned
-    weight of its time step, and a bias (`linear`); or all states weighted by a softmax of
-    tanh(wᵀ h_t + b_t)."""
+    """What the forecast is computed from: the last state (`none`); all states, with a learned
+    weight for each time step and a bias (`linear`); or all states, weighted by a softmax of tanh(wᵀ
+    h_t + b_t) (`softmax`)."""
     time_steps: NumPositions = 20
-    """The most time steps that attention has weights for; without attention, there is no limit."""
+    """The number of time steps that attention has weights for; without attention, there is no
+    limit."""
 
 
 class SimpleRnn(Predictor[Series]):

@@ -22,28 +22,29 @@ from regard.types import AttentionHook, Features, Memory, Padded
 
 
 class ByteNetSettings(Settings):
-    """A ByteNet; the paper's sizes are 30 and 30 blocks of width 1600, by characters."""
+    """ByteNet; the paper's sizes are 30 and 30 blocks of width 1600, on characters."""
 
     family: Literal["bytenet"] = "bytenet"
-    """Which model this is."""
+    """The model family."""
     encoder_blocks: NumLayers = 10
-    """Residual blocks that read the source."""
+    """Number of residual blocks in the encoder."""
     decoder_blocks: NumLayers = 10
-    """Residual blocks that write the target."""
+    """Number of residual blocks in the decoder."""
     width: Width = 256
-    """Width of all vectors between blocks, the paper's 2d; inside them it is half of that."""
+    """Width of all vectors between blocks, the paper's 2d; inside blocks it is half of this."""
     kernel: int = Field(default=3, ge=2, le=1_048_576)
-    """Positions that a convolution looks at, in the encoder and in the decoder."""
+    """Number of positions that a convolution sees: its kernel size, in encoder and decoder."""
     max_dilation: NumPositions = 16
-    """The distance between those positions doubles from block to block, from 1 to this, the
-    paper's r, and then starts again: a power of two."""
+    """The largest dilation, the paper's r, a power of two: the distance between these positions
+    doubles from block to block, from 1 to this, and then starts again."""
     stretch: float = Field(default=1.2, ge=1.0)
-    """The encoder is unfolded over this many positions for each token of the source, the
-    paper's a: about as many as a target is likely to have."""
+    """Number of encoder positions for each token of the source, the paper's a: about the ratio of
+    target to source length."""
     extra: NonNegativeInt = 0
-    """And over this many more, the paper's b."""
+    """Number of further encoder positions, the paper's b."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, behind each block and before the output layer (the paper has none)."""
+    """Dropout on token vectors, after each block and before the output layer (the paper has
+    none)."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -54,7 +55,7 @@ class ByteNetSettings(Settings):
         return self
 
     def dilation(self, number: int) -> int:
-        """That of block `number`, from 0."""
+        """The dilation of block `number`, from 0."""
         return 1 << number % self.max_dilation.bit_length()
 
 

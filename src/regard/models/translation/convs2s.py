@@ -28,43 +28,43 @@ from regard.settings import NumLayers, NumPositions, Settings, Width
 from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 SQRT_HALF = math.sqrt(0.5)
-"""Times this, the sum of two independent numbers of one variance has that variance again."""
+"""Scales the sum of two independent numbers of equal variance back to that variance."""
 EMBEDDING_STD = 0.1
 """Standard deviation of the initial vectors of tokens and positions."""
 
 
 class ConvS2SSettings(Settings):
-    """A ConvS2S; the paper's sizes are in the shelf's recipe `convs2s-paper`."""
+    """ConvS2S; the paper's sizes are in the shelf's recipe `convs2s-paper`."""
 
     family: Literal["convs2s"] = "convs2s"
-    """Which model this is."""
+    """The model family."""
     encoder_layers: NumLayers = 4
-    """Gated convolutions that read the source."""
+    """Number of gated convolutions in the encoder."""
     decoder_layers: NumLayers = 4
-    """Gated convolutions that write the target, each with its own attention."""
+    """Number of gated convolutions in the decoder, each with its own attention."""
     width: Width = 256
-    """Width of what these make of each position."""
+    """Width of the output of these convolutions."""
     kernel: NumPositions = 3
-    """Positions that these look at."""
+    """Number of positions that these convolutions see: their kernel size."""
     upper: tuple[tuple[Width, NumPositions], ...] = Field(default=(), max_length=1000)
-    """Further layers on top of the encoder, and on top of the decoder: pairs of a width and a
-    kernel, such as [[768, 3], [2048, 1]]."""
+    """Further layers on top of the encoder, and of the decoder: pairs of a width and a kernel size,
+    such as [[768, 3], [2048, 1]]."""
     embedding: Width = 256
-    """Width of the vectors of tokens and positions, in which attention looks too."""
+    """Width of the vectors of tokens and positions, and of queries and keys."""
     positions: Literal["learned", "sinusoid"] = "learned"
-    """How a token is told its position."""
+    """How positions are encoded."""
     max_positions: NumPositions | None = None
-    """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
+    """The longest sentence, in tokens, that learned positions cover; 1024 if not given."""
     weight_norm: bool = True
-    """Whether each row of a matrix is learned as a direction and a length (Salimans and Kingma
-    2016), as in the authors' code."""
+    """Whether each row of a matrix is learned as a direction and a length (weight norm, Salimans
+    and Kingma 2016), as in the authors' code."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, on what each convolution reads and before the output layer."""
+    """Dropout on token vectors, on the inputs of convolutions and before the output layer."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, given: Any) -> Any:
-        """Make explicit what another field decides."""
+        """Fill in defaults that depend on other fields."""
         if not isinstance(given, dict) or given.get("positions", "learned") != "learned":
             return given
         limit = given.get("max_positions")
@@ -81,7 +81,7 @@ class ConvS2SSettings(Settings):
 
 
 class PositionalEmbedding(nn.Module):
-    """The sum of a token's vector and that of its position."""
+    """The sum of the vectors of a token and of its position."""
 
     def __init__(self, size: int, settings: ConvS2SSettings) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class ConvS2S(Generator[Padded, Memory, AttentionDecoderState]):
         for side, kind in (("source", SOURCE_TOKENS), ("target", TARGET_TOKENS)):
             rows[f"{side}.tokens.weight"] = kind
             rows[f"{side}.positions.table.weight"] = "positions"
-        names = (name for name, _ in self.output.named_parameters())  # more with weight norm
+        names = (name for name, _ in self.output.named_parameters())  # weight norm adds names
         return rows | {f"output.{name}": TARGET_TOKENS for name in names}
 
     def encode(self, source: Padded, *, hook: AttentionHook | None = None) -> Memory:

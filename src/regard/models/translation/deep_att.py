@@ -22,25 +22,27 @@ class DeepAttSettings(Settings):
     """Deep-Att; the paper's sizes: 9 and 7 layers, width 512, embedding 256, memory 1280."""
 
     family: Literal["deep-att"] = "deep-att"
-    """Which model this is."""
+    """The model family."""
     encoder_layers: NumLayers = 4
-    """Layers of each of the two columns that read the source."""
+    """Number of layers in each of the two columns of the encoder."""
     decoder_layers: int = Field(default=4, ge=2, le=1_000)
-    """Layers that write the target; the bottom one attends."""
+    """Number of layers in the decoder; the bottom one attends."""
     width: Width = 256
     """Units of each layer."""
     embedding: Width = 256
     """Width of the token vectors."""
     memory: Width = 256
-    """Width of what is kept of each source word, out of ten times `width` that are read."""
+    """Width to which the encoder's ten times `width` outputs for each source word are
+    compressed."""
     alignment: Width = 256
     """Width inside the score function."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, on h between layers and before the output layer (the paper's: 0.1)."""
+    """Dropout on token vectors, on h between layers and before the output layer (the paper's:
+    0.1)."""
 
 
 class DeepAtt(DeepLstmModel):
-    """Deep stacks with a linear connection past every recurrence.
+    """Deep LSTM stacks with a linear connection past every recurrence.
 
     An LSTM layer in two parts: f, of its input alone, and h, of f and of the past (k counts the
     layers from the bottom; half takes two of the four gates in f):

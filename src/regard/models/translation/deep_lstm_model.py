@@ -17,7 +17,7 @@ from regard.types import AttentionHook, Features, Memory, Padded, Routing, Site
 
 
 class BottomOutput(NamedTuple):
-    """What the layers above read: of a whole target (B, T, ·), or of a step (B, K, ·)."""
+    """The input of the layers above: for a whole target (B, T, ·), or for a step (B, K, ·)."""
 
     embedded: Tensor  # the tokens' vectors
     contexts: Tensor  # of the attention
@@ -33,7 +33,7 @@ class UpperOutput(NamedTuple):
 
 
 class DeepLstmModel(Generator[Padded, Memory, AttentionDecoderState]):
-    """A decoder of which, under teacher forcing, only the bottom layer goes step by step.
+    """A decoder of which only the bottom layer runs step by step under teacher forcing.
 
     The others then run over the whole target in one call. The first state is zeros.
     """
@@ -53,7 +53,9 @@ class DeepLstmModel(Generator[Padded, Memory, AttentionDecoderState]):
     def run_upper(
         self, bottom: BottomOutput, mask: Tensor | None, state: AttentionDecoderState | None
     ) -> UpperOutput:
-        """The layers above: of a whole target with its `mask` (B, T), or of a step from `state`."""
+        """Run the layers above: on a whole target with its `mask` (B, T), or on a step from
+        `state`.
+        """
 
     def decode(
         self, target: Padded, memory: Memory, *, hook: AttentionHook | None = None

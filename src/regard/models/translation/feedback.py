@@ -23,14 +23,16 @@ from regard.types import AttentionHook, Features, Memory, Padded, Site
 
 
 class FeedbackSettings(StackSettings):
-    """A Transformer whose decoder remembers each step as one vector, of all its layers."""
+    """A Transformer whose decoder remembers each step as one vector, computed from all its
+    layers.
+    """
 
     family: Literal["feedback"] = "feedback"
-    """Which model this is."""
+    """The model family."""
 
 
 class MemoryAttention(AttentionHeads):
-    """Self-attention of a layer to the memory; keys and values are shared by all layers."""
+    """A layer's attention to the memory; keys and values are shared by all layers."""
 
     def __init__(self, settings: StackSettings) -> None:
         super().__init__(settings.heads, settings.attention_dropout)
@@ -72,7 +74,7 @@ class Feedback(TransformerBase[MemoryAttention]):
     The first step attends to zeros, m_{-1}, as in the authors' code. Teacher forcing runs position
     by position. With pre-norm the memory has a norm too. The encoder is a Transformer's.
 
-    Column s of the weights that hooks of the decoder get belongs to m_{s-1}. Columns of attention
+    In the weights that the decoder's hooks get, column s belongs to m_{s-1}. Columns of attention
     maps, like rows, are labelled with the tokens predicted there, and with `<s>` for the zeros.
     """
 

@@ -21,11 +21,12 @@ class GnmtSettings(Settings):
     """GNMT; the paper's sizes are 8 and 8 layers, and 1024 for each of the widths."""
 
     family: Literal["gnmt"] = "gnmt"
-    """Which model this is."""
+    """The model family."""
     encoder_layers: int = Field(default=4, ge=2, le=1_000)
-    """Layers that read the source: the bottom one both ways, the others from its beginning."""
+    """Number of layers in the encoder: the bottom one is bidirectional, the others read from left
+    to right."""
     decoder_layers: int = Field(default=4, ge=2, le=1_000)
-    """Layers that write the target; the bottom one attends."""
+    """Number of layers in the decoder; the bottom one attends."""
     width: Width = 256
     """Units of each layer, and of each direction of the encoder's bottom one."""
     embedding: Width = 256
@@ -33,11 +34,11 @@ class GnmtSettings(Settings):
     alignment: Width = 256
     """Width inside the score function."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, between layers and before the output layer."""
+    """Dropout on token vectors, between layers and before the output layer."""
 
 
 class Gnmt(DeepLstmModel):
-    """A deep stack on either side, joined by one attention at the bottom of the decoder.
+    """A deep stack on each side, joined by one attention at the bottom of the decoder.
 
     The encoder, with k counting the layers from the bottom (sections 3.1 and 3.2):
 
@@ -51,9 +52,9 @@ class Gnmt(DeepLstmModel):
         z^k_t = LSTM([z^{k-1}_t; a_t]) + z^{k-1}_t
         p(y_t) = softmax(W_o z^top_t + b)
 
-    Weights begin as in our other recurrent models (in the paper ±0.04), except for the output
-    layer (`init_output_layer`). With the paper's sizes and two vocabularies of 32,000 there are
-    280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M.
+    Weights are initialised as in our other recurrent models (in the paper within ±0.04), except for
+    the output layer (`init_output_layer`). With the paper's sizes and two vocabularies of 32,000
+    there are 280,858,880 parameters; Shazeer et al. 2017 (arXiv 1701.06538) count 278M.
     """
 
     static_state = True

@@ -33,30 +33,31 @@ class LuongSettings(Settings):
     """Luong's attention; the paper's sizes are 4 layers, width 1000, embedding 1000."""
 
     family: Literal["luong"] = "luong"
-    """Which model this is."""
+    """The model family."""
     layers: NumLayers = 2
-    """Recurrent layers in the encoder, and as many in the decoder."""
+    """Number of recurrent layers in the encoder, and in the decoder."""
     width: Width = 256
-    """Units of each layer; of the two directions together where the source is read both ways."""
+    """Units of each layer; of both directions together in a bidirectional encoder."""
     embedding: Width = 256
     """Width of the token vectors."""
     reading: Reading = "forward"
     """How the source is read; the paper reads it backward."""
     score: Literal["dot", "general", "concat"] = "general"
-    """How well a decoder state fits a source state."""
+    """The score function between a decoder state and a source state."""
     attention: WindowName = "global"
-    """Whether a step sees the whole source, a window at its own position, or one it predicts."""
+    """Whether a step attends to the whole source, to a window at its own position, or to one at a
+    position that it predicts."""
     reach: NumPositions | None = None
-    """Words that a window reaches to either side, the paper's D; 10 if not given."""
+    """Words to either side of the centre of a window, the paper's D; 10 if not given."""
     input_feeding: bool = True
-    """Whether each step is told what the last one attended to."""
+    """Input feeding: whether each step gets the last step's attentional state as an input."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, between layers and before the output layer."""
+    """Dropout on token vectors, between layers and before the output layer."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, given: Any) -> Any:
-        """Make explicit what another field decides."""
+        """Fill in defaults that depend on other fields."""
         local = isinstance(given, dict) and given.get("attention", "global") != "global"
         return {**given, "reach": 10} if local and given.get("reach") is None else given
 

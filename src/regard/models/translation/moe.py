@@ -31,23 +31,24 @@ class MoeSettings(Settings):
     """Experts between LSTM layers; the paper's width is 512, with 2048 units."""
 
     family: Literal["moe"] = "moe"
-    """Which model this is."""
+    """The model family."""
     encoder_layers: int = Field(default=3, ge=2, le=1_000)
-    """LSTM layers that read the source, the bottom one both ways; experts are below the top one."""
+    """Number of LSTM layers in the encoder, the bottom one bidirectional; experts are below the top
+    one."""
     decoder_layers: int = Field(default=2, ge=2, le=1_000)
-    """LSTM layers that write the target; experts are above the bottom one, which attends."""
+    """Number of LSTM layers in the decoder; experts are above the bottom one, which attends."""
     width: Width = 256
-    """Width of all vectors between layers, token vectors too; both directions have half each."""
+    """Width of all vectors between layers, including token vectors; each direction has half."""
     units: Width | None = None
-    """Units inside each LSTM, projected to the width; if not given, as many, and not projected."""
+    """Units of each LSTM, projected to `width`; if not given, `width` units without projection."""
     alignment: Width = 256
     """Width inside the score function."""
     expert_width: Width = 512
     """Width inside each expert."""
     experts: ExpertsSettings = ExpertsSettings()
-    """Of both layers of experts."""
+    """The settings of both layers of experts."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, and behind each LSTM layer and each layer of experts."""
+    """Dropout on token vectors, and after each LSTM layer and each layer of experts."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -1,4 +1,4 @@
-"""The encoder-decoder without attention: the whole source through one vector."""
+"""The encoder-decoder without attention: the source is compressed into one vector."""
 
 from collections.abc import Mapping
 from typing import Literal, Self
@@ -27,22 +27,23 @@ class RnnSettings(Settings):
     """A recurrent encoder whose last state starts a recurrent decoder."""
 
     family: Literal["rnn"] = "rnn"
-    """Which model this is."""
+    """The model family."""
     cell: CellName = "lstm"
     """The recurrent cell (`lstm`: Sutskever et al. 2014; `gru`: Cho et al. 2014)."""
     layers: NumLayers = 1
-    """Recurrent layers in the encoder, and as many in the decoder."""
+    """Number of recurrent layers in the encoder, and in the decoder."""
     width: Width = 256
-    """Units of each layer; of the two directions together where the source is read both ways."""
+    """Units of each layer; of both directions together in a bidirectional encoder."""
     embedding: int = Field(default=256, ge=0, le=65_536)
     """Width of the token vectors; 0 means one-hot vectors, which suit small alphabets."""
     reading: Reading = "forward"
-    """How the source is read; `backward` puts its beginning next to that of the target."""
+    """The direction in which the source is read; `backward` puts its beginning next to that of the
+    target."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors, between layers and before the output layer."""
+    """Dropout on token vectors, between layers and before the output layer."""
     state_bias: bool = False
     """Whether recurrent layers have a second bias, added to the product with the state, as torch's
-    have; in a GRU the reset gate is multiplied with it."""
+    have; a GRU's reset gate is applied to it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

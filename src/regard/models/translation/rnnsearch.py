@@ -25,7 +25,7 @@ class RnnSearchSettings(Settings):
     """RNNsearch; the paper's sizes are width 1000, embedding 620, alignment 1000, readout 500."""
 
     family: Literal["rnnsearch"] = "rnnsearch"
-    """Which model this is."""
+    """The model family."""
     width: Width = 256
     """Units of the decoder, and of each direction of the encoder."""
     embedding: Width = 256
@@ -35,7 +35,7 @@ class RnnSearchSettings(Settings):
     readout: Width = 256
     """Width of the maxout layer before the output."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On token vectors and before the output layer (the paper has none)."""
+    """Dropout on token vectors and before the output layer (the paper has none)."""
 
 
 class RnnSearch(Generator[Padded, Memory, AttentionDecoderState]):
@@ -49,7 +49,7 @@ class RnnSearch(Generator[Padded, Memory, AttentionDecoderState]):
         t_i = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i)
         p(y_i) = softmax(W_o t_i)
 
-    So p(y_i) is computed from the state *before* the step. On the GRU see `RecurrentLayer`.
+    So p(y_i) is computed from the state *before* the step. For the GRU see `RecurrentLayer`.
     """
 
     static_state = True

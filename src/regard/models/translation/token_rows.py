@@ -7,4 +7,5 @@ TOKEN_ROWS = {
     "output.weight": TARGET_TOKENS,
     "output.bias": TARGET_TOKENS,
 }
-"""Of embeddings `source` and `target` and a linear layer `output`: see `Model.named_rows`."""
+"""The named rows of embeddings `source` and `target` and a linear layer `output`: see
+`Model.named_rows`."""

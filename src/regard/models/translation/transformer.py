@@ -32,7 +32,7 @@ from regard.text.special_tokens import EOS
 from regard.types import AttentionHook, Batch, Features, Memory, Padded, Routing, Site
 
 ENCODER_CHUNK_TOKENS = 1024
-"""Source positions encoded at a time on a CPU, to stay in its caches and need less padding."""
+"""Source positions encoded at a time on a CPU, which fits its caches and needs less padding."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TransformerState:
         return replace(self, ancestry=self.ancestry.reorder(parents))
 
     def named_tensors(self) -> dict[str, Tensor]:
-        """Keys and values have the names that other exporters of translators give them."""
+        """Keys and values are named as by other exporters of translators."""
         tensors = {"source_mask": self.source_mask.mask[:, 0, 0]}  # (B, S)
         for index, cache in enumerate(self.past):
             tensors |= zip(key_value_names(index, "decoder"), cache.kv, strict=True)
@@ -221,7 +221,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         return self.encode_vectors(x, source.mask, hook)
 
     def encode_vectors(self, x: Tensor, mask: Tensor, hook: AttentionHook | None = None) -> Memory:
-        """The encoder's output for vectors (B, S, D), of tokens or of anything else."""
+        """The encoder's output for vectors (B, S, D), of tokens or of other inputs."""
         x = self.add_positions(x, "source", 0, x.shape[1])
         attention = PaddedAttention("encoder", mask, padding_mask(mask), hook)
         x, routings = _run_layers(self.encoder, x, attention)
@@ -255,7 +255,9 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
         return self.dropout(norm(x))
 
     def input_layers(self, side: Side) -> tuple[Positions | None, nn.Module]:
-        """The position encodings of a side, if they are added, and the norm of their sum."""
+        """The position encodings of a side, if they are added to embeddings, and the norm of this
+        sum.
+        """
         if side == "source":
             return self.source_positions, self.source_norm
         return self.target_positions, self.target_norm
@@ -309,7 +311,7 @@ class Transformer(TransformerBase[SelfAttention]):
     def training_features(
         self, batch: Batch[Padded], *, hook: AttentionHook | None = None
     ) -> Features:
-        """Without padding, if the settings and the precision allow it."""
+        """The features, computed without padding if the settings and the precision allow it."""
         source, target, places = batch.inputs, batch.decoder_input, batch.positions
         packs = self.supports_packing and self.embeddings.source.dtype != torch.float64
         if hook is not None or not packs or source.indices is None or places is None:
@@ -359,8 +361,8 @@ class Transformer(TransformerBase[SelfAttention]):
     def to_static(
         self, state: TransformerState, steps: int, step_counter: Tensor
     ) -> TransformerState | None:
-        """None with windows, experts or positions inside self-attention, and in float64, in which
-        each step gathers one slot more.
+        """None with windows, experts or positions inside self-attention, and in float64, where each
+        step gathers one more slot.
         """
         unsupported = self.target_positions is None or self.window is not None or self.has_experts
         if unsupported or state.source_mask.bias.dtype == torch.float64:
@@ -382,7 +384,7 @@ def _run_layers(
 
 
 def _self_attention(settings: TransformerSettings, *, ahead: bool = False) -> SelfAttention:
-    """Self-attention; `ahead`: relative positions and windows extend to later positions."""
+    """Self-attention; `ahead`: whether relative positions and windows extend to later positions."""
     relative, window = None, None
     if settings.reach is not None:
         width, reach = settings.width // settings.heads, settings.reach

@@ -23,36 +23,38 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
     "base": {},  # the defaults of the fields
     "big": {"width": 1024, "heads": 16, "feed_forward": 4096, "dropout": 0.3},
 }
-"""The values that presets give to fields which are not set."""
+"""The values that presets give to fields that are not set."""
 
 
 class StackSettings(Settings):
-    """Stacks of layers; with nothing given, of the base model of Vaswani et al. 2017."""
+    """Stacks of attention layers; the defaults are the base model of Vaswani et al. 2017."""
 
     family: str
-    """Which model this is."""
+    """The model family."""
     preset: Literal["tiny", "small", "base", "big"] | None = None
     """Sizes and dropout for all fields that are not given."""
     encoder_layers: NumLayers = 6
-    """Layers that read the source."""
+    """Number of layers in the encoder."""
     decoder_layers: NumLayers = 6
-    """Layers that write the target."""
+    """Number of layers in the decoder."""
     width: Width = 512
     """Width of all vectors between layers, the paper's d_model."""
     heads: Width = 8
-    """Subspaces in which each attention looks at once; they divide the width."""
+    """Number of attention heads; it must divide the width."""
     feed_forward: Width = 2048
     """Width inside the feed-forward layers, the paper's d_ff."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """Behind each sub-layer, and on the sums of embeddings and positions."""
+    """Dropout after each sub-layer, and on the sums of embeddings and positions."""
     attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """On attention weights (the paper has none)."""
+    """Dropout on attention weights (the paper has none)."""
     activation_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Inside the feed-forward layers (the paper has none)."""
+    """Dropout inside the feed-forward layers (the paper has none)."""
     norm: NormPosition = "post"
-    """Whether layers are normalised behind each sub-layer, as in the paper, or before it."""
+    """Whether the layer norm comes after each sub-layer, as in the paper (`post`), or before it
+    (`pre`)."""
     final_norm: bool | None = None
-    """Whether encoder and decoder end in one more norm; if not given, where norm is `pre`."""
+    """Whether encoder and decoder end with one more norm; if not given, they do where norm is
+    `pre`."""
     activation: ActivationName = "relu"
     """The activation function of the feed-forward layers."""
     embeddings: Tying = "shared"
@@ -63,7 +65,7 @@ class StackSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_stacks(cls, given: Any) -> Any:
-        """Make explicit what a preset or another field decides."""
+        """Fill in defaults that depend on the preset or on other fields."""
         if not isinstance(given, dict):
             return given
         preset = given.get("preset") or "base"
@@ -83,36 +85,39 @@ class StackSettings(Settings):
 
 
 class LayerExpertsSettings(ExpertsSettings):
-    """Experts in place of feed-forward layers: each as wide inside as one, without biases."""
+    """Experts in place of feed-forward layers: each has the same inner width, and no biases."""
 
     every: PositiveInt = 2
-    """Of so many layers, the last has experts; 1: all have."""
+    """The interval between layers with experts: 2 gives experts to every second layer, 1 to all."""
 
 
 class TransformerSettings(StackSettings):
-    """A Transformer; with nothing given it is the paper's base model."""
+    """A Transformer; the defaults are the paper's base model."""
 
     family: Literal["transformer"] = "transformer"
-    """Which model this is."""
+    """The model family."""
     source_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Share of the source tokens whose vectors are zeros in a training batch."""
+    """Share of the source tokens whose vectors are set to zero in a training batch."""
     positions: PositionsName = "sinusoid"
-    """How a token is told its position; relative and rotary ones tell self-attention alone."""
+    """How positions are encoded: added to token vectors, or (relative and rotary) inside
+    self-attention."""
     sinusoids: SinusoidLayout = "interleaved"
-    """Which sinusoids: the paper's; its numbers in `halves`, sines before cosines (Marian); or
-    those of `tensor2tensor`, in halves with other wavelengths (OpenNMT, fairseq)."""
+    """The layout of sinusoids: the paper's, which interleaves sines and cosines; `halves`, the same
+    numbers with all sines before the cosines (Marian); or `tensor2tensor`, in halves with other
+    wavelengths (OpenNMT, fairseq)."""
     first_position: int = Field(default=0, ge=0, le=1024)
-    """The number of the first token's position: in a table of learned ones, those before it are not
+    """The position of the first token; in a table of learned positions, earlier rows are not
     used."""
     max_positions: NumPositions | None = None
-    """The longest sentence, in tokens, that learned positions can tell; 1024 if not given."""
+    """The longest sentence, in tokens, that learned positions cover; 1024 if not given."""
     reach: NumPositions | None = None
-    """The distance beyond which relative positions are all the same; 16 if not given, or the
-    window where that is less."""
+    """The distance beyond which relative positions are clipped; if not given, 16, or the window if
+    it is smaller."""
     window: NumPositions | None = None
-    """Tokens to either side, in the decoder before, that self-attention sees; all if not given."""
+    """The window of self-attention: tokens to either side, in the decoder only before; all tokens
+    if not given."""
     experts: LayerExpertsSettings | None = None
-    """If given, some layers have experts in place of feed-forward."""
+    """If given, some layers have experts in place of feed-forward layers."""
     scale_embeddings: bool = True
     """Whether token vectors are multiplied by the root of the width, as in the paper."""
     output_bias: bool = False
@@ -120,21 +125,21 @@ class TransformerSettings(StackSettings):
     norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
     """Added to the variance in layer norms."""
     embedding_norm: bool = False
-    """Whether the sums of embeddings and positions are normalised, as in BART."""
+    """Whether the sums of embeddings and positions have a layer norm, as in BART."""
     absent: tuple[int, ...] = ()
-    """Ids that stand for no token and are never written: special ones that the vocabulary of an
+    """Ids that stand for no token and are never generated: special tokens that the vocabulary of an
     imported model lacks."""
     decoder_start: int = Field(default=BOS, ge=0, lt=len(SPECIAL_PIECES))
-    """The special token whose vector a target begins with, by its id: BOS, or one that has another
-    use too, as padding in Marian (0) and EOS in M2M100 and BART (3)."""
+    """The id of the special token that a target begins with: BOS, or one that has another use too,
+    such as padding in Marian (0) and EOS in M2M100 and BART (3)."""
     source_eos: bool = True
-    """Whether the encoder reads the EOS behind each source; models of OpenNMT were trained without.
-    """
+    """Whether the encoder reads an EOS after each source; models of OpenNMT were trained without
+    it."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, given: Any) -> Any:
-        """Make explicit what another field decides."""
+        """Fill in defaults that depend on other fields."""
         if not isinstance(given, dict):
             return given
         filled, positions = dict(given), given.get("positions")
@@ -160,18 +165,18 @@ class TransformerSettings(StackSettings):
             )
         if self.window is not None and (self.reach or 0) > self.window:
             raise ValueError(
-                f"reach {self.reach} has no effect beyond the window of {self.window}, where "
-                f"nothing is seen; make it {self.window} or less"
+                f"reach {self.reach} has no effect beyond the window of {self.window}, outside of "
+                f"which nothing is seen; make it {self.window} or less"
             )
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ValueError(
-                f"rotary positions turn pairs of numbers, but width {self.width} in {self.heads} "
+                f"rotary positions rotate pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
             )
         deepest = max(self.encoder_layers, self.decoder_layers)
         if self.experts is not None and self.experts.every > deepest:
             raise ValueError(
-                f"experts.every {self.experts.every} leaves no layer with experts, where there are "
+                f"experts.every {self.experts.every} gives no layer experts, as there are only "
                 f"{self.encoder_layers} and {self.decoder_layers} layers; make it {deepest} or less"
             )
         return self

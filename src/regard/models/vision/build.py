@@ -27,7 +27,7 @@ CAPTIONERS: dict[str, CaptionerFamily] = {
     "show-attend-tell": CaptionerFamily(ShowAttendTellSettings, ShowAttendTell),
     "caption-transformer": CaptionerFamily(CaptionTransformerSettings, CaptionTransformer),
 }
-"""Every family, in the order of their years."""
+"""All families, by year of publication."""
 
 
 def build_captioner(settings: CaptionerSettings, vocabulary: int) -> AnyCaptionModel:

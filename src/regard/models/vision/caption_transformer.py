@@ -20,13 +20,14 @@ class CaptionTransformerSettings(Settings):
     """A Transformer whose source is a picture."""
 
     family: Literal["caption-transformer"] = "caption-transformer"
-    """Which model this is."""
+    """The model family."""
     encoder: EncoderSettings = Field(default=FrozenCnnSettings(), discriminator="kind")
-    """Which CNN looks at the picture."""
+    """The CNN that encodes the picture."""
     transformer: TransformerSettings = TransformerSettings(
         encoder_layers=1, decoder_layers=3, width=512, feed_forward=2048, embeddings="target"
     )
-    """Layers over the regions, and layers that write; `embeddings` are `target` or `separate`."""
+    """Layers over the regions, and layers of the decoder; `embeddings` are `target` or
+    `separate`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -36,7 +37,7 @@ class CaptionTransformerSettings(Settings):
 
     @property
     def width(self) -> int:
-        """Of all vectors between layers."""
+        """The width of all vectors between layers."""
         return self.transformer.width
 
 

@@ -24,7 +24,7 @@ PICTURE_CLASSIFIERS: dict[str, PictureClassifierFamily] = {
     "vit": PictureClassifierFamily(VitSettings, Vit),
     "swin": PictureClassifierFamily(SwinSettings, Swin),
 }
-"""Every family, in the order of their years."""
+"""All families, by year of publication."""
 
 
 def build_picture_classifier(settings: PictureClassifierSettings, classes: int) -> PicturePredictor:

@@ -32,12 +32,12 @@ class ShowAttendTellSettings(Settings):
     """Show, Attend and Tell; the paper's sizes vary by data set."""
 
     family: Literal["show-attend-tell"] = "show-attend-tell"
-    """Which model this is."""
+    """The model family."""
     encoder: EncoderSettings = Field(default=FrozenCnnSettings(), discriminator="kind")
-    """Which CNN looks at the picture."""
+    """The CNN that encodes the picture."""
     attention: Literal["soft", "hard", "none"] = "soft"
-    """`soft`: a weighted mean of all regions, other weights for each word. `hard`: one region for
-    each word, drawn in training and the likeliest otherwise. `none`: the mean of all regions,
+    """`soft`: a weighted mean of all regions, with new weights for each word. `hard`: one region
+    for each word, sampled in training and the likeliest otherwise. `none`: the mean of all regions,
     the same for each word."""
     width: Width = 512
     """Units of the LSTM."""
@@ -46,20 +46,23 @@ class ShowAttendTellSettings(Settings):
     alignment: Width = 512
     """Width inside the score function."""
     dropout: float = Field(default=0.5, ge=0.0, lt=1.0)
-    """On token vectors, the first state and before the output layer."""
+    """Dropout on token vectors, on the first state and before the output layer."""
     doubly_stochastic: NonNegativeFloat = 1.0
-    """λ: what it costs that the weights of a region, summed over all words, differ from 1."""
+    """λ: weight of the penalty on the weights of a region, summed over all words, differing from
+    1."""
     reward: NonNegativeFloat = 0.1
-    """λ_r of hard attention: how much it learns from which region helped to tell the next word."""
+    """λ_r of hard attention: weight of the reward for regions that helped to predict the next
+    word."""
     entropy: NonNegativeFloat = 0.002
-    """λ_e of hard attention: how much it is kept from always drawing the same."""
+    """λ_e of hard attention: weight of the entropy bonus, which keeps it from always sampling the
+    same region."""
 
 
 class _Unrolled(NamedTuple):
     """The decoder's run over given captions."""
 
     features: Tensor  # (B, T, D)
-    weights: Tensor  # (B, T, S) before any draw; empty where they are not needed
+    weights: Tensor  # (B, T, S) before any sampling; empty where they are not needed
     drawn: tuple[Drawn, ...]  # of each word, when hard attention is trained
 
 
@@ -99,7 +102,7 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         self.from_context = nn.Linear(inputs, embedding, bias=False)  # L_z
         self.output = nn.Linear(embedding, vocabulary)
         xavier_linears(self)
-        # Not learned by gradients, but saved with the weights: the b of equation 11.
+        # The b of equation 11: not learned by gradients, but saved with the weights.
         self.baseline = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     @property
@@ -127,7 +130,7 @@ class ShowAttendTell(CaptionModel[AttentionDecoderState]):
         unrolled = self._unroll(given, memory, hook)
         positions = batch.positions
         if positions is None:
-            raise ValueError("a captioner learns from the positions of words; the batch has none")
+            raise ValueError("a captioner needs the positions of words; the batch has none")
         features = unrolled.features.flatten(0, 1).index_select(0, positions)  # (M, D)
         if not self.training:
             return Features(features)

@@ -28,23 +28,24 @@ StageHeads = Annotated[tuple[Width, ...], Field(min_length=1, max_length=8)]
 
 
 class SwinSettings(PictureModelSettings):
-    """Stages of layers over patches; from stage to stage each 2 × 2 patches become one."""
+    """Stages of layers over patches; between stages, each 2 × 2 patches are merged into one."""
 
     family: Literal["swin"] = "swin"
-    """Which model this is."""
+    """The model family."""
     patch: int = Field(default=2, ge=1, le=256)
-    """Pixels of a patch's side in the first stage."""
+    """The side of a patch in the first stage, in pixels."""
     window: int = Field(default=4, ge=1, le=64)
-    """Patches along the side of a window. Where a stage has no more than that, its one window is
-    the whole picture."""
+    """Patches along the side of a window. In a stage with no more patches than that, a single
+    window covers the whole picture."""
     width: Width = 96
     """Width of the vectors of the first stage; each stage doubles it."""
     stages: Stages = (2, 6, 4)
-    """Layers of each stage; in every second one the windows are moved by half of their size."""
+    """Number of layers of each stage; in every second one, the windows are shifted by half their
+    size."""
     heads: StageHeads = (3, 6, 12)
-    """Subspaces in which each attention looks at once, for each stage; they divide its width."""
+    """Number of attention heads in each stage; it must divide the stage's width."""
     expansion: float = Field(default=4.0, gt=0, le=64)
-    """Width inside the feed-forward layers, in widths of the stage."""
+    """Width inside the feed-forward layers, as a multiple of the stage's width."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -72,7 +73,9 @@ class SwinSettings(PictureModelSettings):
 
 
 class SwinLayer(PatchLayer):
-    """A layer whose attention stays inside windows, with a bias for the distance of patches."""
+    """A layer whose attention stays inside windows, with a bias for the relative position of
+    patches.
+    """
 
     mask: Tensor | None
 
@@ -112,7 +115,7 @@ class SwinLayer(PatchLayer):
         return merge_windows(heads, self.windows)
 
     def _use_kernel(self, normed: Tensor) -> bool:
-        """Whether the kernel of training is for `normed` (B, T, D): it has no dropout."""
+        """Whether the training kernel, which has no dropout, applies to `normed` (B, T, D)."""
         width, places = normed.shape[-1] // self.own.heads, self.windows.size**2
         return not self.own.dropout_p and use_window_attention(normed, width=width, places=places)
 

@@ -28,23 +28,25 @@ GREY: Colour = (0.5, 0.5, 0.5)
 
 
 class PictureModelSettings(Settings):
-    """What all models have that read a picture in patches."""
+    """The settings that all models over patches of a picture share."""
 
     picture_size: int = Field(default=32, ge=4, le=1024)
-    """Pixels of a side to which pictures are scaled."""
+    """The side, in pixels, to which pictures are scaled."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Behind each sub-layer, on embeddings and on attention weights."""
+    """Dropout after each sub-layer, on embeddings and on attention weights."""
     drop_path: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Share of the examples for which the last sub-layers are left out in training (stochastic
-    depth, Huang et al. 2016); it rises from 0 at the first layer in a straight line."""
+    """Share of the examples that skip the sub-layers of the last layer in training (stochastic
+    depth, Huang et al. 2016); it rises linearly from 0 at the first layer."""
     pixel_mean: Colour = GREY
-    """Mean of red, green and blue in the training pictures, from 0 to 1: it is subtracted."""
+    """The mean of red, green and blue in the training pictures, from 0 to 1, which is
+    subtracted."""
     pixel_deviation: Colour = GREY
-    """Their standard deviation, by which the rest is divided."""
+    """The standard deviation of red, green and blue, by which the difference is divided."""
     framing: Framing = "crop"
-    """What is read of a picture that is no square: its middle, or all of it, squeezed."""
+    """How a picture that is not square is made square: by cropping its middle, or by squeezing all
+    of it."""
     resampling: Resampling = "bicubic"
-    """How pictures are scaled."""
+    """The interpolation with which pictures are scaled."""
     activation: Literal["gelu", "gelu_tanh", "silu", "relu"] = "gelu"
     """The activation function of the feed-forward layers."""
     norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
@@ -63,22 +65,23 @@ class VitSettings(PictureModelSettings):
     """A Transformer encoder over patches."""
 
     family: Literal["vit"] = "vit"
-    """Which model this is."""
+    """The model family."""
     patch: int = Field(default=4, ge=1, le=256)
-    """Pixels of a patch's side; it divides the picture's."""
+    """The side of a patch, in pixels; it must divide that of the picture."""
     layers: NumLayers = 9
-    """Layers of self-attention and feed-forward."""
+    """Number of layers of self-attention and feed-forward."""
     width: Width = 192
     """Width of all vectors between layers."""
     heads: Width = 12
-    """Subspaces in which each attention looks at once; they divide the width."""
+    """Number of attention heads; it must divide the width."""
     feed_forward: Width | None = None
     """Width inside the feed-forward layers; left out: four times the width."""
     positions: Literal["learned", "sinusoid"] = "learned"
-    """How a patch is told its place: a learned vector, or sinusoids of its row and its column."""
+    """How the positions of patches are encoded: with learned vectors, or with sinusoids of row and
+    column."""
     pooling: Literal["class", "mean"] = "class"
-    """What the answer is made of: the state of a learned token before the patches, or the mean of
-    the patches' states."""
+    """What the logits are computed from: the state of a learned class token before the patches, or
+    the mean of the patches' states."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -113,7 +116,7 @@ class PatchAttention(MultiHeadAttention):
 
     def attend_rows(self, x: Tensor, layout: PackedLayout) -> Tensor:
         """The heads (N, D) of the rows of all pictures (N, D), for training: a kernel for short
-        sequences reads the projections in place, which `attend` would copy.
+        sequences reads the projections in place, whereas `attend` would copy them.
         """
         stacked = torch.unflatten(self.project(x), -1, (3, self.heads, -1))  # (N, 3, H, K)
         args = VarlenArgs(layout, layout, causal=False, scale=self.scale, dropout=self.dropout_p)

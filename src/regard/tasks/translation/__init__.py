@@ -1,1 +1,1 @@
-"""Translation, and chat, which translates what was said into an answer: recipe, data, learning."""
+"""Translation, and chat as translation of messages into answers: recipe, data, training."""

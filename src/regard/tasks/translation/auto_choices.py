@@ -1,5 +1,5 @@
-"""Values for settings that are `auto`, by facts about the training pairs and the machine:
-`resolve_text` chooses before text is tokenized, `resolve_tokens` after that.
+"""Values for settings that are `auto`, chosen from statistics of the training pairs and the
+hardware: by `resolve_text` before text is tokenized, by `resolve_tokens` after that.
 """
 
 import math
@@ -26,7 +26,7 @@ from regard.tasks.translation.auto_settings import (
 from regard.tasks.translation.recipe import TranslationRecipe
 
 CLOSED_MAX_WORDS, CLOSED_MIN_USES = 2000, 50
-"""A closed language: few words, each used often; a model need not handle other words."""
+"""A closed language has few words, each used often; its model need not handle other words."""
 MAX_COUNTED_WORDS = 50_000  # distinct words are counted up to this number
 FULLY_SAMPLED_PAIRS = 20_000  # after these, every second pair is measured, then every third, …
 CLOSED_SIZE = ModelSize(2, 2, width=128, heads=8, feed_forward=512)  # for a closed language
@@ -43,7 +43,7 @@ FactsT = TypeVar("FactsT")
 
 
 class Hardware(NamedTuple):
-    """What a model is trained on."""
+    """The hardware that a model is trained on."""
 
     gpu: bool
     cores: int
@@ -69,7 +69,7 @@ class TextFacts:
         return few and sum(self.words) >= CLOSED_MIN_USES * self.distinct_words
 
     def scaled_by(self, factor: float) -> "TextFacts":
-        """The facts of a corpus `factor` times as large, of which this is a sample."""
+        """The facts of a corpus that is `factor` times as large as this sample of it."""
         source, target = (round(factor * words) for words in self.words)
         return replace(self, pairs=round(factor * self.pairs), words=(source, target))
 
@@ -126,8 +126,8 @@ def _resolve(
     facts: FactsT,
     choosers: Iterable[Callable[[TranslationRecipe, FactsT], Chosen]],
 ) -> tuple[TranslationRecipe, list[SettingChoice]]:
-    """The recipe with the values chosen by each function in turn, which sees those chosen before,
-    and all choices.
+    """The recipe with all chosen values, and the choices. Each function in turn sees the values
+    chosen before it.
     """
     choices: list[SettingChoice] = []
     for choose in choosers:
@@ -143,11 +143,11 @@ def _resolve(
 
 def _choose_vocabulary(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
     if facts.closed:
-        reason = f"all {facts.distinct_words:,} words of the corpus become pieces of their own"
+        reason = f"each of the {facts.distinct_words:,} words of the corpus becomes a piece"
         yield {"text.source.size": 8000}, reason
         return
     size = int(min(32_000, max(1000, round(2000 * math.sqrt(facts.pairs / 5000), -3))))
-    yield {"text.source.size": size}, f"{facts.pairs:,} pairs teach about so many pieces well"
+    yield {"text.source.size": size}, f"{facts.pairs:,} pairs suffice for about this many pieces"
 
 
 def _choose_input(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
@@ -163,9 +163,9 @@ def _choose_model_size(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
         sizes, dropout = CLOSED_SIZE, 0.1 if pairs < CLOSED_PAIRS_WITHOUT_DROPOUT else 0.0
         reason = f"a language of {facts.text.distinct_words:,} words needs no more"
     elif pairs < 10_000:
-        sizes, reason = TINY_SIZE, f"a larger model would learn {pairs:,} pairs by heart"
+        sizes, reason = TINY_SIZE, f"a larger model would memorise {pairs:,} pairs"
     elif facts.machine.gpu and pairs >= 200_000:
-        sizes, reason = BASE_SIZE, f"{pairs:,} pairs on a GPU can teach the base model"
+        sizes, reason = BASE_SIZE, f"{pairs:,} pairs on a GPU suffice to train the base model"
     else:
         sizes, reason = SMALL_SIZE, f"for {pairs:,} pairs on {facts.machine}"
     values = {f"model.{name}": value for name, value in sizes._asdict().items()}
@@ -207,7 +207,7 @@ def _choose_schedule(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
         WARMUP_SETTING: max(1, min(1000 if width <= 256 else 4000, steps // 10)),
     }
     yield values, f"for a width of {width} and {steps:,} steps"
-    right = "one answer alone is right" if closed else "several answers may be right"
+    right = "only one answer is right" if closed else "several answers may be right"
     yield {"training.label_smoothing": 0.0 if closed else 0.1}, right
 
 
@@ -226,11 +226,11 @@ def _choose_validation(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
 
 
 def _choose_beam(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
-    """A model of a closed language is nearly certain of every token: a beam finds nothing better,
-    and one that stops at enough finished hypotheses is worse, as short ones finish first.
+    """A model of a closed language is nearly certain of every token, so that a beam finds nothing
+    better; one that stops at enough finished hypotheses is worse, as short ones finish first.
     """
     if facts.text.closed:
-        yield {"decoding.beam.size": 1}, "one answer alone is right"
+        yield {"decoding.beam.size": 1}, "only one answer is right"
     else:
         yield {"decoding.beam.size": BeamSettings().size}, ""
 

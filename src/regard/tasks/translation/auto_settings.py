@@ -1,6 +1,7 @@
-"""Settings that may be `auto`: which they are, and how chosen values replace them, without torch.
+"""The settings that may be `auto`, and how chosen values replace them, without torch.
 
-Until then, such a setting holds its default, and `TranslationRecipe.auto` lists its dotted name.
+Until it is chosen, an `auto` setting holds its default, and `TranslationRecipe.auto` lists its
+dotted name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,7 +64,7 @@ SAMPLE_PAIRS = 2000  # training pairs that the input settings of an old run are 
 
 
 def format_choices(choices: Iterable[SettingChoice]) -> list[str]:
-    """A line for each reason with the values chosen for it; defaults are left out."""
+    """One line for each reason, with the values chosen for it; defaults are left out."""
     by_reason: dict[str, dict[str, list[str]]] = {}
     for setting, value, reason in choices:
         if reason:
@@ -90,9 +91,9 @@ def _format_value(value: Any) -> str:
 
 
 def extract_auto(given: Mapping[str, Any]) -> tuple[Raw, tuple[str, ...]]:
-    """A recipe's plain values without those that are `auto`, and the names of these settings.
+    """A recipe's plain values without those that are `auto`, and the names of the `auto` settings.
 
-    Limits, input and, for a user's own files, cleaning are `auto` unless given.
+    Length limits, input and, for a user's own files, cleaning are `auto` unless given.
     """
     raw = dict(given)
     corpus: Any = raw.get("corpus")

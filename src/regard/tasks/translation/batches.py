@@ -35,7 +35,9 @@ unigram model, a small training step 3 ms.
 def build_batches(
     recipe: TranslationRecipe, inputs: TrainingInputs, device: torch.device
 ) -> BatchesFrom:
-    """A function that streams the training batches of a model on `device` from any position on."""
+    """A function that streams training batches for a model on `device`, starting at any
+    position.
+    """
     settings, sampled = recipe.training, recipe.text.sampling
     sample = partial(
         sample_batches,
@@ -54,8 +56,8 @@ def stream_batches(
     start: StreamPosition,
     shard: Shard = WHOLE_STREAM,
 ) -> Iterator[PositionedBatch]:
-    """Batches of a shard from `start` on; `num_workers` processes `sample` their pairs, or this one
-    if it is 0.
+    """Batches of a shard from `start` on; their pairs are sampled by `num_workers` processes, or by
+    this one if it is 0.
     """
     if not num_workers:
         return collate_stream(sample(start, shard=shard))
@@ -69,7 +71,8 @@ def stream_batches(
 
 
 def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
-    """How many processes sample segmentations for a model on `device`; 0 if none are sampled.
+    """The number of processes that sample segmentations for a model on `device`; 0 without
+    sampling.
 
     On a CPU one suffices: a training step takes far longer, and needs the cores.
     """
@@ -85,7 +88,7 @@ def _num_batch_workers(device: torch.device, text: TextSettings) -> int:
 def _worker_died(status: int) -> TrainingError:
     return TrainingError(
         f"the process that prepares batches ended with status {status}; was it killed, or the "
-        "memory full? Go on with --resume"
+        "memory exhausted? Continue with --resume"
     )
 
 

@@ -12,14 +12,14 @@ from regard.manifest import check_file
 
 
 class PairFiles(NamedTuple):
-    """The two files of a split, or of pairs that are being cleaned, split and mixed."""
+    """The two files of a split, or of pairs that are still being cleaned, split and mixed."""
 
     source: Path
     target: Path
 
     @classmethod
     def of(cls, folder: Path, name: str) -> "PairFiles":
-        """Their names in the data folder of a run."""
+        """The files called `name` in the data folder of a run."""
         return cls(folder / f"{name}.source.txt", folder / f"{name}.target.txt")
 
 

@@ -1,4 +1,6 @@
-"""A corpus -> cleaned splits as text in the data folder of a run, made once by `prepare_data`."""
+"""A corpus -> cleaned splits as text in the data folder of a run, written once by
+`prepare_data`.
+"""
 
 import hashlib
 import os
@@ -79,14 +81,14 @@ class PreparedData(Settings):
     choices: tuple[SettingChoice, ...] = ()
     """Values chosen for cleaning settings that were `auto`."""
     copies: PositiveInt = 1
-    """How often each training pair of the corpus is used beside what is mixed in."""
+    """How often each training pair of the corpus is repeated beside the pairs that are mixed in."""
     folder: Path = Field(default=Path(), exclude=True, validate_default=False)
-    """Where the files of the splits are."""
+    """The folder with the files of the splits."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if missing := [name for name in SPLITS if name not in self.pairs]:
-            raise ValueError(f"it counts no pairs of {', '.join(missing)}")
+            raise ValueError(f"it lacks the number of pairs of {', '.join(missing)}")
         return self
 
     def held_out(self) -> SplitName:
@@ -105,9 +107,9 @@ class PreparedData(Settings):
 def prepare_data(
     recipe: TranslationRecipe, folder: Path, note: Notify, *, resumed: bool = False
 ) -> PreparedData:
-    """Clean and split the recipe's corpus into the data `folder` of a run, unless that was done.
+    """Clean and split the recipe's corpus into the data `folder` of a run, unless it exists there.
 
-    A run that is `resumed` keeps its data, even if the corpus has changed.
+    A `resumed` run keeps its data, even if the corpus has changed.
     """
     kept = _kept_data(recipe, folder, note, resumed=resumed)
     if kept is not None:
@@ -163,14 +165,14 @@ def prepare_data(
 def _kept_data(
     recipe: TranslationRecipe, folder: Path, note: Notify, *, resumed: bool
 ) -> PreparedData | None:
-    """What was prepared before, if it is still to be used."""
+    """The data prepared earlier, if they are still valid."""
     saved = folder / PREPARED_FILE
     if not saved.exists() or not (resumed or is_intact(saved)):
         return None
     data = load_prepared(folder)
     same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
     if not same and resumed:
-        note(f"{recipe.corpus.label} changed; the run goes on with what it read before")
+        note(f"{recipe.corpus.label} has changed; the run continues with the data it read before")
     return data if same or resumed else None
 
 
@@ -182,7 +184,7 @@ def _remove_intermediate(folder: Path, settings: CorpusSettings) -> None:
 
 
 def _describe_origin(corpus: Corpus, settings: CorpusSettings) -> str:
-    """Where the pairs come from, also those that are mixed in."""
+    """Where the pairs come from, including those that are mixed in."""
     mixed = (f"{files.share:.0%} {files_label(files)}" for files in settings.mix)
     return f"{corpus.origin} Mixed in: {', '.join(mixed)}." if settings.mix else corpus.origin
 
@@ -199,8 +201,9 @@ def _mix_in(
     report: CleaningReport,
     note: Notify,
 ) -> tuple[int, Iterator[Pair]]:
-    """How often each training pair of the corpus is used, and all pairs with those of `mix`, which
-    are cleaned alike. All are written to disk first: shares depend on the numbers of pairs.
+    """How often each training pair of the corpus is used, and all pairs including those of `mix`,
+    which are cleaned in the same way. All are first written to disk, because shares depend on the
+    numbers of pairs.
     """
     if not settings.mix:
         return 1, train
@@ -246,7 +249,7 @@ def _clean_corpus(
     choices: list[SettingChoice],
     note: Notify,
 ) -> Corpus:
-    """The corpus with its training pairs cleaned, on disk, and missing splits taken from them.
+    """The corpus with its training pairs cleaned on disk, and with missing splits taken from them.
 
     The pairs are read once, because their origin may be a pipe. Held-out splits of the corpus are
     not cleaned: scores should not depend on cleaning. Values chosen for `auto` go to `choices`.
@@ -281,13 +284,13 @@ def _clean_corpus(
 
 
 def choose_cleaning(recipe: TranslationRecipe, first: Sequence[Pair]) -> list[SettingChoice]:
-    """Choices for cleaning settings that are `auto`, by the first pairs of a corpus."""
+    """Choices for cleaning settings that are `auto`, from the first pairs of a corpus."""
     auto = RATIO_SETTING in recipe.auto
     return [SettingChoice(RATIO_SETTING, *choose_ratio(first))] if auto else []
 
 
 def _dropped_text(report: CleaningReport) -> str:
-    """How many pairs were dropped, by reason."""
+    """The numbers of pairs that were dropped, by reason."""
     reasons = [f"{row.num_pairs:,} were dropped as {row.reason!r}" for row in report.rows()]
     return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
 
@@ -299,7 +302,7 @@ def load_prepared(folder: Path) -> PreparedData:
 
 
 def _corpus_fingerprint(settings: CorpusSettings) -> str:
-    """A hash of the settings, and of sizes and times of the files that they name."""
+    """A hash of the settings, and of the sizes and times of the files that they name."""
     stats = []
     for files in settings.all_files():
         for name in (files.source, files.target, files.data):

@@ -1,4 +1,4 @@
-"""A recipe: the settings classes of the lower layers, nested."""
+"""The recipe of a translator: the settings classes of the lower layers, nested."""
 
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
@@ -34,51 +34,51 @@ from regard.training.settings import require_dropout
 
 
 class TranslationRecipe(TaskRecipe):
-    """One run of a translator: what it learns from, what it is, how it learns and is used.
+    """One run of a translator: its data, its model, its training and its search.
 
-    A chatbot is one, too: it translates what was said into an answer.
+    A chatbot is a translator too: it translates messages into answers.
     """
 
     task: Literal["translation", "chat"] = "translation"
-    """What is learned; recipes of other tasks have other settings."""
+    """The task; recipes of other tasks have other settings."""
     second_stage_group: ClassVar[str] = "refinement"
     corpus: CorpusSettings
-    """What is learned from."""
+    """The training data."""
     text: TextSettings = TextSettings()
     """How text becomes tokens."""
     model: ModelSettings = TransformerSettings(preset="small")
-    """What learns: `family` says which model, and each family has settings of its own."""
+    """The model; `family` selects its kind, and each family has its own settings."""
     training: TranslationTrainingSettings = TranslationTrainingSettings()
-    """How it learns."""
+    """How the model is trained."""
     refinement: RefinementSettings | None = None
-    """How it then learns from its own translations; null leaves it as `training` made it."""
+    """A second stage of training, on the model's own translations; null: none."""
     decoding: DecodingSettings = DecodingSettings()
-    """How its answers are searched for."""
+    """How translations are searched for."""
     evaluation: EvaluationSettings = EvaluationSettings()
-    """How its answers are scored."""
+    """How translations are scored."""
     input: InputSettings = InputSettings()
-    """Which parts of a line are translated, and whether together."""
+    """How a line of input is split, and which parts of it are translated."""
 
     _auto: tuple[str, ...] = PrivateAttr(default=())
 
     @classmethod
     def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files are cleaned, split and read as `own` says."""
+        """Files, cleaned, split and read with the settings of `own`."""
         kept = ("cleaning", "split", "dialogue", "mix")
         return {**{key: own[key] for key in kept if key in own}, **files}
 
     def begun_with(self, other: TaskRecipe) -> "TranslationRecipe":
-        """The vocabulary is that of the run, unless the recipe wants its own, and so is the model,
-        where its size is `auto`, but for the sizes and the dropout that the recipe gives. Pairs for
-        which that has no positions are left out of training, unless the recipe says how long pairs
-        may be.
+        """The vocabulary is that of the run, unless the recipe asks for its own. So is the model
+        where its size is `auto`, except for sizes and dropout that the recipe gives. Pairs that are
+        longer than the model's positions are left out of training, unless the recipe sets a limit
+        on length.
         """
         if self.start is None:
             return self
         if other.task not in TEXT_TASKS:
             raise SettingsError(
-                f"--from: a run of {self.task} begins with one of {' or '.join(TEXT_TASKS)}, and "
-                f"this is one of {other.task}"
+                f"--from: a run of {self.task} can start from one of {' or '.join(TEXT_TASKS)}, "
+                f"not of {other.task}"
             )
         taken = ["text"] if self.start.vocabulary != "own" else []
         taken += ["model"] if any(name in AUTO_MODEL for name in self.auto) else []
@@ -95,14 +95,18 @@ class TranslationRecipe(TaskRecipe):
         return self.with_values(values)
 
     def _given_sizes(self) -> dict[str, Any]:
-        """The preset, sizes and dropout of the model that are given, not `auto` or left out."""
+        """The preset, sizes and dropout of the model that are given: neither `auto` nor
+        left out.
+        """
         given = [setting.rpartition(".")[2] for setting in AUTO_MODEL if setting not in self.auto]
         names = self.model.model_fields_set.intersection(["preset", *given])
         return {name: getattr(self.model, name) for name in names}
 
     @property
     def auto(self) -> tuple[str, ...]:
-        """Settings that are `auto`, by dotted name; they hold defaults until values are chosen."""
+        """The dotted names of settings that are `auto`; they hold defaults until values are
+        chosen.
+        """
         return self._auto
 
     def with_choices(self, choices: Iterable[SettingChoice]) -> "TranslationRecipe":
@@ -113,7 +117,7 @@ class TranslationRecipe(TaskRecipe):
         return True
 
     def second_stage_settings(self) -> TranslationTrainingSettings | None:
-        """Those of refinement."""
+        """The settings of refinement."""
         if self.refinement is None:
             return None
         return refinement_training_settings(self.training, self.refinement)
@@ -127,19 +131,19 @@ class TranslationRecipe(TaskRecipe):
         return recipe.model_copy(update={"evaluation": saved.evaluation})
 
     def check_resumable(self, saved: TaskRecipe, run: Path) -> None:
-        """Scores by which the best weights are chosen must compare."""
+        """The scores that select the best weights must stay comparable."""
         assert isinstance(saved, TranslationRecipe)
         chosen, given = saved.evaluation.tokenize, self.evaluation.tokenize
         if "auto" not in (chosen, given) and chosen != given:
             raise SettingsError(
-                f"{run}: its weights are chosen by scores under evaluation.tokenize {chosen}, "
-                f"to which those under {given} do not compare; leave it, or train a new run with "
-                "--out"
+                f"{run}: its weights are selected by scores under evaluation.tokenize {chosen}, "
+                f"which cannot be compared with scores under {given}; keep it, or train a new "
+                "run with --out"
             )
 
     def with_choices_of(self, other: "TranslationRecipe") -> "TranslationRecipe":
-        """The recipe with the values of `other` where it is `auto` and `other` is not; what has a
-        value is no longer `auto`.
+        """The recipe with the values of `other` for settings that are `auto` here and not there;
+        these are no longer `auto`.
         """
         names = [name for name in self.auto if name not in other.auto]
         return self.with_values({name: attrgetter(name)(other) for name in names})
@@ -164,7 +168,7 @@ class TranslationRecipe(TaskRecipe):
     def _check_refined_weights_are_plain(self) -> "TranslationRecipe":
         if self.refinement is not None and self.training.fine_tuning.lora is not None:
             raise ValueError(
-                "refinement goes on with all weights, and training.fine_tuning.lora trains few: "
+                "refinement trains all weights, and training.fine_tuning.lora only a few: "
                 "leave out one of them"
             )
         return self
@@ -174,12 +178,12 @@ class TranslationRecipe(TaskRecipe):
         dialogues, is_chat = self.corpus.dialogue_settings is not None, self.task == "chat"
         if dialogues != is_chat:
             raise ValueError(
-                "dialogues go with task: chat, as in the recipe dailydialog, and no other corpus "
-                f"does: got task: {self.task} and the corpus {self.corpus.label}"
+                "task: chat and a corpus of dialogues need each other, as in the recipe "
+                f"dailydialog: got task: {self.task} and the corpus {self.corpus.label}"
             )
         if is_chat and not {*SPEAKERS} <= {*self.text.source.symbols}:
             raise ValueError(
-                "histories have tokens of speakers: set text.source.symbols to "
+                "histories contain tokens of speakers: set text.source.symbols to "
                 f"[{', '.join(SPEAKERS)}]"
             )
         return self

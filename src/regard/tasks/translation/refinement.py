@@ -1,4 +1,4 @@
-"""Refinement of a translator: training goes on with the expected GLEU of its own translations."""
+"""Refinement of a translator: further training on the expected GLEU of its own translations."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -67,12 +67,12 @@ def gleu_reward(target: Tokenizer, tokenize: BleuTokenizer) -> RewardFn:
 def refinement_training_settings(
     training: TranslationTrainingSettings, settings: RefinementSettings
 ) -> TranslationTrainingSettings:
-    """Settings of the training loop for refinement: those of `training`, with some replaced."""
+    """The settings of the training loop for refinement: those of `training`, with some replaced."""
     optimizer = training.optimizer.model_copy(update={"learning_rate": settings.learning_rate})
     validation = training.validation.model_copy(
         update={"every": settings.validate_every, "by": "gleu", "patience": settings.patience}
     )
-    # What never learns does not learn now either, also where the model was loaded anew.
+    # Parts that training kept frozen stay frozen, also in a model that was loaded anew.
     frozen = training.fine_tuning.model_copy(update={"rate_ratio": 1.0, "unfreeze_every": None})
     return training.model_copy(
         update={

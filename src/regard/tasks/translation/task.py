@@ -1,4 +1,4 @@
-"""The task of translation: what a translator or a chatbot learns from, and how."""
+"""The task of translation: data, model and training of a translator or a chatbot."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -47,11 +47,11 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
 
     @cached_property
     def inputs(self) -> TrainingInputs:
-        """What the model is trained with, or was, if the run was only loaded."""
+        """The inputs of the model's training, also of a run that was only loaded."""
         return prepare(self.recipe, self.folder, lambda _: None, resumed=True)
 
     def record(self) -> None:
-        """`prepare` has written the description, by which it knows what it need not do again."""
+        """Nothing: `prepare` has written the description, so as not to repeat its work."""
 
     def load(self) -> None:
         self.tokenizers = load_tokenizers(self.folder)
@@ -70,7 +70,7 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
         return self._stage(model, self.recipe, build_loss(self.recipe.training))
 
     def second_stage(self, model: AnyGenerator) -> SecondStage | None:
-        """Refinement, in which step 0 is what training ended with."""
+        """Refinement, which starts from the final weights of training as step 0."""
         settings, tokenize = self.recipe.second_stage_settings(), self.recipe.evaluation.tokenize
         if self.recipe.refinement is None or settings is None:
             return None
@@ -81,8 +81,8 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
         return SecondStage(
             training,
             settings,
-            no_gain="refinement never raised the GLEU of the validation pairs: the model keeps the "
-            "weights that training ended with",
+            no_gain="refinement never raised the GLEU on the validation pairs: the model keeps the "
+            "final weights of training",
         )
 
     def _stage(self, model: AnyGenerator, recipe: TranslationRecipe, loss: LossFn) -> TrainingTask:

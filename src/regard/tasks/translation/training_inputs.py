@@ -1,4 +1,4 @@
-"""Data, tokenizers, tokens on disk and settings of a translator, each made once by `prepare`."""
+"""Data, tokenizers, tokens on disk and settings of a translator, each created once by `prepare`."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -56,9 +56,9 @@ def prepare_tokenizers(
     given: Tokenizers | None = None,
     resumed: bool = False,
 ) -> Tokenizers:
-    """The run's tokenizers: loaded if they were made of the same data and settings, or if it is
-    `resumed`. Otherwise they are made: trained on the training pairs, or those `given` by the run
-    that this one begins with, which may be extended.
+    """The run's tokenizers: loaded if they were made from the same data and settings, or if the run
+    is `resumed`. Otherwise they are trained on the training pairs, or taken from the initial run
+    (`given`) and possibly extended.
     """
     if resumed:
         return load_tokenizers(run)
@@ -91,8 +91,8 @@ def prepare_store(
     *,
     max_source_tokens: int | None = None,
 ) -> TokenStore:
-    """The tokens of a split, written unless they exist; a source keeps its last tokens, at most
-    `max_source_tokens`.
+    """The tokens of a split, written unless they exist; a source keeps its last `max_source_tokens`
+    tokens.
     """
     limit = [] if max_source_tokens is None else [str(max_source_tokens)]
     mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
@@ -132,7 +132,7 @@ class FittingPairs(NamedTuple):
 
 
 class TrainingInputs(NamedTuple):
-    """All that a recipe's model is trained with."""
+    """The inputs of a training: data, tokenizers, tokens and settings."""
 
     data: PreparedData
     tokenizers: Tokenizers
@@ -159,11 +159,11 @@ def prepare(
     all_pairs: int | None = None,
     resumed: bool = False,
 ) -> TrainingInputs:
-    """Data, tokenizers and tokens of a recipe in the folder `run`; those that exist are loaded.
+    """The data, tokenizers and tokens of a recipe in the folder `run`; existing ones are loaded.
 
     Settings that are `auto` are chosen for training on `device`. `given` are the tokenizers of the
-    run that this one begins with. `all_pairs` is the size of the whole corpus, if the recipe's is a
-    sample of it. A run that is `resumed` keeps what it has.
+    run that this one is initialised from. `all_pairs` is the size of the whole corpus if the
+    recipe's corpus is a sample of it. A `resumed` run keeps what it has.
     """
     data = prepare_data(recipe, run / "data", note, resumed=resumed)
     choices = [choice for choice in data.choices if choice.setting in recipe.auto]

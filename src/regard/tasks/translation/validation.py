@@ -39,14 +39,12 @@ def with_bleu_tokenizer(
 
 
 def position_limit(model: AnyGenerator) -> int | None:
-    """The most tokens of a sentence that a model has positions for, without EOS or BOS; None: any
-    number.
-    """
+    """The most tokens, without EOS or BOS, that a model has positions for; None: no limit."""
     return None if model.max_length is None else model.max_length - 1
 
 
 def check_max_positions(model: AnyGenerator, inputs: TrainingInputs, note: Notify) -> None:
-    """An error if a training sentence is longer than a model with learned positions allows;
+    """Raise an error if a training sentence is longer than the model's learned positions allow;
     validation pairs that are too long are left out, and counted in a note.
     """
     limit = position_limit(model)
@@ -68,13 +66,15 @@ def check_max_positions(model: AnyGenerator, inputs: TrainingInputs, note: Notif
         )
     if not fit.all():
         note(
-            f"validation: left out: {len(fit) - fit.sum():,} of {len(fit):,} pairs, with more than "
+            f"validation leaves out {len(fit) - fit.sum():,} of {len(fit):,} pairs, with more than "
             f"the {limit} tokens for which the model has positions"
         )
 
 
 def greedy_search(rules: RuleSettings) -> DecodingSettings:
-    """The search of validation: greedy; the recipe's own search is for the final scores."""
+    """The search settings of validation: greedy. The recipe's own search is for the final
+    scores.
+    """
     limits = {name: value for name, value in rules if name.startswith("max_length")}
     return DecodingSettings(beam=BeamSettings(size=1), rules=RuleSettings(**limits))
 
@@ -82,8 +82,8 @@ def greedy_search(rules: RuleSettings) -> DecodingSettings:
 def build_validation(
     recipe: TranslationRecipe, inputs: TrainingInputs, *, max_tokens: int | None = None
 ) -> Validate:
-    """A function that scores a model: the loss on all validation pairs that have at most
-    `max_tokens` on each side, metrics on some.
+    """A function that scores a model: the loss on all validation pairs with at most `max_tokens` on
+    each side, and metrics on some of them.
     """
     source, target = inputs.tokenizers
     read: Iterable[Pair] = inputs.data.read("valid")

@@ -1,1 +1,1 @@
-"""Training on several devices at once: the processes, what they exchange, how they are started."""
+"""Training on several devices: processes, their communication, and how they are started."""

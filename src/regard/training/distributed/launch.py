@@ -1,4 +1,4 @@
-"""How `torchrun` has started this process, read from the environment."""
+"""How `torchrun` started this process, read from the environment."""
 
 import os
 import signal
@@ -17,34 +17,34 @@ from regard.errors import LostRankError, RegardError, SettingsError
 from regard.json_files import dump_json
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What `torchrun` sets in the environment of each process that it starts."""
+"""The variables that `torchrun` sets in the environment of each process that it starts."""
 RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 OWN_RESTARTS_VARIABLE = "REGARD_RESTART_COUNT"
-"""What `--devices` sets: how often it has started the processes again."""
+"""The variable in which `--devices` sets how often it has restarted the processes."""
 LOST = "lost"  # the entry of an error that says whether another process was lost
 PARENT_POLL_SECONDS = 0.5
 
 
 class Launch(NamedTuple):
-    """What `torchrun` tells a process that it has started."""
+    """The parameters that `torchrun` passes to a process."""
 
     ranks: int = 0  # processes of the training; 0: it was not started by torchrun
     number: int = 0  # of this process among them
     local_number: int = 0  # of this process among those of its machine
     address: str = ""  # where they meet
-    restarts: int = 0  # how often they were started again
+    restarts: int = 0  # how often they were restarted
     by_devices: bool = False  # whether `--devices` has started it
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> "Launch":
-        """The launch of this process; an error if the environment has a part of it."""
+        """The launch of this process. Raises an error if the environment has only a part of it."""
         given = [name for name in VARIABLES if environment.get(name)]
         if not given:
             return cls()
         if missing := [name for name in VARIABLES if name not in given]:
             raise SettingsError(
-                f"the environment has {', '.join(given)} but not {', '.join(missing)}: a part of "
+                f"the environment has {', '.join(given)} but not {', '.join(missing)}: part of "
                 "what torchrun sets for each process; start with torchrun or --devices, or unset "
                 f"{'it' if len(given) == 1 else 'them'}"
             )
@@ -68,20 +68,19 @@ class Launch(NamedTuple):
         return self.number == 0
 
     def check_options(self, devices: int | None, max_restarts: int | None) -> None:
-        """An error if the options of the command do not go with the launch."""
+        """Raise an error if the command's options contradict the launch."""
         if self.ranks and devices not in (None, self.ranks):
             raise SettingsError(
                 f"--devices {devices}: torchrun has started {self.ranks} processes; leave it out"
             )
         if max_restarts is not None and devices is None:
-            raise SettingsError(
-                "--max-restarts goes with --devices; torchrun has an option of its own"
-            )
+            raise SettingsError("--max-restarts is for --devices; torchrun has its own option")
 
     @contextmanager
     def errors_to_launcher(self, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-        """Within it, an error that a person can cause is left where torch's launcher reads it. That
-        of `--devices` shows it, once for all processes, which end without a message.
+        """A context in which an error that a user can cause is written where torch's launcher reads
+        it. With `--devices`, the launcher shows it once for all processes, which end without a
+        message.
         """
         try:
             yield
@@ -110,18 +109,18 @@ class Launch(NamedTuple):
 
 
 def shared_kind(name: str) -> str:
-    """The type, cuda or cpu, of the devices of several processes, which were given as `name`."""
+    """The type, cuda or cpu, of the devices of several processes, given by `name`."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cuda", "cpu"):
         raise SettingsError(
-            f"--device {name}: each of several processes has a device of its own; give cuda or cpu"
+            f"--device {name}: each of several processes has its own device; give cuda or cpu"
         )
     return name
 
 
 def end_with_parent() -> None:
-    """Send this process a SIGTERM when its parent, which has started all of them, has ended."""
+    """Have this process get a SIGTERM when its parent, which started all processes, ends."""
     parent = os.getppid()
 
     def watch() -> None:

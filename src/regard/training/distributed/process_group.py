@@ -1,8 +1,8 @@
-"""The ranks of a training that `torchrun` has started, and what they exchange.
+"""The ranks of a training that `torchrun` started, and their communication.
 
-Every process runs the same program. Numbers that decide what is done go through a separate group
-(gloo, on the hosts), so that no rank waits for a device; gradients go through NCCL between GPUs and
-through gloo between CPUs.
+Every process runs the same program. Numbers that control the program are exchanged through a
+separate group (gloo, on the hosts), so that no rank waits for a device; gradients through NCCL
+between GPUs and through gloo between CPUs.
 """
 
 import os
@@ -28,17 +28,17 @@ from regard.training.loss import LossFn
 
 EXCHANGE_TIMEOUT = timedelta(minutes=10)  # of gradients, which all ranks exchange at the same time
 DECISION_TIMEOUT = timedelta(days=7)
-"""Of decisions: the others may wait long while rank 0 cleans a corpus or validates. If a process
-ends, the others notice at once, whatever the timeout."""
-JOIN_SECONDS = 600.0  # until a rank that has not joined the others ends
+"""The timeout of control messages: the other ranks may wait long while rank 0 cleans a corpus or
+validates. If a process ends, the others notice at once, independently of the timeout."""
+JOIN_SECONDS = 600.0  # after which a rank that has not joined the others ends
 AGENT_STORE_VARIABLE = "TORCHELASTIC_USE_AGENT_STORE"
-"""Set to True by a launcher that answers at the address where the ranks meet."""
+"""Set to True by a launcher that listens at the address where the ranks meet."""
 CONNECT_SECONDS = 30.0  # within which it must answer
 BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float32
 
 
 class ProcessGroupRanks(Ranks):
-    """The processes of a training that `torchrun` has started."""
+    """The processes of a training that `torchrun` started."""
 
     def __init__(self, number: int, count: int) -> None:
         self.number, self.count = number, count
@@ -113,7 +113,7 @@ class ProcessGroupRanks(Ranks):
 
 
 def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Consecutive tensors of one dtype, to be exchanged at once."""
+    """Groups of consecutive tensors of one dtype, each to be exchanged at once."""
     bucket: list[Tensor] = []
     for tensor in tensors:
         size = sum(one.numel() for one in bucket)
@@ -128,7 +128,7 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 def _flatten(tensors: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """A copy of the numbers of all tensors as one (N,), and its parts in the tensors' shapes.
 
-    One kernel copies all of them: `torch.cat` is slow for many tensors of unlike sizes.
+    One kernel copies all of them: `torch.cat` is slow for many tensors of different sizes.
     """
     sizes = [tensor.numel() for tensor in tensors]
     flat = tensors[0].new_empty(sum(sizes))
@@ -141,7 +141,7 @@ def _flatten(tensors: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
 
 @contextmanager
 def _flattened(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Within it, the numbers of all tensors in one (N,); after it, the tensors have its numbers."""
+    """A context with the numbers of all tensors as one (N,), which are copied back at its end."""
     flat, parts = _flatten(tensors)
     yield flat
     with torch.no_grad():
@@ -150,7 +150,7 @@ def _flattened(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
 
 @contextmanager
 def explain_lost_rank() -> Iterator[None]:
-    """Within it, an error of an exchange becomes one that says what has probably happened."""
+    """A context in which communication errors become errors that say what has probably happened."""
     try:
         yield
     except RuntimeError as error:
@@ -158,7 +158,7 @@ def explain_lost_rank() -> Iterator[None]:
         reason = str(error).splitlines()[0].partition("] ")[2].partition(". This is")[0]
         raise LostRankError(
             "another process of this training has ended or cannot be reached, and this one ends "
-            f"with it; checkpoints are whole, go on with --resume ({reason or error})"
+            f"with it; checkpoints are intact, continue with --resume ({reason or error})"
         ) from None
 
 
@@ -166,7 +166,9 @@ def explain_lost_rank() -> Iterator[None]:
 
 
 def _give_up(launch: Launch) -> None:
-    """End this process, which waits for the others inside gloo or NCCL and handles no signal."""
+    """End this process, which is waiting for the others inside gloo or NCCL, where it handles no
+    signal.
+    """
     what = f"rank {launch.number} of {launch.ranks} has not joined the others at {launch.address}"
     os.write(2, f"error: {what} in {JOIN_SECONDS:.0f} s\n".encode())
     os._exit(1)
@@ -190,8 +192,9 @@ def check_launcher(launch: Launch, environment: Mapping[str, str] = os.environ) 
 
 @contextmanager
 def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ranks]:
-    """Within it, the joined ranks of this training: the processes that `torchrun` has started, or
-    this one alone. A single process of `torchrun` counts as alone too, unless `even_one`.
+    """A context with the ranks of this training after they have joined: the processes that
+    `torchrun` started, or this one alone. A single process of `torchrun` counts as alone too,
+    unless `even_one`.
     """
     launch = Launch.of_environment()
     if launch.ranks <= (0 if even_one else 1):

@@ -18,15 +18,15 @@ from regard.settings import counted
 from regard.training.distributed.launch import LOST, OWN_RESTARTS_VARIABLE, shared_kind
 
 ELASTIC_LOGGERS = ("torch.distributed.elastic", "torch.distributed.elastic.agent.server.api")
-"""Of torch's launcher; the second, which tells of signals, has a level of its own."""
-STOPPED = tuple(128 + number for number in SIGNALS)  # statuses after a request to stop
+"""The loggers of torch's launcher; the second, which reports signals, has its own level."""
+STOPPED = tuple(128 + number for number in SIGNALS)  # exit statuses after a request to stop
 
 
 def start_processes(count: int, device: str, max_restarts: int, tell: Callable[[str], None]) -> int:
     """Run this command in `count` processes, as torchrun would on one machine: the exit status.
 
-    They are started again, so often at most, when one of them was killed or has crashed. A request
-    to stop ends the launch, and so does an error that a person can cause, which is raised here.
+    If one of them is killed or crashes, all are restarted, at most `max_restarts` times. A request
+    to stop ends the launch, as does an error that a user can cause, which is raised here.
     """
     if shared_kind(device) == "cuda" and count > (there := torch.cuda.device_count()):
         instead = f"give --devices {there}" if there else "leave out --device"
@@ -48,7 +48,7 @@ def start_processes(count: int, device: str, max_restarts: int, tell: Callable[[
             rank, failure = _cause(failed)
             if restarts == max_restarts or failure.exitcode in STOPPED:
                 return _exit_status(rank, failure)
-            tell(f"the process of rank {rank} {_how_it_ended(failure)}; all are started again")
+            tell(f"the process of rank {rank} {_how_it_ended(failure)}; all are restarted")
             continue
         break
     return 0
@@ -68,8 +68,8 @@ def _launch_config(count: int) -> LaunchConfig:
 
 
 def _cause(failed: ChildFailedError) -> tuple[int, ProcessFailure]:
-    """The rank whose process has ended the others, and how it ended; if a process has left an error
-    that a person can cause, that error is raised.
+    """The rank whose process failed first, and how it ended. If a process has left an error that a
+    user can cause, raises that error.
     """
     data = {rank: failure.error_file_data for rank, failure in failed.failures.items()}
     for told in data.values():
@@ -82,16 +82,18 @@ def _cause(failed: ChildFailedError) -> tuple[int, ProcessFailure]:
 def _how_it_ended(failure: ProcessFailure) -> str:
     if failure.exitcode < 0:
         return f"was ended by {signal.Signals(-failure.exitcode).name}"
-    return f"has ended with status {failure.exitcode}"
+    return f"ended with status {failure.exitcode}"
 
 
 def _exit_status(rank: int, failure: ProcessFailure) -> int:
-    """The exit status of the process that failed first; an error if it was killed or is lost."""
+    """The exit status of the process that failed first. Raises an error if it was killed or
+    lost.
+    """
     if LOST in failure.error_file_data:
         raise LostRankError(failure.message)
     if failure.exitcode < 0:
         raise TrainingError(
             f"the process of rank {rank} {_how_it_ended(failure)}, and the others with it; "
-            "checkpoints are whole, go on with --resume. --max-restarts does so by itself"
+            "checkpoints are intact, continue with --resume. --max-restarts does this automatically"
         )
     return int(failure.exitcode)

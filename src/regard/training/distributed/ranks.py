@@ -1,4 +1,4 @@
-"""The processes of one training, each with a device of its own: how the loop sees them."""
+"""The processes of one training, each with its own device, as the loop uses them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,7 +24,7 @@ class ModelWeights:
         self.model, self.loss = model, loss
 
     def own_rows(self, tensor: Tensor) -> Tensor:
-        """The rows that this rank has of a tensor of the model or the optimizer."""
+        """The rows that this rank holds of a tensor of the model or the optimizer."""
         return tensor
 
     def rows_of(self, full: Tensor, like: Tensor) -> Tensor:
@@ -36,14 +36,15 @@ class ModelWeights:
         return own
 
     def with_rows(self, own: Sequence[Tensor] | None) -> AbstractContextManager[AnyModel]:
-        """Within it, the model with other weights: `own` are this rank's rows of them, in the order
-        of parameters; None: with its own. All ranks enter it, but only rank 0 uses the model.
+        """A context with the model under other weights: `own` are this rank's rows of them, in the
+        order of parameters; None: its own weights. All ranks enter it, but only rank 0 uses the
+        model.
         """
         return nullcontext(self.model) if own is None else self.with_weights(own)
 
     @contextmanager
     def with_weights(self, full: Sequence[Tensor]) -> Iterator[AnyModel]:
-        """Within it, the model with other weights; for rank 0 alone."""
+        """A context with the model under other weights, for rank 0 only."""
         parameters = list(self.model.parameters())
         before = [parameter.detach().clone() for parameter in parameters]
         copy_weights(parameters, full)
@@ -54,20 +55,20 @@ class ModelWeights:
 
 
 def copy_weights(parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Give parameters other values, in place."""
+    """Copy values into parameters, in place."""
     with torch.no_grad():
         for parameter, value in zip(parameters, values, strict=True):
             parameter.copy_(value)
 
 
 class Ranks:
-    """The processes of a training: here a single one, which exchanges nothing."""
+    """The processes of a training. This base class is a single process, which exchanges nothing."""
 
     number, count = 0, 1
 
     @property
     def leads(self) -> bool:
-        """Whether this is rank 0, which alone logs, validates and writes."""
+        """Whether this is rank 0, the only one that logs, validates and writes."""
         return self.number == 0
 
     @property
@@ -76,7 +77,7 @@ class Ranks:
         return Shard(self.number, self.count)
 
     def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
-        """The numbers of every rank; all ranks give equally many."""
+        """The numbers of every rank; all ranks give the same count."""
         return [list(numbers)]
 
     def any(self, claim: bool) -> bool:
@@ -90,7 +91,7 @@ class Ranks:
         return make()
 
     def made_by_first(self, make: Callable[[], T], read: Callable[[], T]) -> T:
-        """What rank 0 makes by `make`, in files, and the others `read` once it has."""
+        """What rank 0 makes with `make`, in files, and the others then get with `read`."""
         return make()
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
@@ -100,7 +101,9 @@ class Ranks:
         """Give all ranks the tensors of rank 0, in place."""
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """A tensor of every rank, all of one shape, on rank 0; elsewhere this rank's alone."""
+        """On rank 0, the tensors of all ranks, which have the same shape; elsewhere only this
+        rank's own.
+        """
         return [tensor]
 
     def sum_gradients(self, parameters: Sequence[Tensor], *, in_place: bool = False) -> None:

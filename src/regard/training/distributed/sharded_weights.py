@@ -1,7 +1,7 @@
-"""Weights of which each rank holds a part: FSDP2 (`fully_shard`; Zhao et al. 2023).
+"""Weights that are sharded over the ranks: FSDP2 (`fully_shard`; Zhao et al. 2023).
 
-A parameter is divided by its rows, as `torch.chunk` does. What belongs to it, its gradient, its
-average and the optimizer's state, is divided alike. Its layer is gathered when it is computed.
+A parameter is divided by rows, as by `torch.chunk`; its gradient, its average and its optimizer
+state are divided in the same way. A layer's weights are gathered when it is computed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ from regard.types import AnyBatch
 
 
 class ShardedWeights(ModelWeights):
-    """Weights that are divided among all ranks; rank 0 has a whole model on its host beside them,
-    to be scored and saved.
+    """Weights that are divided among all ranks. Rank 0 also has a whole model on its host, to be
+    scored and saved.
     """
 
     sharded = True
@@ -46,7 +46,7 @@ class ShardedWeights(ModelWeights):
         fully_shard(module, mesh=mesh)
         for part in module.modules():
             if isinstance(part, FSDPModule):
-                part.set_gradient_divide_factor(1.0)  # gradients are summed, as those of batches,
+                part.set_gradient_divide_factor(1.0)  # gradients are summed, like those of batches,
                 part.set_force_sum_reduction_for_comms(True)  # by what gloo has in float32, too
 
         def sharded_loss(_: AnyModel, batch: AnyBatch) -> Loss:
@@ -91,7 +91,9 @@ class ShardedWeights(ModelWeights):
 
     @contextmanager
     def _on_device(self) -> Iterator[AnyModel]:
-        """Within it, the whole model is on the device of rank 0; afterwards on the host again."""
+        """A context in which the whole model is on rank 0's device; afterwards it is on the host
+        again.
+        """
         if self._whole is None:
             yield self.model
             return

@@ -24,20 +24,20 @@ from regard.training.loss import Loss, LossFn, LossModule
 from regard.training.step import EagerStep, StepContext, count_labels
 from regard.types import AnyBatch
 
-MAX_SHAPES = 96  # shapes to capture; batches of others are run without a graph
+MAX_SHAPES = 96  # shapes to capture; batches of other shapes are run without a graph
 
 
 def require_cuda_graphs(device: torch.device) -> None:
-    """Raise an error if a device has no CUDA graphs."""
+    """Raise an error if a device does not support CUDA graphs."""
     if device.type != "cuda":
         raise TrainingError(
-            f"training.capture is for a GPU, whose graphs it replays; this is a {device.type}: "
+            f"training.capture replays CUDA graphs, which need a GPU; this is a {device.type}: "
             "leave it out"
         )
 
 
 class CudaGraphStep:
-    """The same step as `EagerStep`, replayed.
+    """The same step as `EagerStep`, replayed from CUDA graphs.
 
     If it cannot be captured, `note` is called once, and an `EagerStep` takes over.
     """
@@ -68,12 +68,12 @@ class CudaGraphStep:
             factor: torch.zeros((), device=self.device)
             for factor in dict.fromkeys(group["rate_factor"] for group in groups)
         }
-        """The learning rate of each factor of the schedule's."""
+        """The learning rate for each factor by which groups multiply the schedule's."""
         self.totals_before = torch.zeros_like(context.totals)
         self.static_batches: dict[Hashable, AnyBatch] = {}
         self.warmed_up: set[Hashable] = set()
         self.replays: dict[Hashable, Replay] = {}
-        """The graph of each shape; for None, the update by the gradients of several batches."""
+        """The graph of each shape; under None, the graph of the update after several batches."""
         self.fallback: EagerStep | None = None
         for group in groups:
             group["lr"] = self.rates[group["rate_factor"]]
@@ -92,7 +92,9 @@ class CudaGraphStep:
         self.fallback(batches, tokens=tokens, lr=lr, step=step)
 
     def forget_shapes(self) -> None:
-        """Warm up and capture each shape anew. Gradients are freed, also those kept in place."""
+        """Warm up and capture each shape anew. All gradients are freed, even those kept in
+        place.
+        """
         for captured in (self.replays, self.static_batches, self.warmed_up):
             captured.clear()
         self.context.optimizer.zero_grad(set_to_none=True)
@@ -109,7 +111,7 @@ class CudaGraphStep:
                 context.seed_batch(step, 0)
                 self._train_on(batches[0], self._whole_step)
                 return
-            for parameter in self.parameters:  # gradients in place: several graphs use them
+            for parameter in self.parameters:  # several graphs use the same gradient tensors
                 if parameter.grad is None and parameter.requires_grad:
                     parameter.grad = torch.zeros_like(parameter)
             for number, batch in enumerate(batches):
@@ -171,7 +173,7 @@ class CudaGraphStep:
         with context.autocast():
             loss = self.loss(batch)
         if loss.routings:
-            raise CaptureError("the model has experts, whose use the host counts")
+            raise CaptureError("the model has experts, and the host counts their use")
         torch.autograd.backward(loss.loss * self.inverse_tokens)
         context.totals.add_(torch.stack([loss.loss.detach(), loss.nll]))
 
@@ -191,7 +193,8 @@ def copy_batch(batch: AnyBatch, static: AnyBatch) -> None:
 
 
 class Bf16Loss:
-    """The loss of a model whose linear layers get weights in autocast's precision, cast at once.
+    """The loss of a model whose linear layers get weights in autocast's precision, all cast at
+    once.
 
     Autocast takes two small kernels for each weight and its gradient; here one kernel casts all of
     them, with the same results. The output layer is left out: its gradients are summed in float32.
