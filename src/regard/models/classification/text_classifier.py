@@ -22,8 +22,8 @@ PoolingName = Literal["first", "last", "mean", "max", "concat"]
 Words = Sequence[str]  # the text of each token of a vocabulary
 LEAST_DEVIATION = 1e-3  # for dimensions of the pooled vector that hardly vary between texts
 LABELS_WITH_NGRAMS = "labels with n-grams"
-"""A kind of rows (`Model.named_rows`): one for each label, with a weight for the naive Bayes logit of
-every label."""
+"""A kind of rows (`Model.named_rows`): one for each label, with a weight for the naive Bayes logit
+of every label."""
 
 
 class EncoderFamily(NamedTuple):
