@@ -34,7 +34,7 @@ def test_subwords_need_a_size(kind):
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_size_without_room_is_refused(size):
-    with pytest.raises(ValidationError, match=f"size: {size} holds no more than the 4 special"):
+    with pytest.raises(ValidationError, match=f"size: {size} leaves no room beside the 4 special"):
         TokenizerSettings(kind="words", size=size)
     assert TokenizerSettings(kind="words", size=5).size == 5
 
