@@ -46,7 +46,7 @@ def test_a_malformed_language_pair_is_an_error(tiny_run, pair):
 
 def test_a_run_without_known_languages_is_an_error(copied):
     shutil.rmtree(copied / "data")
-    with pytest.raises(SettingsError, match="say it: regard serve fr-en="):
+    with pytest.raises(SettingsError, match="name them: regard serve fr-en="):
         parse_model_spec(str(copied))
     assert parse_model_spec(f"fr-en={copied}").path == copied
 

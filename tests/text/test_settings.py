@@ -28,7 +28,9 @@ def test_settings_that_were_written_out_are_read_again(kind):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subwords_need_a_size(kind):
-    with pytest.raises(ValidationError, match=f"size: 0 keeps all pieces, but {kind} needs a size"):
+    with pytest.raises(
+        ValidationError, match=f"size: 0 keeps all pieces, but {kind} needs a positive"
+    ):
         TokenizerSettings(kind=kind, size=0)
 
 
