@@ -79,7 +79,7 @@ def test_models_are_loaded_with_the_given_engine_and_precision(copied):
     export = find_export(copied, copied / "model.safetensors", "model", "int8")
     assert export is not None  # which `auto` may have made before
     assert export.card.precision == "int8"
-    with pytest.raises(SettingsError, match="int16 is CTranslate2's"):
+    with pytest.raises(SettingsError, match="int16 needs CTranslate2"):
         translator(engine="native", precision="int16")
 
 

@@ -418,7 +418,7 @@ def test_engines(run, exported, tmp_path):
     assert exact.stderr.startswith("exporting for CTranslate2")
     assert "exported for CTranslate2: 20 of 20" in exact.stderr
     assert native.stderr == ""
-    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be recorded"):
         run("--align", model=exported, engine="ctranslate2")
 
 

@@ -146,7 +146,7 @@ def test_a_chatbot_is_no_translator_and_the_other_way_round(chat_run, tiny_run):
 
 def test_a_chatbot_is_not_exported(chat_run):
     run = load_run(chat_run, device=torch.device("cpu"))
-    with pytest.raises(SettingsError, match="its task is chat, and an export can only translate"):
+    with pytest.raises(SettingsError, match="its task is chat, and exports can only translate"):
         require_exportable(run)
 
 

@@ -82,7 +82,7 @@ def test_the_engine_writes_the_same_text(tiny_run, translator, tmp_path):
         settings = translator.settings.model_copy(update={"beam": beam})
         wanted = [answer.text for answer in translator.translate(lines, settings)]
         assert [answer.text for answer in onnx.translate(lines, settings)] == wanted
-    with pytest.raises(SettingsError, match="shows and changes no attention"):
+    with pytest.raises(SettingsError, match="cannot record or change attention"):
         onnx.translate(lines[:1], look=True)
 
 
