@@ -338,7 +338,7 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
 def test_precisions_that_the_processor_lacks(copied, monkeypatch):
     monkeypatch.setattr(exporter.ctranslate2, "get_supported_compute_types", lambda _: {"float32"})
     with pytest.raises(
-        SettingsError, match=r"int16: CTranslate2 does not support it .* only float32$"
+        SettingsError, match=r"int16: CTranslate2 does not support .* only float32$"
     ):
         load(copied, device="cpu", precision="int16", tell=pytest.fail)
     with pytest.raises(SettingsError, match=r"only float32; the native engine has it$"):
@@ -389,7 +389,7 @@ def test_weights_by_name_and_in_files(exported, tmp_path):
     with pytest.raises(SettingsError, match="these are from a file"):
         load(copied, device="cpu", weights=file, engine="ctranslate2")
     run = load_run(copied, device=CPU)
-    with pytest.raises(SettingsError, match="give a folder for this one: --to"):
+    with pytest.raises(SettingsError, match="weights only; give a folder: --to"):
         export_into_run(run, file, "float32")
 
 
