@@ -462,7 +462,7 @@ def test_what_both_engines_can_forbid_and_begin_with(run, exported, options):
 
 def test_an_export_says_what_it_cannot_do(run, exported):
     [folder] = (exported / "ctranslate2").glob("model-auto-*")
-    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+    with pytest.raises(SettingsError, match="an export supports only plain translation"):
         run("--align", model=folder, engine="auto")
 
 

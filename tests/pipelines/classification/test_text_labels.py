@@ -81,7 +81,7 @@ def test_odd_texts_have_notes(pipeline):
     notes = [one.notes for one in pipeline.classify([*TEXTS, "cat " * 20])]
     assert notes[0] == ("unknown to the model: 1 of 3 tokens",)  # the space before it is none
     assert notes[1] == ()
-    assert notes[2] == ("the text is empty: the answer says nothing about it",)
+    assert notes[2] == ("the text is empty: the answer means nothing",)
     assert notes[5] == ("the model reads 6 tokens and leaves out 14",)
 
 
@@ -122,7 +122,7 @@ def test_pairs_of_texts_have_bars_between_them(tmp_path):
     look = pipeline.look(["two", "cat"])
     assert look.attention.parts["encoder"].rows.pieces.count("</s>") == 2
     assert look.text in look.page("tiny")
-    with pytest.raises(SettingsError, match=r"expected two with \|\|\| between them, got 1"):
+    with pytest.raises(SettingsError, match=r"expected two texts with \|\|\| between them, got 1"):
         pipeline("two")
 
 
@@ -147,7 +147,7 @@ def test_a_look_says_what_ngrams_add(tmp_path):
     look = load(train_recipe(recipe, tmp_path / "run"), device="cpu").look("the cow cow")
     assert look.labels[0].label == "animal"
     assert look.notes[-1].startswith("n-grams add +")
-    assert "nats to what speaks for animal: “cow” +" in look.notes[-1]
+    assert "nats to the evidence for animal: “cow” +" in look.notes[-1]
 
 
 def test_the_command_looks_and_draws(run, tmp_path):
