@@ -148,7 +148,7 @@ def test_interventions_change_what_is_filled_in(filler):
     assert token.probability == pytest.approx(float(after[best]), abs=1e-5)
     assert token.before == pytest.approx(float(before[best]), abs=1e-5)
     assert look.before.text == filler(text).text
-    with pytest.raises(SettingsError, match="encoder attention alone, layers 0 to 1 of heads 0"):
+    with pytest.raises(SettingsError, match="only encoder attention, layers 0 to 1 of heads 0"):
         filler.look(text, changes=[Silenced("encoder", 0, 7)])
 
 
