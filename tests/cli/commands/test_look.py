@@ -239,7 +239,7 @@ def test_several_sentences_are_told_of(run):
     assert run().stderr == ""
     with pytest.raises(SettingsError, match="--sentence 2: there are 2, counted from 0"):
         run("--sentence", "2", sentence=two)
-    with pytest.raises(SettingsError, match="'2026': there is no sentence in it: it comes back"):
+    with pytest.raises(SettingsError, match="'2026': there is no sentence in it, so it is"):
         run(sentence="2026")
 
 

@@ -110,7 +110,7 @@ def fonts_for(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Silence matplotlib's warning about each missing character: `style_text` warns once a script."""
+    """Silence matplotlib's warnings about missing characters: `style_text` warns once a script."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield
