@@ -31,10 +31,10 @@ def test_a_dictionary_by_hand(tmp_path):
         ("a\tb\tc\n", r"line 1: expected 2 columns.*; found 3 in 'a\\tb\\tc'"),
         ("a\t\n", "line 1: the translation is missing: 'a' stands alone"),
         ("\tb\n", "line 1: the word is missing: 'b' stands alone"),
-        ("a\tb\n\na\tc\n", "line 3: 'a' was translated on line 1 already; keep one of them"),
-        ("New York\tx\n", "'New York' can never be looked up: .* and this is 2: New York"),
-        ("l'eau\twater\n", "\"l'eau\" can never be looked up: .* and this is 3: l ' eau"),
-        ("\n \n", r"d\.tsv: holds no entries: a line has a word, a tab and a translation"),
+        ("a\tb\n\na\tc\n", "line 3: 'a' already has a translation on line 1; keep one of them"),
+        ("New York\tx\n", "'New York' can never be found: .* and this is 2 words: New York"),
+        ("l'eau\twater\n", "\"l'eau\" can never be found: .* and this is 3 words: l ' eau"),
+        ("\n \n", r"d\.tsv: has no entries: a line has a word, a tab and a translation"),
     ],
 )
 def test_a_dictionary_that_is_none(tmp_path, text, message):

@@ -141,7 +141,7 @@ def test_words_cut_apart_are_read_as_people_write_them(run):
 
 
 def test_a_form_with_other_characters_cannot_be_cut_apart(run):
-    with pytest.raises(CorpusError, match="the model's normal form has another number of charac"):
+    with pytest.raises(CorpusError, match="the model's normalisation changes its number of charac"):
         list(pair_attention(run, [Pair("cafe\u0301 .", "coffee .")], cut_apart=True))
 
 
@@ -223,8 +223,8 @@ def test_a_model_without_attention_cannot_align(run):
     assert not has_cross_attention(blind)
     with pytest.raises(
         SettingsError,
-        match="runs/blind: a model of the family rnn without attention to the source has nothing "
-        "to align by",
+        match="runs/blind: this model of the family rnn has no attention to the source, which "
+        "alignment needs",
     ):
         list(align_pairs(blind, [Pair("a", "b")], AlignmentSettings()))
 

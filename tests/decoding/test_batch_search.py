@@ -222,7 +222,7 @@ def test_coverage_cannot_be_counted_in_unlike_tokens(model):
     assert len(search_many(alike, covering, budget=WIDE)) == len(SOURCES)
     unlike = [alike[0], SearchMember(transformer(2), [[4, *source] for source in SOURCES])]
     assert len(search_many(unlike, BEAM, budget=WIDE)) == len(SOURCES)
-    with pytest.raises(SearchError, match="models read it in unlike tokens: set coverage_penalty"):
+    with pytest.raises(SearchError, match="models tokenize it differently: set coverage_penalty"):
         search_many(unlike, covering, budget=WIDE)
 
 

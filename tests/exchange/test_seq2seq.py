@@ -234,7 +234,7 @@ def test_mbart_without_a_tokenizer_json_is_told_how_to_get_one(tmp_path: Path) -
 def test_marian_files_that_cannot_be_its_tokenizer_are_refused(tmp_path: Path) -> None:
     make_marian(tmp_path)
     (tmp_path / "source.spm").write_bytes(b"")
-    with pytest.raises(RunError, match=r"source\.spm: no model of SentencePiece: it is empty"):
+    with pytest.raises(RunError, match=r"source\.spm: not a SentencePiece model: it is empty"):
         read(tmp_path)
     (tmp_path / "vocab.json").write_text('{"a": 0}')
     with pytest.raises(RunError, match=r"vocab\.json: has no <unk>"):

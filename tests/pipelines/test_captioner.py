@@ -58,10 +58,10 @@ def test_every_picture_gives_one_answer_whatever_it_is(captioner, tmp_path, pict
     assert all(bool(answer.text) != bool(answer.error) for answer in answers)
     notes = {path.name: answer.notes for path, answer in zip(paths, answers, strict=True)}
     assert notes["shapes.png"] == ()
-    assert notes["turned.jpg"][0] == "turned as its EXIF data say"
+    assert notes["turned.jpg"][0] == "rotated according to its EXIF data"
     assert notes["print.jpg"][0] == "converted from CMYK, without a colour profile"
     assert notes["deep.png"][0] == "16 bits a pixel, reduced to 8"
-    assert notes["dot.png"][0] == "of only 1 × 1 pixels, enlarged"
+    assert notes["dot.png"][0] == "only 1 × 1 pixels, enlarged"
     assert "error" in answers[1].to_json()
     with pytest.raises(PictureError, match="not a picture"):
         captioner(paths[1])

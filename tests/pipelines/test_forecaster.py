@@ -75,7 +75,7 @@ def test_without_attention_there_is_nothing_to_look_at(plain):
     assert plain([1, 2, 3]).attention is None
     with pytest.raises(SettingsError, match="has no attention to look at; train one that has"):
         plain([1, 2, 3], look=True)
-    with pytest.raises(SettingsError, match="ask for it with look=True"):
+    with pytest.raises(SettingsError, match="give look=True"):
         plain([1, 2, 3]).plot()
 
 
@@ -86,7 +86,7 @@ def test_without_attention_there_is_nothing_to_look_at(plain):
         ([1, float("nan")], "expected finite numbers"),
         ([1, 1e301], "expected finite numbers of at most 1e"),
         ([[1, 2], [3, 4]], r"a time step has 1 numbers \(fibonacci\), got 2"),
-        ([[1], [3, 4]], "every time step must have as many numbers"),
+        ([[1], [3, 4]], "time steps must have equally many numbers"),
     ],
 )
 def test_series_that_cannot_be_forecast(plain, numbers, message):
@@ -104,7 +104,7 @@ def test_fewer_numbers_than_were_trained_with_are_noted(plain):
 def test_numbers_that_the_scale_of_the_series_cannot_tell_apart_are_noted(tmp_path):
     path = train_forecaster(tmp_path / "run", "corpus.scaling=minmax", "training.steps=2")
     forecaster = regard.load(path, device="cpu")
-    assert "these numbers are all alike" in forecaster([1, 2, 3]).notes[0]
+    assert "all these numbers look the same" in forecaster([1, 2, 3]).notes[0]
     assert forecaster(forecaster.task.series.values[-6:]).notes == ()
 
 

@@ -119,7 +119,7 @@ def test_an_only_head_is_removed_once(other_run):
 
 def test_head_importance_needs_one_model_with_heads_and_paired_lines(runs, other_run, translator):
     both = Translator([*runs, load_run(other_run, device=pick_device("cpu"))])
-    with pytest.raises(SettingsError, match="heads of several models cannot be swept together"):
+    with pytest.raises(SettingsError, match="head importance is measured for one model"):
         measure_head_importance(both, SOURCES, RIGHT)
     with pytest.raises(
         SettingsError, match="family rnnsearch has no encoder attention whose heads"

@@ -12,14 +12,14 @@ def path(tmp_path_factory):
 
 def test_a_run_of_the_task_that_is_asked_for(path):
     assert isinstance(regard.load(path, task="forecast", device="cpu"), regard.Forecaster)
-    with pytest.raises(RunError, match="its task is forecast, and caption was asked for"):
+    with pytest.raises(RunError, match="its task is forecast, not caption"):
         regard.load(path, task="caption")
     with pytest.raises(RunError, match="nowhere: no such folder"):
         regard.load(path.parent / "nowhere", task="caption")
 
 
 def test_translators_alone_have_ensembles(path):
-    with pytest.raises(SettingsError, match="its task is forecast, of which there are no ensembl"):
+    with pytest.raises(SettingsError, match="its task is forecast, which has no ensembl"):
         regard.load(path, path)
 
 

@@ -54,7 +54,7 @@ def test_it_translates_as_the_documentation_says_and_writes_nothing():
 
 def test_no_export_is_kept_in_the_package():
     for path in (PACKAGED_RUN, os.path.relpath(PACKAGED_RUN)):
-        with pytest.raises(SettingsError, match="no export is kept in the installed package"):
+        with pytest.raises(SettingsError, match="no export is saved in the installed package"):
             regard.load(path, engine="ctranslate2")
 
 

@@ -320,7 +320,7 @@ def test_models_that_split_a_long_line_differently_are_an_error(tiny_run):
     )
     pair = Translator([run, other])
     assert len(pair.translate(["Elle danse."], SHORT)) == 1
-    with pytest.raises(SearchError, match="too long for models with unlike source vocabularies"):
+    with pytest.raises(SearchError, match="too long for models with different source vocabularies"):
         pair.translate(["Elle danse. " * 9], SHORT, split=False)
 
 

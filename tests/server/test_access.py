@@ -46,7 +46,7 @@ def test_keys_are_read_from_a_file_and_from_the_environment(tmp_path, monkeypatc
 def test_a_file_without_keys_is_an_error(tmp_path):
     file = tmp_path / "keys"
     file.write_text("# none yet\n")
-    with pytest.raises(SettingsError, match="holds no keys: write one on each line"):
+    with pytest.raises(SettingsError, match="has no keys: write one on each line"):
         read_keys(file)
 
 

@@ -163,7 +163,7 @@ def test_a_full_queue_gives_503_with_retry_after():
 
     async def scenario(batcher):
         requests = [submit(batcher, function, "x") for _ in range(3)]
-        with pytest.raises(RequestError, match="3 requests wait already") as refused:
+        with pytest.raises(RequestError, match="3 requests wait") as refused:
             submit(batcher, function, "y")
         function.hold.set()
         await asyncio.gather(*requests)
@@ -229,7 +229,7 @@ def test_an_error_fails_only_the_request_that_caused_it():
     assert (bad.status_code, bad.detail) == (400, "fr-en: bad is bad")
     assert (worse.status_code, worse.detail) == (
         500,
-        "the server made a mistake; its log says where",
+        "internal error; see the server's log",
     )
 
 
@@ -242,7 +242,7 @@ def test_a_wrong_number_of_answers_is_an_internal_error():
             return list(items)[1:]
 
     async def scenario(batcher):
-        with pytest.raises(RequestError, match="the server made a mistake") as refused:
+        with pytest.raises(RequestError, match="internal error") as refused:
             await submit(batcher, Short(), "a", "b")
         return [refused.value.status_code, await submit(batcher, opened(), "c")]
 

@@ -46,7 +46,7 @@ def test_a_malformed_language_pair_is_an_error(tiny_run, pair):
 
 def test_a_run_without_known_languages_is_an_error(copied):
     shutil.rmtree(copied / "data")
-    with pytest.raises(SettingsError, match="say it: regard serve fr-en="):
+    with pytest.raises(SettingsError, match="name them: regard serve fr-en="):
         parse_model_spec(str(copied))
     assert parse_model_spec(f"fr-en={copied}").path == copied
 
@@ -79,7 +79,7 @@ def test_models_are_loaded_with_the_given_engine_and_precision(copied):
     export = find_export(copied, copied / "model.safetensors", "model", "int8")
     assert export is not None  # which `auto` may have made before
     assert export.card.precision == "int8"
-    with pytest.raises(SettingsError, match="int16 is CTranslate2's"):
+    with pytest.raises(SettingsError, match="int16 needs CTranslate2"):
         translator(engine="native", precision="int16")
 
 

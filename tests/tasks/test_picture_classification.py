@@ -215,7 +215,7 @@ def test_held_out_pictures_that_are_in_train_are_counted(tmp_path, folder):
 def test_a_damaged_picture_of_any_split_ends_it_before_training(tmp_path, folder):
     test = picture_folders(tmp_path / "test", 2)
     (test / "red" / "0.png").write_bytes((test / "red" / "0.png").read_bytes()[:100])
-    with pytest.raises(PictureError, match=r"0\.png: damaged or cut off"):
+    with pytest.raises(PictureError, match=r"0\.png: damaged or truncated"):
         prepare(folder, tmp_path / "run", f"corpus={{train: {folder}, test: {test}}}")
 
 

@@ -87,7 +87,7 @@ def test_a_forged_model_is_refused_in_one_line(tmp_path):
     model.write_bytes(b"\xff" * 100)
     forged = hashlib.sha256(model.read_bytes()).hexdigest()
     card.write_text(card.read_text().replace(true, forged))
-    with pytest.raises(TextError, match=r"tokenizer\.model: no model of SentencePiece"):
+    with pytest.raises(TextError, match=r"tokenizer\.model: not a SentencePiece model"):
         load_tokenizers(tmp_path)
 
 
@@ -121,5 +121,5 @@ def test_blank_texts_do_not_count_as_training_texts():
 
 
 def test_one_blank_side_of_two_is_an_error():
-    with pytest.raises(TextError, match="both sides hold text"):
+    with pytest.raises(TextError, match="both sides have text"):
         train_tokenizers(sources, lambda: iter([]), TextSettings(source=CHARACTERS, joint=False))

@@ -58,18 +58,18 @@ def test_control_characters_are_spaces(subwords):
     line = tokenize_line("Jane\x00visits\x07 Africa.\r", subwords, 50)
     assert line.parts == subwords.encode(["Jane visits  Africa."])
     assert line.texts == ["Jane visits  Africa."]
-    assert line.notes == ["holds control characters (3), which were taken for spaces"]
+    assert line.notes == ["has control characters (3), which were read as spaces"]
 
 
 def test_nothing_but_control_characters_is_blank_with_a_note(subwords):
     line = tokenize_line("\x00\x01", subwords, 50)
     assert line.parts == []
-    assert line.notes == ["holds control characters (2), which were taken for spaces"]
+    assert line.notes == ["has control characters (2), which were read as spaces"]
 
 
 def test_what_could_not_be_read_is_told(subwords):
     line = tokenize_line("caf\ufffd \ufffd", subwords, 50)
-    assert line.notes[0] == "holds U+FFFD (2) for what could not be read; is it UTF-8?"
+    assert line.notes[0] == "has U+FFFD (2) in place of unreadable characters; is it UTF-8?"
     assert line.parts
 
 
@@ -128,7 +128,7 @@ def test_a_word_longer_than_the_limit_is_cut_inside(subwords):
 
 
 def test_a_part_of_nothing_is_no_part(words):
-    with pytest.raises(ValueError, match="a part must hold at least one token, got limit=0"):
+    with pytest.raises(ValueError, match="a part must have at least one token, got limit=0"):
         split_long([5, 6], words, 0)
 
 

@@ -110,15 +110,15 @@ def test_size_is_kept_where_the_text_allows_and_told_where_not(kind):
 @every_kind
 def test_too_small_a_size_says_what_is_needed(kind):
     expected = rf"size: 261 is too small for the {kind} vocabulary .* bytes and characters alone"
-    with pytest.raises(TextError, match=expected + r" are 266; raise size"):
+    with pytest.raises(TextError, match=expected + r" take 266; raise size"):
         train_tokenizer(["abcde"], TokenizerSettings(kind=kind, size=261))
-    with pytest.raises(TextError, match=r"special pieces, characters alone are 10;"):
+    with pytest.raises(TextError, match=r"special pieces and characters alone take 10;"):
         train_tokenizer(["abcde"], TokenizerSettings(kind=kind, size=7, byte_fallback=False))
 
 
 @every_kind
 def test_text_of_nothing_but_reserved_characters_is_an_error(kind):
-    with pytest.raises(TextError, match="holds nothing to learn from; add text"):
+    with pytest.raises(TextError, match="has nothing to learn from; add text"):
         train_tokenizer(["\0", "▅\t"], TokenizerSettings(kind=kind))
 
 

@@ -28,13 +28,15 @@ def test_settings_that_were_written_out_are_read_again(kind):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_subwords_need_a_size(kind):
-    with pytest.raises(ValidationError, match=f"size: 0 keeps all pieces, but {kind} needs a size"):
+    with pytest.raises(
+        ValidationError, match=f"size: 0 keeps all pieces, but {kind} needs a positive"
+    ):
         TokenizerSettings(kind=kind, size=0)
 
 
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_size_without_room_is_refused(size):
-    with pytest.raises(ValidationError, match=f"size: {size} holds no more than the 4 special"):
+    with pytest.raises(ValidationError, match=f"size: {size} leaves no room beside the 4 special"):
         TokenizerSettings(kind="words", size=size)
     assert TokenizerSettings(kind="words", size=5).size == 5
 

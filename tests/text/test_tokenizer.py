@@ -74,7 +74,7 @@ def test_twice_is_once(text, form, lowercase):
 
 @pytest.mark.parametrize("half", [0xD800, 0xDC80, 0xDFFF])
 def test_half_a_surrogate_pair_is_refused_with_its_place(half):
-    with pytest.raises(TextError, match="as character 3 of 4, which UTF-8 cannot spell; read"):
+    with pytest.raises(TextError, match="as character 3 of 4, which UTF-8 cannot encode; read"):
         normalize(f"ab{chr(half)}c", "nfc", lowercase=False)
 
 
@@ -88,7 +88,7 @@ def damaged(folder, kind, **changes):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_missing_card_is_named(kind, tmp_path):
-    with pytest.raises(TextError, match=r"it\.json: missing; a tokenizer is read from"):
+    with pytest.raises(TextError, match=r"it\.json: missing; give the folder"):
         load_tokenizer(tmp_path, "it")
 
 
@@ -123,8 +123,8 @@ def test_a_card_of_another_version_is_refused(tmp_path):
         ("words", {"model_sha256": "00"}, "kind words needs pieces and nothing else"),
         ("bpe", {"model_sha256": None}, "kind bpe needs model_sha256 and nothing else"),
         ("bpe", {"pieces": ["a"]}, "kind bpe needs model_sha256 and nothing else"),
-        ("characters", {"pieces": ["a", "b", "a"]}, "a piece is empty or there twice"),
-        ("characters", {"pieces": ["a", ""]}, "a piece is empty or there twice"),
+        ("characters", {"pieces": ["a", "b", "a"]}, "a piece is empty or listed twice"),
+        ("characters", {"pieces": ["a", ""]}, "a piece is empty or listed twice"),
         ("characters", {"settings": {"kind": "letters"}}, r"settings\.kind: must be"),
     ],
 )

@@ -19,7 +19,7 @@ class DictionaryEntry:
 
     source: str
     target: str
-    count: int  # the number of times that the two were aligned
+    count: int  # how often the two were aligned
     probability: float  # its share of all translations of the source word
 
 
@@ -47,12 +47,12 @@ def read_dictionary(path: str | Path) -> dict[str, str]:
         _check_word(source, target, f"{path}: line {number}")
         if source in translations:
             raise CorpusError(
-                f"{path}: line {number}: {source!r} was translated on line {lines[source]} "
-                "already; keep one of them"
+                f"{path}: line {number}: {source!r} already has a translation on line "
+                f"{lines[source]}; keep one of them"
             )
         translations[source], lines[source] = target, number
     if not translations:
-        raise CorpusError(f"{path}: holds no entries: a line has a word, a tab and a translation")
+        raise CorpusError(f"{path}: has no entries: a line has a word, a tab and a translation")
     return translations
 
 
@@ -78,6 +78,6 @@ def _check_word(source: str, target: str, line: str) -> None:
     words = [piece.strip() for piece in WordTokenizer.split_pieces(source) if piece.strip()]
     if len(words) > 1:
         raise CorpusError(
-            f"{line}: {source!r} can never be looked up: a text is looked up word by word, and "
-            f"this is {len(words)}: {' '.join(words)}"
+            f"{line}: {source!r} can never be found: texts are looked up word by word, and this is "
+            f"{len(words)} words: {' '.join(words)}"
         )

@@ -1,4 +1,4 @@
-"""Word alignments read off cross attention."""
+"""Word alignments extracted from cross attention."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -20,30 +20,31 @@ LinkExtraction = Literal["rows", "columns", Symmetrization]
 
 
 class AlignmentSettings(Settings):
-    """Which attention is taken for an alignment, and how links are read off it."""
+    """Which attention an alignment is extracted from, and how."""
 
     layer: NonNegativeInt | None = None
     """The layer, counted from 0; none: the average over all."""
     head: NonNegativeInt | None = None
     """The head, counted from 0; none: the average over all."""
     shift: bool = False
-    """Whether a target word is aligned by the step at which it is the decoder's input, not by the
-    step that predicts it. Deeper layers of a Transformer often attend to the source of their input.
-    """
+    """Whether a target word is aligned by the step at which it is the decoder's input, instead of
+    the step that predicts it. Deeper layers of a Transformer often attend to the source word of
+    their input."""
     sinks: bool = False
     """Whether attention to sinks counts: see `inspection.attention_sinks`."""
     shares: bool = False
-    """Whether a weight is normalized: its share of its row times its share of its column.
+    """Whether weights are normalized: each becomes its share of its row times its share of its
+    column.
 
-    So a source word with some weight from all target words loses to one with weight from a single
-    one. This is done in each head, and twice again in the average of heads.
+    A source word with some weight from all target words then loses to one with weight from a single
+    target word. This is done in each head, and twice again in the average of heads.
     """
     links: LinkExtraction = "rows"
-    """How links are read off: `rows` takes the best source word of each target word, `columns` the
+    """How links are extracted: `rows` takes the best source word of each target word, `columns` the
     best target word of each source word, and the others symmetrize these two."""
     threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """A link needs more than this share of its target word's weights on all source words; read by
-    columns, of its source word's weights from all target words."""
+    """A link needs more than this share of its target word's weights on all source words or, for
+    `columns`, of its source word's weights from all target words."""
 
     def __str__(self) -> str:
         layer = "the average of all layers" if self.layer is None else f"layer {self.layer}"
@@ -56,7 +57,7 @@ class AlignmentSettings(Settings):
 
 
 BASELINE_ALIGNMENT = AlignmentSettings(sinks=True)
-"""The usual one: the average of all layers and heads, each target word's best source word."""
+"""The usual baseline: the average of all layers and heads, each target word's best source word."""
 DEFAULT_ALIGNMENT = AlignmentSettings(shares=True, links="grow-diag")  # if none was selected
 
 
@@ -66,7 +67,7 @@ def align(attention: AttentionMaps, settings: AlignmentSettings) -> frozenset[Li
 
 
 def align_text(attention: AttentionMaps, settings: AlignmentSettings) -> frozenset[Link]:
-    """The links between words, in scripts without spaces between all characters of the words."""
+    """The links between words; in scripts without spaces, between all characters of the words."""
     links = align(attention, settings)
     return expand_links(links, attention.columns.sizes, attention.rows.sizes)
 
@@ -74,7 +75,7 @@ def align_text(attention: AttentionMaps, settings: AlignmentSettings) -> frozens
 def expand_links(
     links: frozenset[Link], columns: Sequence[int], rows: Sequence[int]
 ) -> frozenset[Link]:
-    """Links between words as links between their units; the words have this many each."""
+    """Links between words as links between their units, given the number of units in each word."""
     if len(columns) == sum(columns) and len(rows) == sum(rows):
         return links
     sources, targets = ([*accumulate(sizes, initial=0)] for sizes in (columns, rows))
@@ -91,7 +92,7 @@ def align_averaged(
     backward: AttentionMaps,
     settings: tuple[AlignmentSettings, AlignmentSettings],
 ) -> frozenset[Link]:
-    """The links, between units of the texts, of the average of two models' maps, source to target
+    """The links, between units of the texts, from the average of two models' maps, source to target
     and back. `backward` has the target along its columns; both maps are normalized to one scale.
     """
     maps = [

@@ -62,8 +62,8 @@ class TokenPair(NamedTuple):
 
     source: Ids
     target: Ids
-    columns: Axis | None = None  # source words, pieces with EOS; None: as the tokenizer has them
-    rows: Axis | None = None  # those of the target
+    columns: Axis | None = None  # source words, pieces with EOS; None: those of the tokenizer
+    rows: Axis | None = None  # target words likewise
 
 
 def token_attention(
@@ -80,8 +80,8 @@ def token_attention(
         )
         if not recording.weights:
             raise SettingsError(
-                f"{run.folder.path}: a model of the family {run.recipe.model.family} without "
-                "attention to the source has nothing to align by"
+                f"{run.folder.path}: this model of the family {run.recipe.model.family} has no "
+                "attention to the source, which alignment needs"
             )
         for number, pair in enumerate(chunk):
             maps = recording.attention(number, *run.tokenizers)
@@ -93,7 +93,8 @@ def pair_attention(
 ) -> Iterator[AttentionMaps]:
     """The cross attention of each pair, in order; `reverse`: by a model from target to source.
 
-    Pairs `cut_apart` are pretokenized: the model reads them detokenized, their words are kept.
+    With `cut_apart`, pairs are pretokenized: the model reads them detokenized, and links are
+    between the given words.
     """
     directed = (Pair(pair.target, pair.source) if reverse else pair for pair in pairs)
     return token_attention(run, (_tokenize_pair(run, pair, cut_apart) for pair in directed))
@@ -110,14 +111,14 @@ def _tokenize_pair(run: Run, pair: Pair, cut_apart: bool) -> TokenPair:
 
 
 def _tokenize_words(text: str, tokenizer: Tokenizer) -> tuple[Ids, Axis]:
-    """The ids of a pretokenized text, and its words along them."""
+    """The ids of a pretokenized text, and the axis of its words."""
     words = text.split()
     whole = detokenize(words)
     surfaces = tokenizer.surfaces(whole.text)
     if sum(map(len, surfaces)) != len(whole.text):
         raise CorpusError(
-            f"{whole.text!r}: the model's normal form has another number of characters, so that "
-            "its words cannot be told apart; give the sentences as people write them"
+            f"{whole.text!r}: the model's normalisation changes its number of characters, so that "
+            "the words cannot be located; give sentences that are not tokenised"
         )
     ends = accumulate(map(len, surfaces), initial=0)
     word_of = [
@@ -138,7 +139,7 @@ def align_pairs(
 
 
 class DirectedModel(NamedTuple):
-    """A model of one direction, and how its alignment is read off."""
+    """A model of one direction, and how its alignment is extracted."""
 
     run: Run
     settings: AlignmentSettings
@@ -172,14 +173,14 @@ def align_bidirectional(
 
 
 class MeasuredAlignment(Settings):
-    """The alignment settings selected for a run, as its folder keeps them."""
+    """The alignment settings selected for a run, as saved in its folder."""
 
     settings: AlignmentSettings
     by: Literal["gold", "agreement"]
     value: float
     """The alignment error rate against gold, or the agreement with the other direction."""
     pairs: PositiveInt
-    """Pairs that it was measured on."""
+    """The number of pairs that it was measured on."""
 
     def __str__(self) -> str:
         what = "an error" if self.by == "gold" else "an agreement with the other direction"
@@ -213,7 +214,7 @@ def measure_by_gold(
     cut_apart: bool = False,
     save: bool = True,
 ) -> MeasuredAlignment:
-    """The settings with the lowest error on pairs with gold; `save`: kept in the run's folder."""
+    """The settings with the lowest error on pairs with gold; `save`: save them in its folder."""
     settings, error = select_by_gold(list(pair_attention(run, pairs, cut_apart=cut_apart)), gold)
     measured = MeasuredAlignment(settings=settings, by="gold", value=error, pairs=len(pairs))
     if save:
@@ -224,7 +225,7 @@ def measure_by_gold(
 def measure_by_agreement(
     run: Run, reverse: Run, pairs: Sequence[Pair], *, cut_apart: bool = False
 ) -> tuple[MeasuredAlignment, MeasuredAlignment]:
-    """The settings of two models whose links agree most, each kept in the folder of its run."""
+    """The settings of two models whose links agree most, saved in the folder of each run."""
     *both, value = select_by_agreement(
         list(pair_attention(run, pairs, cut_apart=cut_apart)),
         list(pair_attention(reverse, pairs, cut_apart=cut_apart, reverse=True)),
@@ -264,7 +265,8 @@ def extract_dictionary(
 ) -> list[DictionaryEntry]:
     """The best translation of each source word, among those aligned `min_count` times, sorted.
 
-    Pairs that are too long for the model are left out. Best is the highest Dice coefficient,
+    Pairs that are too long for the model are left out. The best translation has the highest Dice
+    coefficient,
         2 c(s, t) / (c(s) + c(t)):
     by count alone, rare words would often be translated by an article.
     """

@@ -47,10 +47,10 @@ class Agreement(NamedTuple):
 def select_by_gold(
     attentions: Sequence[AttentionMaps], gold: Sequence[GoldAlignment]
 ) -> SelectedAlignment:
-    """The settings with the lowest alignment error rate, the first of equals.
+    """The settings with the lowest alignment error rate; the first of equal ones.
 
-    Every map is aligned by the argmax over source words of each target word; then the best few, and
-    the baseline, with every extraction method.
+    Links are extracted from every map by the argmax over source words for each target word; then
+    from the best few maps and the baseline by every extraction method.
     """
     check_lines(attentions=attentions, gold_alignments=gold)
     candidates = _list_maps(attentions[0])
@@ -102,8 +102,9 @@ def _extract_all_methods(
 def select_by_agreement(
     forward: Sequence[AttentionMaps], backward: Sequence[AttentionMaps]
 ) -> Agreement:
-    """The settings of two models whose links agree most, without gold: sinks and positional habits
-    of one are not confirmed by the other. `backward` has the same sentences, target to source.
+    """The settings of two models whose links agree most. No gold is needed: the other model does
+    not confirm the sinks and positional biases of one. `backward` has the same sentences, target to
+    source.
     """
     check_lines(forward_attentions=forward, backward_attentions=backward)
     forward_maps, backward_maps = _list_maps(forward[0]), _list_maps(backward[0])

@@ -1,7 +1,7 @@
-"""Axes of attention maps by words as dictionaries list them: `l'Afrique.` holds two.
+"""Axes of attention maps by words as dictionaries list them: `l'Afrique.` has two.
 
-Punctuation, often an attention sink, counts only where the vocabulary lacks it: an unknown word of
-the translation may stand for it. A mere space belongs to the word after it (see `Axis`).
+Punctuation, often an attention sink, is a word only if the vocabulary lacks it: an unknown word of
+the translation may stand for it. A piece of white space belongs to the word after it (see `Axis`).
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _is_word(text: str) -> bool:
 
 
 def _axis(pieces: Sequence[str], words: Sequence[str], word_of: Sequence[int | None]) -> Axis:
-    """The axis, with each mere space given to the word after it."""
+    """The axis, with pieces of white space given to the word after them."""
     reversed_words: list[int | None] = [None]  # of EOS
     for piece, word in zip(reversed(pieces), reversed(word_of), strict=True):
         reversed_words.append(word if piece.strip() else reversed_words[-1])

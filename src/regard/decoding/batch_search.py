@@ -341,9 +341,9 @@ def _check_coverage(settings: DecodingSettings, members: Sequence[SearchMember])
     token_lists = [[tuple(ids) for ids in sources] for _, sources in members]
     if any(tokens != token_lists[0] for tokens in token_lists):
         raise SearchError(
-            "a coverage penalty counts how often each token of the source was looked at, and these "
-            "models read it in unlike tokens: set coverage_penalty to 0, or choose models that "
-            "share a source vocabulary"
+            "a coverage penalty sums the attention to each token of the source, and these models "
+            "tokenize it differently: set coverage_penalty to 0, or choose models that share a "
+            "source vocabulary"
         )
 
 

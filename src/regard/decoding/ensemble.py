@@ -40,8 +40,8 @@ def hook_for_member(hook: AttentionHook | None, number: int) -> AttentionHook | 
 class Ensemble:
     """A decoder whose probabilities are the mean of its members'.
 
-    These may be of different families, but share one target vocabulary; a hook gets the attention
-    of all.
+    Members may be of different families, but share one target vocabulary; a hook gets the attention
+    of all members.
     """
 
     def __init__(self, decoders: Sequence[Decoder[Any]]) -> None:

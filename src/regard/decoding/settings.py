@@ -1,4 +1,4 @@
-"""Settings of a search and its batches of sentences, without torch, which not all engines need."""
+"""Settings of a search, and how sentences are batched for it; no torch: not all engines need it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -29,62 +29,64 @@ class BeamSettings(Settings):
     size: int = Field(default=5, ge=1, le=MAX_BEAM)
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = Field(default=0.6, ge=0.0, le=5.0)
-    """Exponent alpha of what a log-probability is divided by: more favours longer answers; 0
-    favours none."""
+    """Exponent alpha of the length by which a log-probability is divided: higher values favour
+    longer answers; 0: no division."""
     normalise: Normalise = "power"
-    """What that is, of an answer of n tokens with EOS. power: n^alpha, which all engines know.
-    gnmt: ((5 + n) / 6)^alpha (Wu et al. 2016, section 7), which the native engine alone does."""
+    """The divisor for an answer of n tokens, EOS counted. power: n^alpha, in all engines. gnmt:
+    ((5 + n) / 6)^alpha (Wu et al. 2016, section 7), in the native engine only."""
     coverage_penalty: NonNegativeFloat = 0.0
-    """Weight beta of Wu et al. 2016, section 7: more favours answers that attend to all of the
-    source."""
+    """Weight beta of Wu et al. 2016, section 7: higher values favour answers that attend to the
+    whole source."""
     stop: Stop = "size"
-    """When a sentence is done.
+    """When the search of a sentence stops.
 
-    size: as soon as `size` hypotheses have finished, or none can still become one of the n best;
-    all engines know it. safe: in the latter case alone, which takes longer and may find a better
-    one. limit: at the length limit.
+    size: as soon as `size` hypotheses have finished, or none can still become one of the n best; in
+    all engines. safe: only when none can still become one of the n best, which takes longer and may
+    find a better answer. limit: at the length limit.
     """
 
 
 class SamplingSettings(Settings):
-    """How tokens are drawn: first the temperature, then `top_k`, then `top_p` narrow the choice."""
+    """How tokens are drawn: `temperature` is applied first, then `top_k`, then `top_p`."""
 
     temperature: float = Field(default=1.0, gt=0.0, le=100.0)
-    """What logits are divided by: below 1 the likely becomes likelier, above 1 less so."""
+    """Divides the logits: below 1 likely tokens become likelier, above 1 less likely."""
     top_k: PositiveInt | None = None
-    """Only tokens as likely as the k-th likeliest, or more, are drawn; none: any."""
+    """Draw only from the k likeliest tokens, and those as likely as the k-th; null: from all."""
     top_p: float | None = Field(default=None, gt=0.0, le=1.0)
-    """Only the fewest likeliest tokens that together have this probability; none: any."""
+    """Draw only from the smallest set of likeliest tokens with at least this total probability;
+    null: from all."""
     seed: NonNegativeInt = 0
     """The same seed gives the same answers, however the sentences are batched."""
 
 
 class RuleSettings(Settings):
-    """What an answer may look like."""
+    """Constraints on answers."""
 
     min_length: NonNegativeInt = 0
-    """Fewest tokens of an answer, EOS not counted."""
+    """The fewest tokens of an answer, EOS not counted."""
     max_length: PositiveInt = 256
-    """Most tokens of any answer, EOS counted; one that has no room left for EOS is unfinished."""
+    """The most tokens of any answer, EOS counted; an answer cut before EOS is unfinished."""
     max_length_ratio: NonNegativeFloat = 2.0
-    """Most tokens of an answer for each token of its source, beyond `max_length_offset`."""
+    """The most tokens of an answer for each token of its source, in addition to
+    `max_length_offset`."""
     max_length_offset: NonNegativeInt = 20
-    """Most tokens of an answer to an empty source; `max_length` holds in any case."""
+    """The most tokens of an answer to an empty source; `max_length` is never exceeded."""
     no_repeat_ngram: NonNegativeInt = 0
-    """An answer holds no sequence of this many tokens twice; 0: it may."""
+    """No sequence of this many tokens occurs twice in an answer; 0: repetition is allowed."""
     allow_unknown: bool = False
-    """Whether an answer may hold the unknown token."""
+    """Whether an answer may contain the unknown token."""
     excluded: Excluded = "spread"
-    """What becomes of the probability of what may not be said. spread: the rest share it, as if it
-    had never been among the choices; all engines know it. lost: nothing gets it, so that a score is
-    made of the model's own probabilities."""
+    """What happens to the probability of forbidden tokens. spread: the allowed tokens are
+    renormalised; in all engines. lost: they are not, so that scores consist of the model's own
+    probabilities."""
 
     @model_validator(mode="after")
     def _leave_room(self) -> "RuleSettings":
         if self.min_length >= self.max_length:
             raise ValueError(
                 f"min_length {self.min_length} leaves no room for EOS within max_length "
-                f"{self.max_length}: lower the one or raise the other"
+                f"{self.max_length}: lower min_length or raise max_length"
             )
         return self
 
@@ -97,36 +99,36 @@ class RuleSettings(Settings):
 class RerankingSettings(Settings):
     """How an answer is chosen among candidates by its mutual information with the source.
 
-    It is the one with the largest log p(T|S) - λ log p(T) + γ |T| (MMI-antiLM of Li et al. 2016,
-    here of whole candidates, not within the search), where p(T) is what the model gives T behind an
-    empty source: an answer that is likely whatever was said counts for less. A model has to be
-    trained with empty sources too.
+    The answer with the largest log p(T|S) - λ log p(T) + γ |T| is chosen (MMI-antiLM of Li et al.
+    2016, here for whole candidates, not within the search), where p(T) is the model's probability
+    of T given an empty source: answers that are likely for any source are penalised. The model must
+    have been trained with some empty sources.
     """
 
     candidates: int = Field(default=16, ge=2, le=1000)
-    """Answers that are compared: samples, or the best of a beam, which has at most its size."""
+    """How many answers are compared: samples, or the best of a beam (at most its size)."""
     prior_weight: float = Field(default=0.5, ge=0.0, le=1.0)
-    """λ: how much being likely without the source counts against an answer."""
+    """λ: the weight of the penalty for being likely without the source."""
     length_reward: float = Field(default=0.0, ge=0.0, le=100.0)
-    """γ: what each token of an answer, EOS counted, adds to its score."""
+    """γ: added to an answer's score for each of its tokens, EOS counted."""
 
 
 class DecodingSettings(Settings):
-    """How a model's answers are searched for: by a beam, or by sampling where that is set."""
+    """How a model's answers are searched for: by beam search, or by sampling if that is set."""
 
     n_best: int = Field(default=1, ge=1, le=100_000)
     """Answers to each sentence: the best of the beam, or independent samples."""
     beam: BeamSettings = BeamSettings()
     """Beam search, which is greedy at size 1."""
     sampling: SamplingSettings | None = None
-    """Sampling, in place of the beam."""
+    """Sampling instead of beam search."""
     reranking: RerankingSettings | None = None
-    """A choice among several answers of either by mutual information; none: their own order."""
+    """Reranking of the answers by mutual information; null: they keep the order of their scores."""
     rules: RuleSettings = RuleSettings()
-    """What either must obey."""
+    """Constraints on answers, of beam search and sampling alike."""
     capture: bool = True
-    """On a GPU, whether a search of few sentences is recorded and replayed as CUDA graphs, so that
-    it does not wait for the host; the answers are the same. Of no effect elsewhere."""
+    """On a GPU, whether searches of few sentences are captured and replayed as CUDA graphs, so that
+    they do not wait for the host; the answers are the same. No effect on other devices."""
 
     @model_validator(mode="after")
     def _agree(self) -> "DecodingSettings":
@@ -184,10 +186,10 @@ def search_settings(
     sampling: Mapping[str, Any] | None = None,
     unknown: bool = False,
 ) -> DecodingSettings:
-    """The recipe's settings with the given options: if one of `beam` and `n_best` is given, the
-    recipe's other one is adapted, so that the beam is as wide as `n_best`.
+    """The recipe's settings with the given options: if only one of `beam` and `n_best` is given,
+    the recipe's value of the other is adapted, so that the beam is at least `n_best` wide.
 
-    With `unknown` a translation may contain unknown words, whatever the recipe says.
+    `unknown` allows unknown words in a translation, even if the recipe does not.
     """
     if n_best is None:
         n_best = recipe.n_best if beam is None else max(1, min(recipe.n_best, beam))

@@ -1,4 +1,4 @@
-"""The fastest engine settings of a run on this machine, as measured and kept in its folder."""
+"""The fastest engine settings of a run on this machine, measured and saved in its folder."""
 
 import os
 import platform
@@ -27,9 +27,9 @@ class EngineConfig(Settings):
 
     engine: EngineName
     precision: ExportPrecision
-    """Of the weights."""
+    """The precision of the weights."""
     workers: PositiveInt
-    """Batches that are searched in parallel, each by one thread, if the engine can."""
+    """Batches that are searched in parallel, each by one thread, if the engine supports it."""
     budget: PositiveInt
     """Positions that are searched at a time, counted once for each hypothesis."""
 
@@ -50,7 +50,7 @@ def this_machine() -> str:
 
 
 def processor_name() -> str:
-    """The processor's name, as Linux or Python knows it."""
+    """The processor's name, from Linux or Python."""
     try:
         found = re.search(r"^model name\s*:\s*(.+)$", CPU_INFO.read_text(), re.MULTILINE)
     except OSError:

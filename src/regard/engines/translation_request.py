@@ -1,4 +1,4 @@
-"""What an engine is given and what it returns: a request, and the n best of tokenized lines."""
+"""The input and output of an engine: a request, and the n best of tokenized lines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class TranslationRequest:
     prefix: str = ""
     forbidden: Sequence[str] = ()
     look: bool = False
-    scores: bool = False  # whether a look has queries and keys too
+    scores: bool = False  # whether queries and keys are recorded too
     changes: "Sequence[Intervention]" = ()
     first: int = 0  # the number of the first line, which seeds its samples
     unknown: Mapping[str, str] | None = None

@@ -15,22 +15,23 @@ from torch import Tensor
 from regard.images.rand_augment import MAX_MAGNITUDE, rand_augment
 from regard.settings import Settings
 
-MAX_ASPECT = 3.0  # how many times longer than the other a side of an erased rectangle may be
+MAX_ASPECT = 3.0  # the largest ratio of the sides of an erased rectangle
 ERASED_SHARES = (0.02, 0.33)  # of the picture's area (Zhong et al. 2020)
 
 
 class AugmentationSettings(Settings):
-    """How training pictures are changed at random; as it is, they stay as they are."""
+    """Random changes of training pictures; the defaults change nothing."""
 
     crop_padding: NonNegativeInt = 0
-    """Pictures are moved by up to so many pixels in each direction; black comes in."""
+    """Pictures are shifted by up to this many pixels in each direction; the gap is black."""
     crop_area: float = Field(default=1.0, gt=0, le=1)
-    """The smallest share of a picture's area that a random square of it has, which is enlarged to
-    the size of the whole; 1 leaves the whole picture."""
+    """A random square of at least this share of a picture's area is cropped and enlarged to the
+    size of the whole; 1: no cropping."""
     flip: bool = False
-    """Mirror every second picture, left to right."""
+    """Mirror each picture, left to right, with a probability of one half."""
     operations: NonNegativeInt = 0
-    """RandAugment: operations in a row, each drawn out of fourteen (Cubuk et al. 2020)."""
+    """RandAugment: operations applied to each picture in turn, each drawn from fourteen (Cubuk et
+    al. 2020)."""
     magnitude: float = Field(default=9.0, ge=0, le=MAX_MAGNITUDE)
     """RandAugment: the strength of each operation, from 0 to 10."""
     vary_magnitude: bool = False
@@ -39,13 +40,13 @@ class AugmentationSettings(Settings):
     erasing: float = Field(default=0.0, ge=0, le=1)
     """Share of the pictures in which a random rectangle becomes noise (Zhong et al. 2020)."""
     mixup: NonNegativeFloat = 0.0
-    """α of Mixup (Zhang et al. 2018): two pictures are added, λ of the one and 1 - λ of the other,
-    and so are their labels; λ is drawn from Beta(α, α). 0 never mixes so."""
+    """α of Mixup (Zhang et al. 2018): a picture is λ times itself plus 1 - λ times another, and its
+    label likewise; λ is drawn from Beta(α, α). 0: no Mixup."""
     cutmix: NonNegativeFloat = 0.0
     """α of CutMix (Yun et al. 2019): a rectangle of 1 - λ of the area comes from another picture,
-    and so much of the label. With both, each picture draws one of the two."""
+    and the same share of the label. With both, each picture draws one of the two. 0: no CutMix."""
     mix_share: float = Field(default=1.0, ge=0, le=1)
-    """Share of the pictures that are mixed at all, where `mixup` or `cutmix` is above 0."""
+    """Share of the pictures that are mixed, if `mixup` or `cutmix` is above 0."""
 
     @property
     def mixes(self) -> bool:
@@ -61,7 +62,8 @@ class MixedPictures(NamedTuple):
 
 
 def augment(pixels: Tensor, settings: AugmentationSettings) -> Tensor:
-    """`pixels` (B, 3, height, width), bytes, each changed by itself: numbers from 0 to 255."""
+    """`pixels` (B, 3, height, width), bytes, each picture changed independently: floats from 0 to
+    255."""
     if settings.crop_padding or settings.flip:
         pixels = crop_and_flip(pixels, settings.crop_padding, flip=settings.flip)
     x = pixels.float()
@@ -73,7 +75,7 @@ def augment(pixels: Tensor, settings: AugmentationSettings) -> Tensor:
 
 
 def crop_and_flip(pixels: Tensor, padding: int, *, flip: bool) -> Tensor:
-    """Pictures moved by up to `padding` pixels, with black around them; half of them mirrored."""
+    """Pictures shifted by up to `padding` pixels, with black around them; half of them mirrored."""
     batch, colours, height, width = pixels.shape
     device = pixels.device
     y, x = (_shifted(batch, size, padding, device) for size in (height, width))  # (B, size) each
@@ -87,13 +89,13 @@ def crop_and_flip(pixels: Tensor, padding: int, *, flip: bool) -> Tensor:
 
 
 def _shifted(batch: int, size: int, padding: int, device: torch.device) -> Tensor:
-    """Indices (B, size) along a padded side: a random crop of each picture."""
+    """The indices (B, size) along a padded side of a random crop of each picture."""
     first = torch.randint(2 * padding + 1, (batch, 1), device=device)
     return first + torch.arange(size, device=device)
 
 
 def zoom(x: Tensor, least_area: float) -> Tensor:
-    """A random square of each picture, of at least this share of its area, enlarged."""
+    """A random square of each picture, of at least `least_area` of its area, enlarged."""
     batch, device = len(x), x.device
     side = torch.empty(batch, device=device).uniform_(least_area, 1).sqrt()  # (B,)
     room = (1 - side)[:, None]  # how far its centre may be from the picture's, from -1 to 1

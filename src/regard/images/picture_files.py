@@ -1,4 +1,4 @@
-"""Picture files of any origin -> red, green and blue bytes, or an error that says what is wrong."""
+"""Picture files of any origin -> red, green and blue bytes, or a clear error."""
 
 import io
 import os
@@ -17,14 +17,14 @@ from regard.errors import PictureError
 from regard.settings import abbreviate
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
-"""By Pillow's names. Others are left out, such as EPS, which would start another program."""
+"""Pillow's names. Other formats are not read, such as EPS, which would start another program."""
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".avif")
-"""How the names of pictures end, by which those of a folder are found."""
+"""Suffixes by which the pictures of a folder are found."""
 MAX_FILE_BYTES = 256 << 20
 MAX_PIXELS = 64_000_000
-"""Larger pictures are not decoded: a file of a few kilobytes can hold one that fills the memory."""
-SMALL_SIDE = 32  # pixels of a shorter side below which a picture hardly shows anything
-ENLARGED = ", enlarged"  # how the note on such a picture ends
+"""Larger pictures are not decoded: a file of a few kilobytes could otherwise fill the memory."""
+SMALL_SIDE = 32  # pictures with a side of fewer pixels get a note
+ENLARGED = ", enlarged"  # the end of that note
 EXIF_ORIENTATION = 0x0112
 WHITE = (255, 255, 255)
 MODES_WITH_ALPHA = ("LA", "La", "PA", "RGBA", "RGBa")
@@ -39,9 +39,9 @@ RESAMPLING = {
 
 Bytes = NDArray[np.uint8]
 Framing = Literal["crop", "stretch"]
-"""How a picture becomes a square: its middle is cropped, or all of it is squeezed."""
+"""How a picture becomes a square: by cropping its centre, or by squeezing the whole picture."""
 Resampling = Literal["nearest", "lanczos", "bilinear", "bicubic"]
-"""How pixels are computed from those of another size."""
+"""The interpolation with which pictures are resized."""
 
 
 class Picture(NamedTuple):
@@ -52,9 +52,9 @@ class Picture(NamedTuple):
 
 
 def read_picture(path: str | os.PathLike[str]) -> Picture:
-    """The picture in a file; raises a `PictureError` if it holds none."""
+    """The picture in a file; raises a `PictureError` if there is none."""
     if not os.fspath(path).strip():
-        raise PictureError("a blank name: give the name of a picture's file")
+        raise PictureError("a blank name: give the name of a picture file")
     file = Path(path)
     try:
         content = read_limited(file, max_bytes=MAX_FILE_BYTES)
@@ -70,14 +70,14 @@ def read_size(path: Path) -> tuple[int, int] | None:
         try:
             with Image.open(path, formats=FORMATS) as image:
                 return image.size
-        except Exception:  # reading the picture will report it
+        except Exception:  # reported when the picture is read
             return None
 
 
 def decode_picture(content: bytes, name: str) -> Picture:
     """The picture in the `content` of a file; errors call it `name`."""
     if not content:
-        raise PictureError(f"{name}: empty, so that it is no picture")
+        raise PictureError(f"{name}: an empty file, not a picture")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # real errors are raised below
         try:
@@ -93,24 +93,24 @@ def decode_picture(content: bytes, name: str) -> Picture:
             ) from None
         except UnidentifiedImageError:
             raise PictureError(
-                f"{name}: not a picture, or of a kind that is not read; known are "
+                f"{name}: not a picture, or of an unsupported format; supported are "
                 f"{', '.join(FORMATS)}"
             ) from None
         except MemoryError:
             raise PictureError(f"{name}: too large for the memory of this machine") from None
         except Exception as error:  # each format's decoder raises errors of its own
             raise PictureError(
-                f"{name}: damaged or cut off: {abbreviate(str(error) or type(error).__name__)}; "
+                f"{name}: damaged or truncated: {abbreviate(str(error) or type(error).__name__)}; "
                 "copy or save it again"
             ) from None
 
 
 def check_size(width: int, height: int, name: str) -> None:
-    """Raise a `PictureError` for a picture of too many pixels, before they are decoded."""
+    """Raise a `PictureError` for a picture of too many pixels before it is decoded."""
     if width * height > MAX_PIXELS:
         raise PictureError(
-            f"{name}: {width:,} × {height:,} pixels are {width * height / 1e6:.0f} megapixels, and "
-            f"at most {MAX_PIXELS // 1_000_000} are read; make it smaller first"
+            f"{name}: {width:,} × {height:,} pixels are {width * height / 1e6:.0f} megapixels, but "
+            f"at most {MAX_PIXELS // 1_000_000} are allowed; make it smaller first"
         )
 
 
@@ -118,13 +118,13 @@ def _decoded(image: Image.Image) -> Picture:
     """The first frame of an image whose header was read."""
     notes = []
     if getattr(image, "n_frames", 1) > 1 and image.format != "MPO":
-        notes.append(f"the first of its {getattr(image, 'n_frames', 1)} frames")
+        notes.append(f"only the first of its {getattr(image, 'n_frames', 1)} frames")
     image.load()
     if min(image.size) < SMALL_SIDE:
-        notes.append(f"of only {image.width} × {image.height} pixels{ENLARGED}")
+        notes.append(f"only {image.width} × {image.height} pixels{ENLARGED}")
     upright = _upright(image)
     if upright is not image:
-        notes.append("turned as its EXIF data say")
+        notes.append("rotated according to its EXIF data")
     if image.mode == "CMYK":
         notes.append("converted from CMYK, without a colour profile")
     if upright.mode in WIDE_MODES:
@@ -140,11 +140,11 @@ def _decoded(image: Image.Image) -> Picture:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The image turned as its EXIF data say; the same object if it is upright."""
+    """The image rotated according to its EXIF data; the same object if it is upright."""
     try:
         if image.getexif().get(EXIF_ORIENTATION, 1) in range(2, 9):
             return ImageOps.exif_transpose(image)
-    except Exception:  # damaged EXIF data, which are no part of the picture, raise anything
+    except Exception:  # damaged EXIF data, which do not matter here, can raise anything
         return image
     return image
 
@@ -165,9 +165,9 @@ def _to_bytes(grey: NDArray[Any]) -> tuple[Bytes, str]:
 
 
 def crop_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") -> Bytes:
-    """The square in the middle of a picture (height, width, 3), as (size, size, 3).
+    """The square in the centre of a picture (height, width, 3), as (size, size, 3).
 
-    It is as wide as the shorter side: resizing the whole picture before cropping gives the same.
+    It is as wide as the shorter side; resizing the whole picture before cropping gives the same.
     """
     height, width = pixels.shape[:2]
     side = min(height, width)
@@ -176,7 +176,7 @@ def crop_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") ->
 
 
 def stretch_square(pixels: Bytes, size: int, resampling: Resampling = "bicubic") -> Bytes:
-    """All of a picture (height, width, 3), squeezed to (size, size, 3)."""
+    """The whole picture (height, width, 3), squeezed to (size, size, 3)."""
     if pixels.shape[:2] == (size, size):
         return pixels.copy()
     image = Image.fromarray(np.ascontiguousarray(pixels))
@@ -190,7 +190,7 @@ FRAMINGS: Mapping[Framing, Callable[[Bytes, int, Resampling], Bytes]] = {
 
 
 def find_pictures(names: Iterable[str | os.PathLike[str]]) -> Iterator[str]:
-    """The files named, also by blank names; of a folder all pictures in it and below, sorted."""
+    """The named files, blank names included; for a folder, all pictures in it and below, sorted."""
     for given in names:
         name, path = os.fspath(given), Path(given)
         if name.strip() and isdir(path):  # a Path refuses long names

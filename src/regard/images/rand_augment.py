@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al. 2020): random operations on pictures, of one or of random strengths.
+"""RandAugment (Cubuk et al. 2020): random operations on pictures, of fixed or random strength.
 
 Whole batches at once, on any device: each picture draws its own operations, every operation is
 computed for all pictures, and each picture selects its own. Shapes are static and nothing
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MAX_MAGNITUDE = 10
-FILL = 128.0  # the grey that comes in from outside of a picture
+FILL = 128.0  # the grey of pixels from outside the picture
 MAX_DEGREES, MAX_SHEAR, MAX_SHIFT = 30.0, 0.3, 0.45  # the shift is a share of the side
 MAX_BLEND = 0.9  # how far the factors of brightness, colour, contrast, sharpness go from 1
 MAX_LOST_BITS = 4  # of posterize
@@ -24,7 +24,7 @@ OPERATIONS = (
     "identity", "autocontrast", "equalize", "posterize", "solarize", "brightness", "colour",
     "contrast", "sharpness", "rotate", "shear_x", "shear_y", "shift_x", "shift_y",
 )  # fmt: skip
-"""The fourteen of the paper."""
+"""The fourteen operations of the paper."""
 
 
 def rand_augment(
@@ -45,7 +45,7 @@ def rand_augment(
 
 
 def apply_operations(pixels: Tensor, drawn: Tensor, strengths: Tensor) -> Tensor:
-    """Each picture after the operation with its index in `drawn` (B,), of a strength from -1 to 1.
+    """Each picture after the operation of its index in `drawn` (B,), with strengths from -1 to 1.
 
     Operations without a direction, such as posterize, ignore the sign.
     """
@@ -79,7 +79,7 @@ def equalize(pixels: Tensor, _: Tensor) -> Tensor:
 
 
 def posterize(pixels: Tensor, strengths: Tensor) -> Tensor:
-    """The lowest bits of each pixel set to 0, four at most."""
+    """The lowest bits of each pixel set to 0; at most four."""
     step = torch.exp2((strengths.abs() * MAX_LOST_BITS).round())
     return (pixels / step).floor() * step
 
@@ -132,7 +132,7 @@ def _grey(pixels: Tensor) -> Tensor:
 
 
 def _affine(drawn: Tensor, strengths: Tensor) -> Tensor:
-    """The matrices (B, 2, 3) from a pixel's place, from -1 to 1, to that where it is sampled."""
+    """The matrices (B, 2, 3) from a pixel's place, from -1 to 1, to where it is sampled."""
 
     def chosen(name: str) -> Tensor:
         """The strength where `name` was drawn, else 0: (B,)."""
@@ -150,6 +150,6 @@ def _affine(drawn: Tensor, strengths: Tensor) -> Tensor:
 
 
 def _move(pixels: Tensor, matrices: Tensor) -> Tensor:
-    """`pixels` sampled at the places that `matrices` (B, 2, 3) map theirs to; else FILL."""
+    """`pixels` sampled at the places that `matrices` (B, 2, 3) map theirs to; outside, FILL."""
     places = F.affine_grid(matrices, list(pixels.shape), align_corners=False)
     return F.grid_sample(pixels - FILL, places, align_corners=False) + FILL

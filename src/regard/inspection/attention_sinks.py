@@ -1,6 +1,6 @@
 """Attention sinks: positions that most rows attend to, whatever the query (Clark et al. 2019, arXiv
 1906.04341; Xiao et al. 2023, arXiv 2309.17453). A head that needs nothing from the context learns
-to place its weights where they do no harm: on EOS, a full stop, the first piece.
+to place its weights where they have little effect: on EOS, a full stop, the first piece.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.text.special_tokens import SPECIAL_PIECES
 
-MIN_ROWS = 6  # in maps with fewer rows the median of a column says too little to call it a sink
+MIN_ROWS = 6  # with fewer rows, the median of a column is too uncertain to call it a sink
 MIN_SINK_WEIGHT = 0.2  # a column is a sink if the median of its weights is at least this
 ORDINARY_WORDS = "words"
 
@@ -37,7 +37,7 @@ class SinkSummary(NamedTuple):
     head: int
     piece: str  # `</s>`, punctuation such as `.`, or `ORDINARY_WORDS` for all others together
     share: float  # the mean weight of such columns, over the rows of all sentences
-    sentences: int  # in how many it is a sink
+    sentences: int  # the number of sentences in which it is a sink
 
 
 def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:
@@ -55,9 +55,9 @@ def find_sinks(attention: AttentionMaps) -> tuple[Sink, ...]:
 
 
 def without_sinks(attention: AttentionMaps) -> AttentionMaps:
-    """The attention less the median of each sink's column, at least 0: rows sum to less than 1.
+    """The attention minus the median of each sink's column, at least 0: rows sum to less than 1.
 
-    So the row that predicts a full stop still attends to it.
+    Thus the row that predicts a full stop still attends to it.
     """
     medians = _median_weights(_mask_future(attention))  # (L, H, S)
     sinks = medians.where(medians >= MIN_SINK_WEIGHT, 0)[..., None, :]  # (L, H, 1, S)

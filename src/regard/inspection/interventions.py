@@ -20,7 +20,7 @@ from regard.types import Site
 PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"  # at a word's edges: optional in references
 Index = Annotated[StrictInt, Field(ge=0)]
 WordReference = Index | Annotated[StrictStr, Field(min_length=1)]
-"""A word of a sentence: its index, from 0, or the word itself where it occurs once."""
+"""A word of a sentence: its index, from 0, or the word itself if it occurs only once."""
 PYDANTIC_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
@@ -39,7 +39,7 @@ class HeadIntervention(ABC):
 
     @property
     def place(self) -> str:
-        """The head, or the layer, as messages name it."""
+        """The head or layer in the form that messages use."""
         return f"{self.part}.{self.layer}" + ("" if self.head is None else f".{self.head}")
 
     def __call__(self, site: Site, weights: Tensor, /) -> Tensor:
@@ -66,7 +66,7 @@ class Silenced(HeadIntervention):
 class Flattened(HeadIntervention):
     """A hook that makes the weights of a head, or of all heads of a layer, uniform.
 
-    They are uniform over the positions to which any head of the layer gives some weight.
+    They are uniform over the positions to which any head of the layer gives a weight above 0.
     """
 
     kind: Literal["flatten"] = field(default="flatten", repr=False, kw_only=True)
@@ -79,7 +79,7 @@ class Flattened(HeadIntervention):
 
 @dataclass(frozen=True)
 class ForcedPositions:
-    """A hook that puts all cross attention of some target positions on some source positions."""
+    """A hook that moves all cross attention of some target positions to some source positions."""
 
     steps: tuple[int, ...]  # target positions, from 0
     columns: tuple[int, ...]  # source positions, from 0; each gets the same weight
@@ -124,7 +124,7 @@ class ForcedWords:
 
 
 Intervention = Silenced | Flattened | ForcedPositions
-InterventionRequest = Silenced | Flattened | ForcedWords  # what a user asks for, with a JSON form
+InterventionRequest = Silenced | Flattened | ForcedWords  # an intervention with a JSON form
 InterventionRequestJson = Annotated[InterventionRequest, Field(discriminator="kind")]
 """A request as pydantic reads it from JSON, by its kind: `{"kind": "silence" | "flatten", "part":
 "cross", "layer": 0, "head": 1}` or `{"kind": "force", "target": 2, "source": 4}`."""
@@ -135,7 +135,7 @@ def resolve_requests(
 ) -> tuple[list[InterventionRequest], list[Intervention]]:
     """The requests with words as indices, and their interventions.
 
-    Words are found by the `cross` attention of the unchanged translation, None without any.
+    Words are looked up in `cross`, the cross attention of the unchanged translation, if any.
     """
     resolved: list[InterventionRequest] = []
     interventions: list[Intervention] = []
@@ -161,14 +161,14 @@ def resolve_requests(
 def require_heads(
     changes: Sequence[HeadIntervention], layers: int, heads: int, part: Part = "cross"
 ) -> None:
-    """Raise an error if an intervention names no head of `part`, the only part that a model has: it
-    would have no effect.
+    """Raise an error if an intervention, which would have no effect, does not name a head of
+    `part`, the only part of the model.
     """
     for change in changes:
         head = 0 if change.head is None else change.head
         if change.part != part or change.layer >= layers or head >= heads:
             raise SettingsError(
-                f"{change.place}: there is no such head; this model has {part} attention alone, "
+                f"{change.place}: there is no such head; this model has only {part} attention, "
                 f"layers 0 to {layers - 1} of heads 0 to {heads - 1}"
             )
 
@@ -176,7 +176,7 @@ def require_heads(
 def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
     """Each head of each layer, then the whole layer; a layer with one head counts once.
 
-    `parts` holds the number of heads of each layer, as `count_heads` returns it.
+    `parts` has the number of heads of each layer, as `count_heads` returns it.
     """
     return [
         Silenced(part, layer, head)
@@ -187,7 +187,7 @@ def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silence
 
 
 def find_word(words: Sequence[str], asked: WordReference, *, of: str) -> int:
-    """The index of the word `asked` for among the words of a sentence."""
+    """The index of the word `asked` in a sentence; `of` names the sentence in errors."""
     listed = ", ".join(f"{number} {word}" for number, word in enumerate(words)) or "no words"
     if isinstance(asked, int):
         if 0 <= asked < len(words):
@@ -213,11 +213,11 @@ def _strip_punctuation(word: str) -> str:
 
 
 def _piece_positions(axis: Axis, word: int, *, of: str) -> tuple[int, ...]:
-    """The positions of a word's pieces, without punctuation unless it is nothing else."""
+    """The positions of a word's pieces, without punctuation unless the word has nothing else."""
     places = tuple(place for place, number in enumerate(axis.word_of) if number == word)
     if not places:
         raise SettingsError(
-            f"word {axis.words[word]!r} of the {of}: the model has no position for it alone; "
+            f"word {axis.words[word]!r} of the {of}: the model has no position of its own for it; "
             "take the word before it"
         )
     alphanumeric = tuple(place for place in places if any(map(str.isalnum, axis.pieces[place])))

@@ -32,7 +32,7 @@ def diff_words(before: str, after: str) -> list[DiffSpan]:
 
 
 def separator(left: str, right: str) -> str:
-    """What is written between two spans: a space, unless one is in a script without spaces."""
+    """The separator of two spans: a space, unless one is in a script without spaces."""
     return " " if left and not (_is_unspaced(left[-1]) or _is_unspaced(right[:1])) else ""
 
 

@@ -118,7 +118,7 @@ def build_answer(
     looks: "Sequence[Sequence[AttentionCapture]]" = (),
 ) -> Answer:
     """The answer to a line from the n best of each part, with their attention if requested: the
-    n-th best joins the n-th best of the parts, or the last of a part with fewer.
+    n-th best joins the n-th best of all parts (of a part with fewer, the last).
     """
     notes = list(line.notes)
     if not all(best[0].finished for best in parts):
@@ -149,7 +149,7 @@ def _by_rank(n_best: Sequence[Sequence[T]]) -> Iterator[list[T]]:
 def _captures_and_copied_text(
     line: TokenizedLine, looks: "Sequence[AttentionCapture]"
 ) -> "Iterator[AttentionCapture | str]":
-    """The captures of a line's parts, with copied text where it stood."""
+    """The captures of a line's parts and the copied text between them, in order."""
     rest, counts = iter(looks), iter(line.counts)
     for part in line.segments.parts:
         if part.translatable:

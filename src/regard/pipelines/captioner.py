@@ -69,7 +69,7 @@ class CaptionAnswer:
 
     @property
     def score(self) -> float | None:
-        """What the search ranked the caption by."""
+        """The score by which the search ranked the caption."""
         return self.candidates[0].score if self.candidates else None
 
     def plot(
@@ -85,7 +85,7 @@ class CaptionAnswer:
         return f"where each word looked most, of {rows} × {columns} regions"
 
     def show(self, *, layer: int | None = None, head: int | None = None) -> RenderableType:
-        """For the terminal: the region that each word looked at most."""
+        """For the terminal: the region that each word attends to most."""
         attention, table = self.required_attention(), Table(box=None, pad_edge=False)
         for column in ("word", "row, column", "weight"):
             table.add_column(column, style="" if column == "word" else "dim")
@@ -119,7 +119,7 @@ class CaptionAnswer:
         if self.error is not None:
             raise PictureError(self.error)
         if self.attention is None:
-            raise SettingsError("the attention was not recorded: ask for it with look=True")
+            raise SettingsError("the attention was not recorded: give look=True")
         return self.attention
 
     def __repr__(self) -> str:
@@ -213,7 +213,7 @@ class Captioner:
         *,
         look: bool = False,
     ) -> Iterator[CaptionAnswer]:
-        """The same as they are made; `PICTURES_AT_ONCE` are in memory at a time."""
+        """The same, each as it is made; `PICTURES_AT_ONCE` are in memory at a time."""
         first = 0
         for names in chunked(pictures, PICTURES_AT_ONCE):
             read = [try_to_read(name) for name in names]
@@ -273,7 +273,7 @@ class Captioner:
 
 
 class _Found(NamedTuple):
-    """What a search found for a picture."""
+    """The results of a search for a picture."""
 
     hypotheses: list[Hypothesis]
     attention: PictureAttention | None = None

@@ -1,4 +1,4 @@
-"""What `regard look` needs of the pipelines of all tasks."""
+"""The interface of all tasks' pipelines that `regard look` uses."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
@@ -14,7 +14,7 @@ from regard.inspection.recording.attention_map import Part
 class Look(Protocol):
     """An answer with its attention; `str` of it is the answer.
 
-    `view`: those of the pipeline's `look_options` that select which attention is shown.
+    `view`: the pipeline's `look_options` that select which attention is shown.
     """
 
     @property
@@ -29,7 +29,7 @@ class Look(Protocol):
 
     @property
     def title(self) -> str:
-        """Which attention is shown; empty if `show` says so itself."""
+        """Which attention is shown; empty if `show` prints that itself."""
         ...
 
     def show(self, **view: Any) -> RenderableType:
@@ -51,8 +51,8 @@ class Pipeline(Protocol):
     """A saved run as a function."""
 
     look_options: ClassVar[str]
-    """The options of `regard look` that it has besides those of all tasks, separated by spaces.
-    With `track` among them `look` is given a progress display, as making a page takes long."""
+    """The options of `regard look` that it has in addition to those of all tasks, separated by
+    spaces. `track`: `look` is given a progress display, as making a page takes long."""
 
     @property
     def look_part(self) -> Part:

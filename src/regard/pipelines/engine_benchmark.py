@@ -47,7 +47,7 @@ class EngineVariant(NamedTuple):
 
     @property
     def may_be_default(self) -> bool:
-        """Whether `auto` may choose it: on a CPU, and native float32 or an export that passed."""
+        """Whether `auto` may choose it: on a CPU, native float32 or an export that passed."""
         exact = self.engine == "ctranslate2" or self.precision == "float32"
         return exact and self.device == "cpu"
 
@@ -95,7 +95,7 @@ def _find_gpu() -> bool:
 def time_variant(
     run: Path, variant: EngineVariant, texts: Sequence[str], beam: int | None
 ) -> VariantTiming | UnavailableVariant:
-    """The measurements of a variant in a process of its own, or why it is unavailable.
+    """The measurements of a variant in a separate process, or why it is unavailable.
 
     A missing export is made by another process first, so that torch does not count in the memory.
     """
@@ -113,13 +113,13 @@ class _WorkerDiedError(RunError):
 
 
 def _in_worker(work: Callable[[], T]) -> T:
-    """The result of `work()` in a process of its own."""
+    """The result of `work()` in a separate process."""
     try:
         return run_in_worker(work)
     except WorkerDiedError as error:
         raise _WorkerDiedError(
-            f"its process ended with status {error.status}; was it killed, or the memory full? "
-            "Try with fewer --sentences"
+            f"its process ended with status {error.status}; was it killed, or out of memory? Try "
+            "fewer --sentences"
         ) from None
 
 
@@ -168,7 +168,7 @@ def _measure(
 
 
 def _budgets(variant: EngineVariant, translator: Translator) -> list[int]:
-    """The budgets to try, the engine's default first; on a GPU that alone."""
+    """The budgets to try, the engine's default first; on a GPU only the default."""
     if variant.device == "cuda":
         return [translator.budget]
     default = CPU_BUDGET if variant.engine == "native" else CT2_BUDGET
@@ -185,7 +185,7 @@ def _time_stream(translator: Translator, texts: Sequence[str], settings: Decodin
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    """The seconds that some work takes, and its result."""
+    """The seconds that `work()` takes, and its result."""
     began = time.perf_counter()
     found = work()
     return time.perf_counter() - began, found

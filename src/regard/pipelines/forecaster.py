@@ -25,7 +25,7 @@ from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import AttentionHook, Series
 
-INVISIBLE_SPREAD = 1e-6  # a model cannot tell scaled numbers apart that differ by less
+INVISIBLE_SPREAD = 1e-6  # scaled numbers that differ by less look the same to a model
 DOCUMENT_VERSION = 1  # the format's version
 Row = float | Sequence[float]  # the numbers of a time step
 
@@ -47,7 +47,7 @@ class SeriesAnswer:
 
     @property
     def title(self) -> str:
-        """What kind of weights these are."""
+        """The kind of the weights."""
         return self.required_attention().title
 
     def plot(self, *, theme: ThemeName = "light") -> Figure:
@@ -81,7 +81,7 @@ class SeriesAnswer:
     def required_attention(self) -> TimeWeights:
         """The attention, or an error if it was not recorded."""
         if self.attention is None:
-            raise SettingsError("the attention was not recorded: ask for it with look=True")
+            raise SettingsError("the attention was not recorded: give look=True")
         return self.attention
 
     def __repr__(self) -> str:
@@ -143,9 +143,9 @@ class Forecaster:
         look: bool = False,
         changes: Sequence[HeadIntervention] = (),
     ) -> SeriesAnswer:
-        """What follows `numbers`: a number, or one for each column, for each time step.
+        """The forecast after `numbers`, which are a number, or one a column, for each time step.
 
-        Each of the `steps` after the first is made from the forecasts before it. `changes` are made
+        Each of the `steps` is forecast from `numbers` and the forecasts before it. `changes` apply
         at every step. With them or with `look`, the attention of the first step is recorded.
         """
         if changes:
@@ -179,7 +179,7 @@ class Forecaster:
         return self(self.read(texts), look=True, changes=changes)
 
     def read(self, texts: Sequence[str]) -> Sequence[Row]:
-        """The series that texts give: numbers, or the name of a table with the run's columns."""
+        """The series in `texts`: numbers, or the name of a table with the run's columns."""
         if is_table(texts):
             rows: list[list[float]] = read_series(
                 texts[0], self.task.recipe.corpus.columns
@@ -188,8 +188,8 @@ class Forecaster:
         return self.parse(" ".join(texts))
 
     def parse(self, text: str) -> Sequence[Row]:
-        """The series in a text: numbers with spaces or commas between them; where there are several
-        columns, spaces between time steps and commas between the numbers of one.
+        """The series in a text: numbers with spaces or commas between them; with several columns,
+        spaces between time steps and commas between the numbers of a step.
         """
         one = len(self.columns) == 1
         steps = (text.replace(",", " ") if one else text).split()
@@ -206,7 +206,7 @@ class Forecaster:
         try:
             rows = np.array(numbers, np.float64).reshape(len(numbers), -1)
         except ValueError:
-            raise SettingsError("the series: every time step must have as many numbers") from None
+            raise SettingsError("the series: time steps must have equally many numbers") from None
         if rows.shape[1] != width:
             raise SettingsError(
                 f"the series: a time step has {width} numbers ({wanted}), got {rows.shape[1]}"
@@ -226,13 +226,13 @@ class Forecaster:
         if corpus.scaling == "minmax" and len(scaled) > 1 and spread < INVISIBLE_SPREAD:
             low, high = self.task.series.values.min(), self.task.series.values.max()
             return (
-                f"in the scale of the series, from {low:.3g} to {high:.3g}, these numbers are all "
-                "alike; a model trained with corpus.scaling window-maxabs can tell them apart",
+                f"in the scale of the series, from {low:.3g} to {high:.3g}, all these numbers look "
+                "the same; a model trained with corpus.scaling window-maxabs can tell them apart",
             )
         if len(given) < corpus.shortest_window:
             return (
-                f"{len(given)} time steps are fewer than the {corpus.shortest_window} that the "
-                "model was trained with at the least",
+                f"{len(given)} time steps are fewer than the {corpus.shortest_window} of the "
+                "shortest window in training",
             )
         return ()
 
@@ -262,8 +262,8 @@ class Forecaster:
         recorded = recorder.weights()
         if not recorded:
             raise SettingsError(
-                f"{self.task.folder}: its model forecasts from its last state alone: it has no "
-                "attention to look at; train one that has, such as fibonacci-attention"
+                f"{self.task.folder}: its model forecasts from its last state and has no attention "
+                "to look at; train one that has, such as fibonacci-attention"
             )
         [weights] = recorded.values()  # (1, 1, 1, S)
         window = given[-self.task.recipe.corpus.window :]
@@ -278,7 +278,7 @@ class Forecaster:
 
 
 def series_document(answer: SeriesAnswer, *, model: str) -> dict[str, Any]:
-    """An answer with its attention as plain data, which the viewer draws."""
+    """An answer with its attention as plain data for the viewer."""
     attention = answer.required_attention()
     return {
         "version": DOCUMENT_VERSION,
@@ -301,5 +301,5 @@ def format_row(row: Numbers) -> str:
 
 
 def format_rows(rows: Numbers) -> str:
-    """Time steps with spaces between them; the numbers of one have commas."""
+    """Time steps separated by spaces, with commas between the numbers of a step."""
     return " ".join(format_row(row).replace(", ", ",") for row in rows)

@@ -23,18 +23,18 @@ ProgressCallback = Callable[[int, int], None]  # called with the finished transl
 
 
 class HeadImportanceSettings(Settings):
-    """How the worth of heads is measured."""
+    """How the importance of heads is measured."""
 
     parts: tuple[Part, ...] = PARTS
-    """The parts of the model whose heads are silenced; those it has not are left out."""
+    """The parts of the model whose heads are silenced; parts that it lacks are left out."""
     tolerance: NonNegativeFloat = 0.1
-    """A head is free to remove if that costs no more BLEU than this."""
+    """A head is free to remove if its removal costs at most this much BLEU."""
     tokenize: TokenizerChoice = "auto"
-    """How BLEU cuts lines into words; `auto`: by the language, or the references' script."""
+    """BLEU's tokenizer; `auto`: chosen by the language, or by the references' script."""
     language: str = UNDETERMINED
     """The language of the references."""
     resamples: Annotated[int, Field(ge=100)] = 1000
-    """Bootstrap resamples behind the interval and the p-values."""
+    """Bootstrap resamples for the interval and the p-values."""
 
 
 class AblationResult(NamedTuple):
@@ -44,9 +44,9 @@ class AblationResult(NamedTuple):
     layer: int
     head: int | None  # none: the whole layer
     bleu: float
-    cost: float  # BLEU that is lost; below 0 it is gained
-    p_value: float | None  # of a paired bootstrap test, of enough sentences
-    changed: float  # the share of sentences with another translation
+    cost: float  # BLEU lost; negative: gained
+    p_value: float | None  # of a paired bootstrap test; None: there are too few sentences
+    changed: float  # the share of sentences whose translation changes
 
 
 class HeadImportance(NamedTuple):
@@ -88,8 +88,8 @@ def measure_head_importance(
     search: DecodingSettings | None = None,
     progress: ProgressCallback = lambda done, total: None,
 ) -> HeadImportance:
-    """The BLEU lost without each head, each layer, and all free heads at once, each by a whole
-    search. A layer with one head is measured once.
+    """The BLEU lost without each head, each layer, and all free heads at once, measured by a full
+    search each. A layer with one head is measured once.
     """
     settings = settings or HeadImportanceSettings()
     check_lines(sources=sources, references=references)
@@ -130,7 +130,7 @@ def measure_head_importance(
 
 def _list_ablations(translator: Translator, settings: HeadImportanceSettings) -> list[Silenced]:
     if len(translator.runs) > 1:
-        raise SettingsError("the heads of several models cannot be swept together; give one model")
+        raise SettingsError("head importance is measured for one model; give one model")
     run = translator.runs[0]
     heads = count_heads(run.model)
     silenced = list_head_ablations({part: heads[part] for part in settings.parts if part in heads})

@@ -74,19 +74,19 @@ def load(
     """The pipeline of the run in a folder: a `Translator`, or that of the run's task; without a
     folder, the small translator that comes with the package.
 
-    With `task` its type is known to an editor, and a run of another task is an error. Of a
-    translator or a classifier, `others` are further runs of an ensemble; an adapter is for the
-    first run alone. `options` of a translator are those of `regard.pipelines.translator.load`;
+    With `task`, type checkers know the pipeline's type, and a run of another task is an error. For
+    a translator or a classifier, `others` are further runs of an ensemble; an adapter is applied to
+    the first run only. `options` of a translator are those of `regard.pipelines.translator.load`;
     other tasks take `device`, `weights` and `adapter`.
     """
     found = run_task_name(Path(path))
     if task is not None and task != found:
         require_run(Path(path))
-        raise RunError(f"{path}: its task is {found}, and {task} was asked for")
+        raise RunError(f"{path}: its task is {found}, not {task}")
     if found == TRANSLATION or found not in PIPELINES:
         return load_translator(path, *others, **options)
     if others and found not in CLASSIFICATION_TASKS:
-        raise SettingsError(f"{path}: its task is {found}, of which there are no ensembles")
+        raise SettingsError(f"{path}: its task is {found}, which has no ensembles")
     require_different((path, *others), options.get("adapter"))
     pipeline = import_module(PIPELINES[found]).load(path, **options)
     if others:

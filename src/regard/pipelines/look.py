@@ -83,8 +83,8 @@ class TranslationLook(Answer):
         tree: bool = False,
         theme: ThemeName = "light",
     ) -> Figure:
-        """A figure of one layer and head, by default the mean, or a grid of every one; `kind` as
-        in `AttentionCapture.plot`. `tree` has no effect: it is a kind of its own.
+        """A figure of one layer and head, by default the mean, or a grid of all; `kind` as in
+        `AttentionCapture.plot`. `tree` has no effect here: use the kind "tree".
         """
         kind, words = kind or ("grid" if every else "map"), not pieces
         return self.required_attention().plot(
@@ -109,7 +109,7 @@ class TranslationLook(Answer):
         return {**viewer_document(self, model=self.model)}
 
     def required_attention(self) -> AttentionCapture:
-        """The attention, or an error if there was nothing to attend to."""
+        """The attention; an error if there is none."""
         if self.attention is None:
             raise SettingsError("the sentence is blank: there is nothing to look at")
         return self.attention
@@ -130,7 +130,7 @@ def _show_maps(
     every: bool,
     words: bool,
 ) -> Iterator[RenderableType]:
-    """The map of a layer and head, or of every one, each below its title."""
+    """The map of one layer and head, or of all, each below its title."""
     attention = capture.attention(part, words=words)
     counts = attention.weights.shape[:2]
     chosen = product(*map(range, counts)) if every else [(layer, head)]
@@ -152,7 +152,7 @@ class LookedText(NamedTuple):
 def select_text(
     translator: Translator, given: str | Sequence[str], number: int | None, *, split: bool | None
 ) -> LookedText:
-    """A text, or the sentence of it that has a number, from 0, with a note if there are others."""
+    """A text, or its sentence of a number, from 0, with a note if there are others."""
     if not (isinstance(given, str) or given):
         raise SettingsError("give a SENTENCE, or one of --heads, --distances, --positions")
     text = given if isinstance(given, str) else " ".join(given)
@@ -163,14 +163,14 @@ def select_text(
     found = translator.segment(text, split=split).lines
     if not found:
         raise SettingsError(
-            f"{text!r}: there is no sentence in it: it comes back as it is; to look into it all "
-            "the same give --whole-lines"
+            f"{text!r}: there is no sentence in it, so it is copied unchanged; to translate it "
+            "anyway give --whole-lines"
         )
     if number >= len(found):
         raise SettingsError(f"--sentence {number}: there are {len(found)}, counted from 0")
     others = (
         f"sentence {number} of {len(found)}, counted from 0; --sentence N shows another, "
-        "--whole-lines all as one"
+        "--whole-lines all of them as one"
     )
     return LookedText(found[number], False, (others,) if len(found) > 1 else ())
 
@@ -233,7 +233,7 @@ def _with_tree(
 
 
 def list_answer_ablations(answer: Answer) -> list[Silenced]:
-    """Each head and layer whose attention the answer holds."""
+    """Each head and layer whose attention was recorded in the answer."""
     maps_by_part = answer.attention.parts if answer.attention else {}
     shapes = {part: maps.weights.shape[:2] for part, maps in maps_by_part.items()}
     return list_head_ablations(

@@ -22,7 +22,7 @@ PictureName = str | os.PathLike[str]
 
 
 class PictureLook(NamedTuple):
-    """What the viewer shows beside a picture."""
+    """The texts that the viewer shows beside a picture."""
 
     name: str  # its file
     text: str  # the answer
@@ -39,13 +39,13 @@ def try_to_read(name: PictureName) -> Picture | PictureError:
 
 
 def shown_pixels(picture: Picture, model_size: int, framing: Framing = "crop") -> Bytes:
-    """The square of a picture that the model reads, at least as large as the model sees it."""
+    """The square of a picture that the model reads, at least at the model's resolution."""
     size = min(SHOWN_SIZE, *picture.pixels.shape[:2])
     return FRAMINGS[framing](picture.pixels, max(size, model_size), "bicubic")
 
 
 def picture_address(pixels: Bytes) -> str:
-    """A `data:` address that holds a picture."""
+    """A `data:` address with a picture in it."""
     content = io.BytesIO()
     Image.fromarray(pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
@@ -54,7 +54,7 @@ def picture_address(pixels: Bytes) -> str:
 def picture_document(
     look: PictureLook, attention: PictureAttention, *, model: str
 ) -> dict[str, Any]:
-    """An answer with its attention and the picture, as plain data that the viewer draws."""
+    """An answer with its attention and the picture, as plain data for the viewer."""
     return {
         "version": DOCUMENT_VERSION,
         "model": model,

@@ -154,7 +154,7 @@ def translator_perplexity(
     measured = perplexity(run.model, (collate(*zip(*chunk, strict=True)) for chunk in chunks))
     if not math.isfinite(measured.loss):
         raise RunError(
-            f"{run.folder.path}: the loss of its model on these pairs is not a number: its weights "
-            "are damaged, or its training diverged"
+            f"{run.folder.path}: the model's loss on these pairs is not a number: its weights are "
+            "damaged, or its training diverged"
         )
     return measured

@@ -36,14 +36,14 @@ def train(
     device: str = "auto",
     tell: Callable[[str], None] = print,
 ) -> Any:
-    """The pipeline of a run that is trained, scored and described as by `regard train`.
+    """Train a run, score it and write its card, as `regard train` does; returns its pipeline.
 
-    `recipe` is the name of one of the shelf, or a YAML file; `out` the folder of the run, otherwise
+    `recipe` is the name of a built-in recipe, or a YAML file; `out` is the run's folder, by default
     `runs/NAME`. `settings` replace those of the recipe by their dotted names, such as
-    `{"training.steps": 100}`: those of `corpus` name your own files, and `start.run` a run to begin
-    with. If the folder holds a run, `resume` continues it, or loads it if it was finished; without
-    `resume` that is an error. `tell` is called with lines of progress. Ctrl-C finishes the step and
-    saves before it interrupts.
+    `{"training.steps": 100}`: settings of `corpus` name your own files, and `start.run` a run to
+    start from. If the folder has a run, `resume` continues it, or loads it if it is finished;
+    without `resume` that is an error. `tell` is called with lines of progress. Ctrl-C finishes the
+    step and saves before it interrupts.
     """
     changes = [f"{name}={dump_json(value)}" for name, value in (settings or {}).items()]
     loaded = load_any_recipe(recipe, changes)
@@ -62,7 +62,7 @@ def train(
 def _train_and_finish(
     recipe: TaskRecipe, folder: RunFolder, device: torch.device, tell: Callable[[str], None]
 ) -> None:
-    in_main = current_thread() is main_thread()  # others cannot handle signals
+    in_main = current_thread() is main_thread()  # other threads cannot handle signals
     with StopRequests() if in_main else nullcontext() as stop:
         progress = train_run.train(
             recipe,
@@ -106,7 +106,7 @@ class _LineReporter:
             self.noted(line)
 
     def transferred(self, run: str, transfer: WeightTransfer) -> None:
-        self.noted(f"begun with {run}: {len(transfer.taken):,} tensors")
+        self.noted(f"initialised from {run}: {len(transfer.taken):,} tensors")
 
     def second_stage(self, group: str, steps: int) -> None:
         self.noted(f"{group}: {steps:,} steps")

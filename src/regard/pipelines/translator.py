@@ -88,7 +88,7 @@ class Translator:
         self._process_id = os.getpid()
         self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
         self.folders: tuple[Path, ...]  # the folders of the runs
-        self.input: InputSettings  # which parts of a line are translated, and whether together
+        self.input: InputSettings  # which parts of a line are translated, and how it is split
         self.remarks = tuple(remarks)  # notes about loading, for the user
         if export is not None:
             self.sources, self.folders = (export.source,), (folder or export.folder,)
@@ -99,7 +99,7 @@ class Translator:
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
         if len(targets) > 1:
             raise SearchError(
-                "models that translate together must share one target vocabulary; these do not: "
+                "the models of an ensemble must share one target vocabulary; these do not: "
                 + ", ".join(map(str, targets.values()))
             )
         self.sources = tuple(run.tokenizers.source for run in runs)
@@ -125,7 +125,7 @@ class Translator:
 
     @property
     def has_runs(self) -> bool:
-        """Whether the models themselves are available; an export can only translate."""
+        """Whether the models themselves are available, and not only an export."""
         return self._native.can_load
 
     def observed(self, observe: "SearchObserver") -> Self:
@@ -150,7 +150,7 @@ class Translator:
     ) -> Answer:
         """The translation of one line; with `look` or `changes` its attention is recorded.
 
-        `n_best` is the number of candidates; all else is as in `translate`.
+        `n_best` is the number of candidates; everything else is as in `translate`.
         """
         search = search_settings(settings or self.settings, beam=beam, n_best=n_best)
         if look or changes:
@@ -180,8 +180,9 @@ class Translator:
         """The translation of one line with its attention, under the interventions `changes`.
 
         The answer's `before` is the translation without them. With `tree` all hypotheses of the
-        search are kept; of a line in several parts, those of the first. `number`, from 0, selects
-        one sentence of the line. Parts of a list are joined by spaces. `track` is for pages.
+        search are recorded; of a line in several parts, those of the first. `number`, from 0,
+        selects one sentence of the line. The texts of a list are joined by spaces. `track` shows
+        progress while a page is made.
         """
         from regard.pipelines.look import look_at, select_text
 
@@ -206,11 +207,11 @@ class Translator:
     ) -> list[Answer]:
         """The translation of each text, in order: N in, N out.
 
-        Sentences are translated one by one, and what is no sentence (a number, a URL) is copied, if
-        the run was trained so (see `input`) or `split` is True; with False a text is one sentence,
-        and its line breaks and tabs become spaces. A sentence with URLs, e-mail addresses or
-        placeholders has one candidate, which keeps them, unless the request has a prefix, samples,
-        records or changes attention, or is observed.
+        With `split` True, sentences are translated one by one, and text that is not a sentence (a
+        number, a URL) is copied. With False, a text is one sentence, and its line breaks and tabs
+        become spaces. The default is the run's (see `input`). A sentence with URLs, e-mail
+        addresses or placeholders has one candidate, which keeps them, unless the request has a
+        prefix, samples, records or changes attention, or is observed.
 
         Translations begin with `prefix` and contain none of the `forbidden` words. `changes` are
         interventions in the attention. `first` is the number of the first text, which seeds its
@@ -227,7 +228,7 @@ class Translator:
     def search_settings(
         self, *, beam: int | None = None, n_best: int | None = None
     ) -> DecodingSettings:
-        """The run's own search settings with another beam or number of candidates."""
+        """The run's search settings, with the given beam and number of candidates."""
         return search_settings(self.settings, beam=beam, n_best=n_best)
 
     def _request(
@@ -238,7 +239,7 @@ class Translator:
         forbidden: Sequence[str] = (),
         unknown: Mapping[str, str] | None = None,
     ) -> TranslationRequest:
-        """The request for some arguments of `translate`; defaults are the run's own."""
+        """The request for some arguments of `translate`; defaults are the run's settings."""
         allow_unknown = unknown is not None
         search = search_settings(settings or self.settings, n_best=n_best, unknown=allow_unknown)
         observers = self._observers
@@ -253,7 +254,7 @@ class Translator:
         return self._translate(self.tokenize(texts, split=split), request)
 
     def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
-        """Each text segmented as in `translate` and tokenized; needs no model, in any thread."""
+        """Each text segmented as in `translate` and tokenized; thread-safe, needs no model."""
         require_texts("texts", texts)
         texts, settings = [sanitize(text) for text in texts], self._segmentation(split)
         lines = tokenize_for_ensemble(texts, self.sources, self.limit, settings)
@@ -267,7 +268,7 @@ class Translator:
         ]
 
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, whole, as the first model reads it."""
+        """The tokens of each whole text, as the first model reads it."""
         return self.sources[0].encode([text.strip() for text in texts])
 
     def translate_tokenized(
@@ -304,7 +305,7 @@ class Translator:
         return [next(with_protected if flag else answers) for flag in is_protected]
 
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
-        """The sentences of a text, or its lines if `split` is False, and what is copied between."""
+        """The sentences of a text, or its lines if `split` is False, and copied text between."""
         settings = self._segmentation(split)
         return split_lines(text) if settings is None else segment(text, settings)
 
@@ -312,9 +313,9 @@ class Translator:
         """Raise an error in a fork of the process that loaded the translator."""
         if os.getpid() != self._process_id:
             raise RunError(
-                f"{self!r} was loaded by process {self._process_id}, and this is another, "
-                f"{os.getpid()}, forked from it without the threads that translate: it would hang. "
-                "Start processes with multiprocessing.get_context('spawn') and load it in each"
+                f"{self!r} was loaded by process {self._process_id}; this process, {os.getpid()}, "
+                "was forked from it and lacks the threads that translate, so it would hang. Start "
+                "processes with multiprocessing.get_context('spawn') and load it in each"
             )
 
     def _segmentation(self, split: bool | None) -> InputSettings | None:
@@ -324,7 +325,7 @@ class Translator:
         return self.input.model_copy(update={"split_sentences": True}) if split else None
 
     def engine_for(self, settings: DecodingSettings | None = None) -> EngineName:
-        """Which engine translates plain lines with these settings, or with the run's own."""
+        """The engine that translates plain lines with these settings, or by default the run's."""
         engine, request = self._ct2_engine, self._request(settings)
         supported = engine is not None and engine.unsupported_reason(request) is None
         return "ctranslate2" if supported else "native"
@@ -353,8 +354,7 @@ class Translator:
             return self._ct2_engine
         if self._ct2_only:
             raise SettingsError(
-                f"the engine ctranslate2 is asked for, and cannot do this: {reason}; use the "
-                "native one, or leave the choice to auto"
+                f"the engine ctranslate2 cannot do this: {reason}; use the engine native or auto"
             )
         return self._load_native()
 
@@ -363,15 +363,15 @@ class Translator:
         if not self.has_runs:
             assert self._ct2_engine is not None
             raise SettingsError(
-                f"{self._ct2_engine.folder}: an export can translate plainly and nothing else; "
-                f"for this, use the run that it was made of ({self._ct2_engine.card.run})"
+                f"{self._ct2_engine.folder}: an export supports only plain translation; use the "
+                f"run that it was made from ({self._ct2_engine.card.run})"
             )
         return self._native.load()
 
 
 class _NativeEngineLoader:
-    """The native engine of a translator and of its copies: loaded once, by whichever of them, in
-    whatever thread, needs it first.
+    """The native engine of a translator and of its copies: loaded once, by the first of them, in
+    any thread, that needs it.
     """
 
     def __init__(
@@ -386,7 +386,7 @@ class _NativeEngineLoader:
 
     @property
     def can_load(self) -> bool:
-        """Whether there is an engine, or runs to make it of."""
+        """Whether there is an engine, or runs to load it from."""
         return self.engine is not None or self._open_runs is not None
 
     def load(self) -> "NativeEngine":
@@ -412,10 +412,10 @@ def load(
     """The translator in a run's folder, or in that of an export; with `others`, an ensemble.
 
     With the engine `auto`, CTranslate2 translates plain requests if its translations equal those of
-    the native engine, which does everything else. A missing export in `precision` is made and kept
-    in the run's folder (see `remarks`). What `auto` stands for, and batch sizes, are as `regard
-    bench` measured for the run on this machine, or as in `choice`. The native engine's default
-    precision is float32. `onnx` is our search with steps that onnxruntime computes, without
+    the native engine, which does everything else. A missing export in `precision` is made and saved
+    in the run's folder (see `remarks`). The choices of `auto`, and batch sizes, are those that
+    `regard bench` measured for the run on this machine, or those in `choice`. The native engine's
+    default precision is float32. `onnx` is our search with steps that onnxruntime runs, without
     attention. An `adapter` of the run, by its name or in a file, is merged into its weights; the
     native engine then translates. `tell` is called with a message before long work.
     """
@@ -425,9 +425,8 @@ def load(
         changed = others or adapter or weights != "model"
         if changed or engine in ("native", "onnx") or device not in ("auto", "cpu"):
             raise SettingsError(
-                f"{folder}: an export translates by itself, with its own weights, in CTranslate2 "
-                "on a CPU; for an ensemble, other weights, adapters, a GPU or the native engine "
-                "use runs"
+                f"{folder}: an export runs alone, with its own weights, in CTranslate2 on a CPU; "
+                "for an ensemble, other weights, adapters, a GPU or the native engine use runs"
             )
         return _load_export(folder, precision)
     if engine == "onnx":
@@ -438,9 +437,9 @@ def load(
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
     if is_packaged(folder):
-        reason = f"no export is kept in the installed package; regard export {folder} --to DIR"
+        reason = f"no export is saved in the installed package; regard export {folder} --to DIR"
     if adapter is not None:
-        choice, reason = None, f"exports are kept without adapters, and {adapter} is asked for"
+        choice, reason = None, f"exports have no adapters, and {adapter} was given"
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
     if engine == "native" or (engine == "auto" and reason is not None):
@@ -477,13 +476,13 @@ def _check_names(engine: str, precision: str) -> None:
 def _load_onnx(
     folder: Path, others: Sequence[str | Path], device: str, weights: str, precision: str
 ) -> Translator:
-    """The translator of a run by our search, with steps that onnxruntime computes; an error if
-    there are `others`: further runs, or an adapter.
+    """The translator of a run by our search, with steps that onnxruntime runs; an error if there
+    are `others`: further runs, or an adapter.
     """
     if others or device not in ("auto", "cpu"):
         raise SettingsError(
-            "the engine onnx is for one model on a processor; for an ensemble, an adapter or a GPU "
-            "use native"
+            "the engine onnx runs one model on a CPU; for an ensemble, an adapter or a GPU use "
+            "native"
         )
     module = import_module("regard.pipelines.exchange.onnx.onnx_export")  # torch; it loads runs
     return Translator([module.open_onnx_run(folder, weights=weights, precision=precision)])
@@ -499,15 +498,15 @@ def _open_ct2_engine(
 
 
 def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
-    """The translator of an export that has no run beside it."""
+    """The translator of an export without its run."""
     missing = why_ctranslate2_unavailable()
     if missing is not None:
         raise SettingsError(f"{folder}: an export, which needs CTranslate2. {missing}")
     export = open_export(folder)
     if precision not in ("auto", export.card.precision):
         raise SettingsError(
-            f"{folder}: this export is in {export.card.precision}, and {precision} is asked for; "
-            f"make another: regard export RUN --to DIR --precision {precision}"
+            f"{folder}: this export is in {export.card.precision}, not in {precision}; make "
+            f"another: regard export RUN --to DIR --precision {precision}"
         )
     engine = _open_ct2_engine(export)
     if engine is None:
@@ -526,8 +525,8 @@ def _load_run(
 ) -> Translator:
     """The translator of a run by its export, which is made if missing.
 
-    If that is refused or cannot be made, the native engine translates; with `ct2_only` that is an
-    error.
+    If the export is refused or cannot be made, the native engine translates; with `ct2_only` that
+    is an error.
     """
 
     def open_runs(precision: str = "auto") -> "Sequence[Run]":
@@ -557,8 +556,8 @@ def _load_run(
         new._ct2_only, reason = ct2_only, native_only_reason(new.settings)
         if ct2_only and reason is not None:
             remarks.append(
-                f"the run's own search is the native engine's alone ({reason}); "
-                "this is the nearest that CTranslate2 has"
+                f"the run's search settings need the native engine ({reason}); "
+                "using the nearest that CTranslate2 supports"
             )
             new.settings = portable_settings(new.settings)
         new.remarks = tuple(remarks)

@@ -1,4 +1,4 @@
-"""An answer with its attention as plain data: what the viewer draws, from a file or a server."""
+"""An answer with its attention as plain data for the viewer, in a file or from a server."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -35,7 +35,7 @@ class ViewerPicture(TypedDict):
     image: str
     """A `data:` address."""
     first: int
-    """How many pieces stand before the patches, such as a class token."""
+    """How many pieces precede the patches, such as a class token."""
 
 
 class ViewerSentence(TypedDict):
@@ -53,7 +53,7 @@ class ViewerSentence(TypedDict):
 
 
 class ViewerAlignment(TypedDict):
-    """Links between source and target words, and the attention that they were read off."""
+    """Links between source and target words, and the attention that they were extracted from."""
 
     links: list[tuple[int, int]]
     by: str
@@ -114,12 +114,12 @@ def ablated_answers(
 
 
 DocumentKind = Literal["translation", "text", "masked", "class"]
-"""Whether a sentence was translated; a text was read and perhaps continued; a text with masked
-words was read; or a text or a picture was classified."""
+"""What was done: a sentence translated; a text read and perhaps continued; a text with masked words
+read; or a text or picture classified."""
 
 
 class ViewerDocument(TypedDict):
-    """All that the viewer needs of one sentence."""
+    """Everything that the viewer shows of one sentence."""
 
     version: int
     model: str
@@ -145,7 +145,7 @@ class ViewerDocument(TypedDict):
 def viewer_document(
     answer: Answer, *, model: str = "", without: Sequence[HeadAblation] = ()
 ) -> ViewerDocument:
-    """The document of one answer for JSON, with head ablations for a viewer without a server."""
+    """The document of one answer, with head ablations for a viewer without a server."""
     capture, (source, target) = answer.attention or AttentionCapture({}), _axes(answer)
     before = answer.before
     given = _given(capture, target)
@@ -190,7 +190,7 @@ def patch_document(
     model: str = "",
     without: Sequence[HeadAblation] = (),
 ) -> ViewerDocument:
-    """The document of a picture that was read in patches, each layer of which has a grid of them;
+    """The document of a picture that was read in patches, with the patch grid of each layer;
     `answer` has the name of its file and its likeliest label.
     """
     document = viewer_document(answer, model=model, without=without)
@@ -204,7 +204,7 @@ def patch_document(
 
 
 def _axes(answer: Answer) -> tuple[Axis | None, Axis | None]:
-    """The axes of source and target in the recorded attention; None where it has none."""
+    """The axes of source and target in the recorded attention; None if it has none."""
     maps = answer.attention.parts if answer.attention else {}
     return (
         next((maps[part].columns for part in ("cross", "encoder") if part in maps), None),

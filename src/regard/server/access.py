@@ -16,7 +16,7 @@ from regard.server.errors import RequestError
 KEYS_VARIABLE = "REGARD_API_KEYS"  # environment variable: keys separated by commas or spaces
 MIN_KEY_CHARACTERS = 16
 MINUTE = 60.0
-MAX_CLIENTS = 10_000  # clients whose requests are counted; then the least recent is forgotten
+MAX_CLIENTS = 10_000  # clients whose requests are counted; beyond, the least recent is forgotten
 MAX_ADDRESS_CHARACTERS = 64  # length to which a malformed address, as a proxy may send one, is cut
 IPV6_PREFIX_BITS = 64  # a client has all IPv6 addresses with the same first bits
 
@@ -56,11 +56,11 @@ class Access:
 
     @property
     def needs_key(self) -> bool:
-        """Whether there are keys; without any, no key is asked for."""
+        """Whether there are keys; without any, requests need no key."""
         return bool(self._digests)
 
     def is_known(self, key: str) -> bool:
-        """Compares the digests of all keys, so that the time taken depends on no key."""
+        """Whether the key is valid; compares all digests, so that timing reveals no key."""
         given = _digest(key)
         return sum([hmac.compare_digest(given, known) for known in self._digests]) > 0
 
@@ -71,7 +71,7 @@ class Access:
         given = key or bearer_token(request)
         valid = self.is_known(given)
         if counted:
-            # uvicorn has put the X-Forwarded-For of a proxy at this machine here
+            # uvicorn has replaced this with X-Forwarded-For if a proxy on this machine sent it
             address = request.client.host if request.client else ""
             client = f"key {_digest(given).hex()}" if valid else client_address(address)
             self._limit.consume(client)
@@ -94,7 +94,7 @@ def bearer_token(request: Request) -> str:
 
 
 def client_address(address: str) -> str:
-    """What identifies the clients at an address: of IPv6 its network."""
+    """The name under which an address is counted: for IPv6 its network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -106,7 +106,7 @@ def client_address(address: str) -> str:
 
 
 def read_keys(file: Path | None) -> list[str]:
-    """The keys of a file, one on each line with `#` for remarks, and those of the environment."""
+    """The keys of a file, one a line with `#` for comments, and those of the environment."""
     in_environment = os.environ.get(KEYS_VARIABLE, "").replace(",", " ").split()
     _check_lengths(in_environment, KEYS_VARIABLE)
     if file is None:
@@ -118,7 +118,7 @@ def read_keys(file: Path | None) -> list[str]:
     in_file = [key for line in lines if (key := line.split("#")[0].strip())]
     if not in_file:
         advice = "write one on each line, or leave out --keys"
-        raise SettingsError(f"--keys {file}: holds no keys: {advice}")
+        raise SettingsError(f"--keys {file}: has no keys: {advice}")
     _check_lengths(in_file, str(file))
     return in_environment + in_file
 

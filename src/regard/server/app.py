@@ -28,11 +28,11 @@ GZIP_LEVEL = 4  # of 9: higher ones take several times as long and save a few pe
 
 
 def build_app(service: Service) -> FastAPI:
-    """The application; requests are to be sent to `app.state.lifecycle`, its outermost layer."""
+    """The application; send requests to `app.state.lifecycle`, its outermost layer."""
     app = FastAPI(
         title="regard",
         version=__version__,
-        summary="Translation, word alignment and attention by models of one's own.",
+        summary="Translation, word alignment and attention by your own models.",
         description="The routes under `translate` are LibreTranslate's.",
         docs_url=None,  # its page fetches a script from another host
         redoc_url=None,

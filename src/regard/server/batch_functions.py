@@ -1,4 +1,4 @@
-"""What a model's thread does with the items of requests."""
+"""The functions that a model's threads run on the items of requests."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -50,10 +50,10 @@ class TranslateLines(BatchFunction):
     ) -> list[Answer | None]:
         """The answer to each line; None where the client disconnected before the search.
 
-        Lines with protected text are translated apart, without partial translations.
+        Lines with protected text are translated separately, without partial translations.
         """
         translator = self.translator
-        # the fast engines cannot cancel a search, and end sooner anyway
+        # the fast engines cannot cancel a search, but finish sooner anyway
         can_cancel = translator.engine_for(self.settings) == "native" and not translator.on_gpu
         plain: list[int] = []
         protected: list[int] = []

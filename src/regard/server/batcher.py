@@ -1,10 +1,10 @@
 """Dynamic batching: concurrent requests -> batches for one model.
 
-All state belongs to the event loop; only whole batches go to the model's threads, of which there is
-one unless there are more workers. Requests that arrive while all are busy make up the next batch; a
-first request waits for a short window.
-Clients answered together tend to ask again nearly together, so after a batch of n requests the
-window is n times as long, and ends early when n are queued.
+All state belongs to the event loop; only whole batches go to the model's threads, one for each
+worker. Requests that arrive while all threads are busy form the next batch; a request that finds a
+free thread waits a short window for others. Clients answered together tend to ask again at nearly
+the same time, so after a batch of n requests the window is n times as long, and ends early when n
+are queued.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ SMOOTHING = 0.2  # weight of the last batch in the moving average of seconds per
 
 @dataclass(frozen=True)
 class BatchFunction(ABC):
-    """What is done with items; items of equal functions may be in one batch."""
+    """The computation on items; items of equal functions may be in one batch."""
 
-    translator: Translator  # the one that tokenized the items, even if a newer one is loaded
+    translator: Translator  # the one that tokenized the items, even if the model was reloaded
 
     @abstractmethod
     def __call__(self, items: Sequence[Any], slots: "Sequence[BatchSlot]", /) -> list[Any]:
-        """The answer to each item, in order; any value where the client has disconnected."""
+        """The answer to each item, in order; any value if its client has disconnected."""
 
 
 @dataclass(eq=False)
@@ -73,11 +73,11 @@ class BatchSlot(NamedTuple):
     item_index: int
 
     def is_waiting(self) -> bool:
-        """Whether the client still waits: it may have disconnected, or run out of time."""
+        """Whether the client still waits: it may have disconnected, or the request timed out."""
         return not self.pending.future.done()
 
     def send_partial(self, text: str) -> bool:
-        """Send a partial translation to the client; whether it still waits."""
+        """Send a partial translation to the client; returns whether it still waits."""
         loop = self.pending.future.get_loop()
         loop.call_soon_threadsafe(self.pending.set_partial, self.item_index, text)
         return self.is_waiting()
@@ -99,7 +99,7 @@ class Batcher:
         metrics.queued.labels(name).set_function(lambda: len(self._queue))
         self._arrival = asyncio.Event()
         self._threads = ThreadPoolExecutor(settings.workers, thread_name_prefix=f"regard-{name}")
-        self.stopped = False  # whether no batch is run any more
+        self.stopped = False  # whether no further batch is run
         self._last_batch_requests = 1
         self._seconds_per_request = 0.0
 
@@ -113,7 +113,7 @@ class Batcher:
         if len(self._queue) >= self._settings.queue:
             raise RequestError(
                 503,
-                f"{len(self._queue)} requests wait already, and no more may; try again soon",
+                f"the queue is full: {len(self._queue)} requests wait; try again soon",
                 retry_after=self._seconds_per_request * len(self._queue),
             )
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -127,7 +127,7 @@ class Batcher:
         return pending
 
     async def run(self) -> None:
-        """Run batch after batch until cancelled, as many at a time as there are workers."""
+        """Run batches until cancelled, as many at a time as there are workers."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._settings.workers):
@@ -214,7 +214,7 @@ class Batcher:
         """An error as the client sees it, without the paths of the model's files."""
         if not isinstance(error, RegardError):
             log_error("a batch failed", error, model=self.name)
-            return RequestError(500, "the server made a mistake; its log says where")
+            return RequestError(500, "internal error; see the server's log")
         message = str(error)
         for folder in function.translator.folders:
             message = message.replace(str(folder), self.name)

@@ -37,8 +37,8 @@ def error_response(error: HTTPException) -> JSONResponse:
 
 
 async def handle_error(request: Request, error: Exception) -> JSONResponse:
-    """The handler of all exceptions; an unexpected one is found in the log by the request's id."""
+    """The handler of all exceptions; unexpected ones are logged with the request's id."""
     if isinstance(error, HTTPException):
         return error_response(error)
     request_id = request.scope.get(REQUEST_ID, "")
-    return JSONResponse({"error": f"the server made a mistake; its log names {request_id}"}, 500)
+    return JSONResponse({"error": f"internal error; the server's log names {request_id}"}, 500)

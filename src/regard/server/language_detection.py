@@ -1,7 +1,7 @@
 """Detects the language of a text by naive Bayes over character n-grams.
 
-The n-grams come from the training data of the served models, and only their languages are known: so
-the confidence is scaled by the share of the text's n-grams that occur in that data at all.
+The n-grams come from the training data of the served models, and only their languages are known.
+The confidence is therefore scaled by the share of the text's n-grams that occur in that data.
 """
 
 import math
@@ -15,8 +15,8 @@ NGRAM_ORDERS = (1, 2, 3)  # a character is in one n-gram of each: log-probabilit
 SMOOTHING = 0.1  # added to every count, so that unseen n-grams are not impossible
 MAX_CHARACTERS = 1000  # characters of a text that are examined
 NUM_EXCERPTS = 8  # excerpts of a longer text that these characters are taken from
-MIN_CERTAIN_CONFIDENCE = 90.0  # from here on a text may be in a language the request does not name
-MIN_WORD_SHARE = 2 / 3  # of the words must be likeliest in it, each alone: mixed texts have fewer
+MIN_CERTAIN_CONFIDENCE = 90.0  # needed to assign a language that the request does not name
+MIN_WORD_SHARE = 2 / 3  # of the words must each be likeliest in it: mixed texts have fewer
 
 SCRIPT_OR_STYLE = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
 TAG = re.compile(r"</?\w[^<>]*>")
@@ -64,7 +64,7 @@ class Detector:
 
     @property
     def languages(self) -> list[str]:
-        """Those that can be detected."""
+        """The languages that can be detected."""
         return list(self._profiles)
 
     def detect(self, text: str, candidates: Collection[str] | None = None) -> list[LanguageGuess]:
@@ -82,8 +82,8 @@ class Detector:
         return sorted(guesses, key=lambda guess: (-guess.confidence, -odds[guess.language]))
 
     def is_certainly(self, text: str, language: str) -> bool:
-        """Whether a text is certainly in a language: as a whole, without any one of its words
-        (perhaps a name), and by most of its words, each taken alone.
+        """Whether a text is certainly in a language: as a whole, with any one word (perhaps a name)
+        left out, and by most of its words, each taken alone.
         """
         best = next(iter(self.detect(text)), None)
         if best is None or best.language != language or best.confidence < MIN_CERTAIN_CONFIDENCE:
@@ -101,7 +101,7 @@ class Detector:
 
 
 def excerpt(text: str) -> str:
-    """The text, or excerpts from all over a long one."""
+    """The text, or evenly spread excerpts of a long one."""
     if len(text) <= MAX_CHARACTERS:
         return text
     size, step = MAX_CHARACTERS // NUM_EXCERPTS, len(text) // NUM_EXCERPTS
@@ -109,14 +109,14 @@ def excerpt(text: str) -> str:
 
 
 def strip_tags(text: str) -> str:
-    """The visible text of a web page, roughly: the names of tags are words of no language."""
+    """The visible text of a web page, roughly, as tag names would mislead the detection."""
     first, *rest = SCRIPT_OR_STYLE.split(text)
     visible = "".join([first, *(part.partition("</")[2].partition(">")[2] for part in rest)])
     return TAG.sub(" ", visible)
 
 
 def has_word(text: str) -> bool:
-    """Whether there is a word of two letters or more, by which a language can be detected."""
+    """Whether there is a word of two letters or more, from which a language can be detected."""
     return any(len(ngram.strip()) > 1 for ngram in char_ngrams(excerpt(text)))
 
 

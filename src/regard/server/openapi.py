@@ -12,15 +12,15 @@ from regard.server.service import AUTO, Service
 
 ERROR_DESCRIPTIONS = {
     400: "Something in the request is wrong, or this server has no such languages.",
-    401: "A key is needed.",
-    403: "The key is not known.",
-    404: "There is no such thing.",
-    408: "The request came too slowly.",
+    401: "An API key is required.",
+    403: "The API key is not valid.",
+    404: "Not found.",
+    408: "The request arrived too slowly.",
     413: "The request is too long.",
-    415: "The body is of a kind that is not understood.",
-    429: "Too many requests came from one client; Retry-After says when to come again.",
-    500: "The server made a mistake.",
-    503: "Too many requests wait, or the server is stopping; Retry-After says when to come again.",
+    415: "The media type of the body is not supported.",
+    429: "Too many requests from one client; Retry-After says when to try again.",
+    500: "Internal error of the server.",
+    503: "Too many requests wait, or the server is stopping; Retry-After says when to try again.",
     504: "The answer took too long.",
 }
 BODY_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)  # routes with a body
@@ -41,7 +41,7 @@ def error_responses(*statuses: int) -> Responses:
 
 
 def describe_body(request_type: type[BaseModel], *content_types: str) -> dict[str, Any]:
-    """The arguments of a route with a body, which `request_parsing` reads in place of FastAPI."""
+    """The arguments of a route with a body that `request_parsing` reads instead of FastAPI."""
     schema = {"schema": {"$ref": f"#/components/schemas/{request_type.__name__}"}}
     content = dict.fromkeys(content_types or (JSON, FORM, MULTIPART), schema)
     return {

@@ -58,7 +58,7 @@ async def read_body(request: Request, service: Service, request_type: type[Reque
 
 
 def _parse_json(data: bytes, request_type: type[RequestT]) -> RequestT:
-    """The request in a body of JSON; a `UnicodeDecodeError` where it is not UTF-8."""
+    """The request in a body of JSON; a `UnicodeDecodeError` if it is not UTF-8."""
     try:
         return request_type.model_validate_json(data, strict=True)
     except ValidationError as error:
@@ -75,10 +75,10 @@ def parsing_errors(part: str = "body") -> Iterator[None]:
     except ValidationError as error:
         raise invalid_request(validation_message(error)) from None
     except ClientDisconnect:
-        raise RequestError(CLIENT_CLOSED_REQUEST, "the client has left") from None
+        raise RequestError(CLIENT_CLOSED_REQUEST, "the client has disconnected") from None
     except UnicodeDecodeError as error:
         byte = f"0x{error.object[error.start]:02x}"
-        message = f"the {part} is not UTF-8, it has the byte {byte}; send UTF-8"
+        message = f"the {part} is not UTF-8: it has the byte {byte}; send UTF-8"
         raise invalid_request(message) from None
 
 
@@ -88,11 +88,11 @@ def media_type(request: Request) -> str:
 
 
 def parse_form(data: bytes) -> dict[str, Any]:
-    """The fields of a URL-encoded form in UTF-8, percent-encoded or not; Starlette assumes Latin-1
-    where characters are not percent-encoded.
+    """The fields of a URL-encoded form in UTF-8, percent-encoded or not; Starlette would read
+    characters that are not percent-encoded as Latin-1.
     """
     if data.count(b"&") >= MAX_FIELDS:
-        raise invalid_request(f"more than the {MAX_FIELDS} fields that a form may have")
+        raise invalid_request(f"a form may have at most {MAX_FIELDS} fields")
     return form_values(parse_qsl(data.decode(), keep_blank_values=True, errors="strict"))
 
 
@@ -105,11 +105,11 @@ def form_values(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def validation_message(error: ValidationError) -> str:
-    """The first mistake and its field."""
+    """The first error and its field."""
     mistake = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in mistake["loc"] if part not in UNION_TAGS)
     if mistake["type"] == "missing":
         return f"missing {place} parameter"
     if mistake["type"] == "json_invalid":
-        return "the body is no JSON"
+        return "the body is not JSON"
     return f"{place or 'the body'} {expectation(mistake)}, got {describe(mistake['input'])}"

@@ -42,7 +42,7 @@ UNION_TAGS = frozenset(
     ["text", "texts", "silence", "flatten", "force", "constrained-int", "constrained-str"]
 )
 """Parts of pydantic's error locations that name a member of a union, not a field."""
-Source = Annotated[str, Field(description="The code of its language; auto finds out.")]
+Source = Annotated[str, Field(description="The code of its language; auto detects it.")]
 Target = Annotated[str, Field(description="The code of the language to translate into.")]
 
 
@@ -53,45 +53,45 @@ class ApiModel(BaseModel):
 
 
 class KeyedRequest(ApiModel):
-    """A request that a key may come with."""
+    """A request that may carry an API key."""
 
     api_key: str | None = None
-    """A key, where the server asks for one; `Authorization: Bearer KEY` does as well."""
+    """A key, if the server requires one; `Authorization: Bearer KEY` works too."""
 
 
 class TranslateRequest(KeyedRequest):
-    """Something to translate."""
+    """One text or several to translate."""
 
     q: OneOrMore
-    """The text, or several. Its lines are translated one by one and stay lines."""
+    """The text, or several. Lines are translated one by one and stay lines."""
     source: Source
     target: Target
     format: Format = "text"
-    """html keeps the markup, and translates what stands between it."""
+    """html: keep the markup and translate the text between the tags."""
     alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best; none for html."""
+    """How many other translations to return besides the best; not for html."""
 
 
 class StreamRequest(KeyedRequest):
-    """A text whose translation is to be sent while it is made."""
+    """A text whose translation is streamed."""
 
     q: Text
     """The text."""
     source: Source
     target: Target
     alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
+    """How many other translations to return besides the best."""
 
 
 class DetectRequest(KeyedRequest):
-    """A text whose language is wanted."""
+    """A text whose language is to be detected."""
 
     q: Text
     """The text."""
 
 
 class SuggestRequest(KeyedRequest):
-    """A better translation; this server takes none."""
+    """A suggested translation; this server accepts none."""
 
     q: str
     """The text."""
@@ -100,26 +100,26 @@ class SuggestRequest(KeyedRequest):
     source: str
     """The code of the text's language."""
     target: str
-    """The code of the translation's."""
+    """The code of the translation's language."""
 
 
 class AttentionRequest(KeyedRequest):
-    """A text, of which a sentence is to be translated and looked into."""
+    """A text, and which of its sentences to translate with its attention recorded."""
 
     q: Text
     """The text."""
     sentence: NonNegativeCount = 0
-    """Which of its sentences, counted from 0 as /translate cuts the text into them."""
+    """The number of the sentence, from 0, as /translate splits the text."""
     source: Source
     target: Target
     changes: list[InterventionRequestJson] = Field(default=[], max_length=MAX_CHANGES)
-    """What to change in the model's attention."""
+    """Changes to the model's attention."""
     beam: Annotated[PositiveInt, BeforeValidator(parse_number)] | None = None
-    """Hypotheses kept at each step; otherwise as the model's recipe says."""
+    """Hypotheses kept at each step; by default as in the model's recipe."""
     alternatives: NonNegativeCount = 0
-    """Other translations wanted besides the best."""
+    """How many other translations to return besides the best."""
     tree: bool = False
-    """Whether all hypotheses of the search are wanted, too."""
+    """Whether to return all hypotheses of the search, too."""
 
 
 class AlignRequest(KeyedRequest):
@@ -128,18 +128,18 @@ class AlignRequest(KeyedRequest):
     q: OneOrMore
     """The text, or several."""
     translation: OneOrMore
-    """Its translation, or as many."""
+    """Its translation, or one for each text."""
     source: str
     """The code of the text's language."""
     target: str
-    """The code of the translation's."""
+    """The code of the translation's language."""
 
 
 class FileRequest(KeyedRequest):
     """A file to translate."""
 
     file: bytes = Field(json_schema_extra={"format": "binary"})
-    """Its content, in UTF-8; the end of its name says what kind it is of."""
+    """Its content, in UTF-8; the suffix of its name determines the format."""
     source: Source
     target: Target
 
@@ -169,27 +169,27 @@ class TranslateResponse(ApiModel):
 
     translatedText: str | list[str]  # noqa: N815  # LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None
-    """Other translations, the better first, if any were asked for."""
+    """Other translations, the best first, if any were asked for."""
     detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = None  # noqa: N815
-    """What `source: auto` was taken for."""
+    """The language that `source: auto` detected."""
 
 
 class SentencePair(ApiModel):
-    """A sentence as it was cut out of a text, and its translation."""
+    """A sentence of a text, and its translation."""
 
     source: str
     target: str
 
 
 class StreamResult(TranslateResponse):
-    """What a stream ends in."""
+    """The result at the end of a stream."""
 
     sentences: list[SentencePair]
-    """All that were translated, in order; what stood between them is in none."""
+    """All translated sentences, in order, without the text between them."""
 
 
 class SentenceAttention(ViewerDocument):
-    """What the viewer needs of a sentence, and which one of how many it is, counted from 0."""
+    """A sentence's document for the viewer; its number, from 0, and the number of sentences."""
 
     sentence: int
     sentences: int
@@ -207,7 +207,7 @@ class Language(LanguageName):
     """A language that can be translated from or to."""
 
     targets: list[str]
-    """Codes of the languages it can be translated into."""
+    """Codes of the languages that it can be translated into."""
 
 
 class LanguagePair(ApiModel):
@@ -218,7 +218,7 @@ class LanguagePair(ApiModel):
 
 
 class Example(ApiModel):
-    """A sentence to begin with, and the model that it is for."""
+    """An example sentence, and the languages of its model."""
 
     source: str
     target: str
@@ -226,33 +226,33 @@ class Example(ApiModel):
 
 
 class FrontendSettings(ApiModel):
-    """What a page has to know; LibreTranslate's names."""
+    """The settings that a page needs; LibreTranslate's names."""
 
     charLimit: int  # noqa: N815
     """Longest text, in characters."""
     frontendTimeout: int  # noqa: N815
-    """Milliseconds to wait after a key stroke."""
+    """Milliseconds to wait after a keystroke."""
     apiKeys: bool  # noqa: N815
     keyRequired: bool  # noqa: N815
     alternativesLimit: int  # noqa: N815  # ours
-    """Most alternatives that may be asked for."""
+    """The most alternatives that a request may ask for."""
     suggestions: bool
     filesTranslation: bool  # noqa: N815
     supportedFilesFormat: list[str]  # noqa: N815
-    """Ends of the names of files that can be translated."""
+    """Suffixes of the files that can be translated."""
     language: LanguagePair
     examples: list[Example]  # ours
-    """Sentences that a page may offer: of runs on public corpora alone."""
+    """Sentences that a page may offer, of runs on public corpora only."""
 
 
 class TranslatedFile(ApiModel):
-    """Where a translated file can be fetched, for a while."""
+    """Where a translated file can be fetched for a limited time."""
 
     translatedFileUrl: str  # noqa: N815
 
 
 class WordAlignment(ApiModel):
-    """Which words belong together."""
+    """Which words are aligned."""
 
     links: list[tuple[int, int]]
     """A word of the text and one of the translation, counted from 0."""
@@ -269,13 +269,13 @@ class AlignResponse(ApiModel):
 
 
 class ServerStatus(ApiModel):
-    """How the server is."""
+    """The state of the server."""
 
     status: Literal["ok"] = "ok"
 
 
 class ReadyStatus(ServerStatus):
-    """What the server is ready for."""
+    """The models that the server is ready to serve."""
 
     models: list[str]
     """Language pairs."""

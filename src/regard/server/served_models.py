@@ -1,4 +1,4 @@
-"""The served models by language pair, and how they are reloaded while requests go on."""
+"""The served models by language pair, and their reloading while requests are served."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ from regard.server.telemetry import ServerMetrics, log, log_error
 from regard.settings import abbreviate
 
 NUM_EXAMPLES = 2  # sentences of a model that a page offers
-EXAMPLE_LENGTH = 60  # characters, at most, of one
+EXAMPLE_LENGTH = 60  # the most characters of an example
 
 
 class LanguageDirection(NamedTuple):
-    """What a model translates from and to: BCP 47 codes such as fr or pt-BR."""
+    """The languages that a model translates from and to: BCP 47 codes such as fr or pt-BR."""
 
     source: str
     target: str
@@ -37,8 +37,8 @@ class LanguageDirection(NamedTuple):
 class LoadOptions(NamedTuple):
     """How models are loaded: see `regard.pipelines.translator.load`.
 
-    Streaming and attention use the native engine, so with another precision than float32 a text may
-    have two translations.
+    Streaming and attention use the native engine, so at a precision other than float32 a text may
+    get two different translations.
     """
 
     device: str = "auto"
@@ -55,18 +55,18 @@ class ModelSpec(NamedTuple):
 
 
 def parse_model_spec(argument: str) -> ModelSpec:
-    """`fr-en=runs/travel`, or `runs/travel` with the languages that its corpus names."""
+    """Parses `fr-en=runs/travel`, or `runs/travel` with the languages that its corpus names."""
     named, equals, rest = argument.partition("=")
     if equals and not Path(argument).exists():
         codes = named.split("-")
         if len(codes) != 2 or not all(codes):
             raise SettingsError(
                 f"{argument}: expected SOURCE-TARGET=FOLDER, such as fr-en=runs/travel, or the "
-                f"folder alone; {named!r} is no pair of languages"
+                f"folder alone; {named!r} is not a pair of languages"
             )
         return ModelSpec(LanguageDirection(*codes), Path(rest))
     folder = RunFolder(Path(argument))
-    folder.load_recipe()  # raises an error of its own where there is no run
+    folder.load_recipe()  # raises its own error if there is no run
     try:
         languages = LanguageDirection(*load_data(folder).languages)
         if UNDETERMINED not in languages:
@@ -76,13 +76,13 @@ def parse_model_spec(argument: str) -> ModelSpec:
     except RegardError:
         pass
     raise SettingsError(
-        f"{argument}: its corpus does not say which languages it has; "
-        f"say it: regard serve fr-en={argument}"
+        f"{argument}: its corpus does not name its languages; "
+        f"name them: regard serve fr-en={argument}"
     )
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or its code where it has none."""
+    """The English name of a language, or its code if it has none."""
     try:
         return Locale.parse(code.replace("-", "_")).get_display_name("en") or code
     except (UnknownLocaleError, ValueError):
@@ -92,7 +92,8 @@ def language_name(code: str) -> str:
 def read_examples(spec: ModelSpec) -> tuple[str, ...]:
     """The first short held-out sentences of a run on a public corpus, in the language served.
 
-    Not of files of one's own, which may be confidential: everyone who opens the page reads them.
+    Users' own corpora may be confidential and are not shown: everyone who opens the page could read
+    them.
     """
     folder = RunFolder(spec.path)
     try:
@@ -120,13 +121,13 @@ class ServedModel:
         self.languages, self.path = spec
         self._name, self._metrics, self._load_options = str(spec.languages), metrics, load_options
         self.translator = self._load()
-        """Replaced when the model is reloaded; a request keeps the one it began with."""
+        """Replaced when the model is reloaded; requests that have begun keep the old one."""
         for remark in self.translator.remarks:
             log("loaded", model=self._name, remark=remark)
         self.batcher = Batcher(self._name, settings, metrics)
 
     def _load(self) -> Translator:
-        """The translator of the folder; what takes long is logged before it begins."""
+        """The translator of the folder; slow steps are logged before they begin."""
         self._weights_stat = self._stat_weights()
         self.examples = read_examples(ModelSpec(self.languages, self.path))
         return load(
@@ -136,19 +137,19 @@ class ServedModel:
         )
 
     async def reload(self) -> None:
-        """Load the folder again; the old model serves meanwhile, and stays if this fails."""
+        """Load the folder again; the old model is served meanwhile, and kept if this fails."""
         outcome = "done"
         try:
             self.translator = await asyncio.to_thread(self._load)
             log("reloaded", model=self._name, path=str(self.path))
         except Exception as error:  # half-written or damaged
-            # unlike other errors this one quotes no client's text, so its message is logged
+            # unlike other errors, this one cannot quote a client's text: its message is logged
             log_error("reload failed", error, model=self._name, reason=str(error))
             outcome = "failed"
         self._metrics.reloads.labels(self._name, outcome).inc()
 
     def weights_changed(self) -> bool:
-        """Whether the file of weights is another than the one that was loaded."""
+        """Whether the file of weights has changed since it was loaded."""
         return self._stat_weights() != self._weights_stat
 
     def _stat_weights(self) -> tuple[int, ...]:
@@ -161,7 +162,7 @@ class ServedModel:
 
 
 class Models:
-    """All served models, in the order given; an error if two are for one language pair."""
+    """All served models, in the order given; an error if two have the same language pair."""
 
     def __init__(
         self,
@@ -189,7 +190,7 @@ class Models:
         return list(dict.fromkeys(t for s, t in self._by_pair if source in (None, s)))
 
     def find(self, source: str, target: str) -> ServedModel:
-        """The model for a language pair; an error that names the pairs there are."""
+        """The model for a language pair; if there is none, an error that lists the pairs."""
         served = self._by_pair.get(LanguageDirection(source, target))
         if served is None:
             pairs = ", ".join(map(str, self._by_pair))
@@ -198,7 +199,7 @@ class Models:
         return served
 
     def training_texts(self, max_pairs: int) -> dict[str, list[str]]:
-        """Training sentences of each language; none of runs whose data are gone."""
+        """Training sentences of each language; runs whose data were deleted have none."""
         texts: dict[str, list[str]] = {}
         for served in self.served:
             try:
@@ -210,7 +211,7 @@ class Models:
         return texts
 
     async def reload(self, *, only_changed: bool = False) -> None:
-        """Load all models again, one after the other, or those whose weights have changed."""
+        """Reload all models one after the other, or only those whose weights have changed."""
         for served in self.served:
             if not only_changed or served.weights_changed():
                 await served.reload()

@@ -1,4 +1,4 @@
-"""What the routes share: models, limits, and a text's way to its translation."""
+"""Shared by the routes: models, limits, and the steps from a text to its translation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class ModelMatch(NamedTuple):
     """The model for a text."""
 
-    served: ServedModel | None  # None: the text is in the target language and stays as it is
+    served: ServedModel | None  # None: the text is in the target language and returned unchanged
     guess: LanguageGuess | None  # the detected language, with `auto`
 
 
@@ -48,13 +48,13 @@ class SegmentedTexts(NamedTuple):
         return [line for text in self.texts for line in text.lines]
 
     def join(self, lines: Sequence[str]) -> list[str]:
-        """The texts with other lines in the place of their own."""
+        """The texts with their lines replaced by `lines`."""
         remaining = iter(lines)
         return [text.join(list(islice(remaining, len(text.lines)))) for text in self.texts]
 
     def translations(self, answers: Sequence[Answer], count: int) -> list[list[str]]:
-        """At most `count` different translations of each text, the best first: the n-th best is
-        made of the n-th best of its lines, or the last of one that has fewer.
+        """At most `count` different translations of each text, the best first: the n-th best joins
+        the n-th best translations of its lines (of a line that has fewer, the last one).
         """
         by_rank = [
             self.join([one.candidates[min(rank, len(one.candidates) - 1)].text for one in answers])
@@ -64,7 +64,7 @@ class SegmentedTexts(NamedTuple):
 
 
 class Service:
-    """What all routes of a server share: its settings, models, access checks and detector."""
+    """Shared by all routes of a server: its settings, models, access checks and detector."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Service:
         self.detector = Detector(self.models.training_texts(DETECTION_PAIRS))
 
     def check_texts(self, texts: Sequence[str]) -> None:
-        """An error for too many texts, or for texts that are too long together."""
+        """Raise an error for too many texts, or for texts that are too long together."""
         length, max_texts = sum(map(len, texts)), self.settings.max_texts
         if len(texts) > max_texts:
             raise invalid_request(f"{len(texts)} texts exceed the limit of {max_texts}")
@@ -89,7 +89,8 @@ class Service:
     def decoding_settings(
         self, translator: Translator, alternatives: int = 0, beam: int | None = None
     ) -> DecodingSettings:
-        """The recipe's search with room for alternatives; never sampled, so it is deterministic."""
+        """The recipe's search settings with room for alternatives, without sampling, so that
+        answers are deterministic."""
         for name, value, limit in (
             ("alternatives", alternatives, self.settings.max_alternatives),
             ("beam", beam or 0, self.settings.max_beam),
@@ -109,9 +110,9 @@ class Service:
         return [ModelMatch(self.models.find(source, target), None)] * len(texts)
 
     def _detect(self, target: str, texts: Sequence[str]) -> list[ModelMatch]:
-        """The model into `target` for the detected language of each text; none for a text certainly
-        in the target language, unless a model translates from it. A text without words is taken to
-        be in the language of all texts together.
+        """The model into `target` for the detected language of each text; none for a text that is
+        certainly in the target language, unless a model translates from it. A text without words is
+        assumed to be in the language of all texts together.
         """
         sources = self.models.sources(target)
         common = next(iter(self.detector.detect("\n".join(texts), sources)), None)
@@ -123,7 +124,7 @@ class Service:
                 matches.append(ModelMatch(None, self.detector.detect(text)[0]))
                 continue
             if common is None:
-                no_text = "no text to detect languages by is at hand"
+                no_text = "this server has no texts to detect languages with"
                 why = no_text if sources else "there is no model"
                 raise RequestError(400, f"auto-{target} is not supported: {why}; name the source")
             guess = next(iter(self.detector.detect(text, sources)), common)
@@ -131,14 +132,14 @@ class Service:
                 guess = guess._replace(language=common.language)
             elif guess.confidence < MIN_CONFIDENCE and self.detector.languages:
                 which = f"text {number} of {len(texts)}" if len(texts) > 1 else "the text"
-                known = f"{', '.join(sources)}, which there are models for"
-                message = f"auto-{target}: {which} is like none in {known}; name the source"
+                known = f"{', '.join(sources)}, which this server has models for"
+                message = f"auto-{target}: {which} resembles no text in {known}; name the source"
                 raise RequestError(400, message)
             matches.append(ModelMatch(self.models.find(guess.language, target), guess))
         return matches
 
     async def segment(self, translator: Translator, texts: Sequence[str]) -> SegmentedTexts:
-        """The texts in sentences, or in lines where the model translates whole lines."""
+        """The texts in sentences, or in lines if the model translates whole lines."""
         split = partial(translator.segment, split=self.settings.sentences)
         return await maybe_to_thread(texts, lambda: SegmentedTexts(list(map(split, texts))))
 
@@ -158,14 +159,14 @@ class Service:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if future.done():
                 return future.result()
-            raise RequestError(CLIENT_CLOSED_REQUEST, "the client has left")
+            raise RequestError(CLIENT_CLOSED_REQUEST, "the client has disconnected")
         finally:
             disconnected.cancel()
             future.cancel()
 
     @asynccontextmanager
     async def time_limit(self) -> AsyncIterator[None]:
-        """An error with status 504 if the body takes longer than a request may."""
+        """Raises an error with status 504 if the `with` block exceeds the time limit."""
         try:
             async with asyncio.timeout(self.settings.timeout):
                 yield
@@ -173,20 +174,20 @@ class Service:
             raise self.timeout_error() from None
 
     def timeout_error(self) -> RequestError:
-        """The error of a request that took too long, counted."""
+        """The error for a request that took too long; counts it."""
         self.metrics.dropped.labels("timeout").inc()
-        message = f"no answer within {self.settings.timeout:g} s; send less at once, or later"
+        message = f"no answer within {self.settings.timeout:g} s; send less, or try again later"
         return RequestError(504, message)
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client is gone; the body must have been read."""
+    """Return when the client has disconnected; the body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 async def tokenize(translator: Translator, lines: Sequence[str]) -> list[PreparedText]:
-    """The tokens of each line, which is not split into sentences."""
+    """The tokens of each line; lines are not split into sentences."""
     return await maybe_to_thread(lines, partial(translator.tokenize, lines, split=False))
 
 
@@ -196,7 +197,7 @@ def token_costs(lines: Sequence[PreparedText]) -> list[int]:
 
 
 async def maybe_to_thread(texts: Sequence[str], work: Callable[[], T]) -> T:
-    """The result of `work` on some texts, which runs in a thread unless they are short."""
+    """The result of `work`, which runs in a thread unless the texts are short."""
     short = sum(map(len, texts)) <= INLINE_CHARACTERS
     return work() if short else await asyncio.to_thread(work)
 

@@ -1,4 +1,4 @@
-"""How the server runs."""
+"""Settings of the server."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ def _check_origin(origin: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Whether an address can be reached from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -31,59 +31,60 @@ def is_loopback(host: str) -> bool:
 
 
 class ServerSettings(Settings):
-    """Where it listens, how it gathers requests, and what it refuses."""
+    """Where the server listens, how it batches requests, and which it refuses."""
 
     host: str = "127.0.0.1"
-    """Address to listen at; 127.0.0.1 is reached from this machine alone."""
+    """Address to listen at; 127.0.0.1 can be reached from this machine only."""
     port: int = Field(default=5000, ge=0, le=65535)
     """Port to listen at; 0 takes a free one."""
     window: NonNegativeFloat = 0.005
-    """Seconds that a request waits for others to be translated with."""
+    """Seconds that a request waits for others to join its batch."""
     batch_tokens: PositiveInt = 2048
-    """Source tokens translated together."""
+    """Source tokens in a batch."""
     workers: PositiveInt = 1
-    """Batches of a model translated at a time, each by a thread: its weights are loaded once."""
+    """Batches of a model translated at a time, one in each thread; its weights are loaded once."""
     queue: PositiveInt = 1024
-    """Requests that may wait for a model; the next are answered 503."""
+    """Requests that may wait for a model; further ones are answered 503."""
     timeout: PositiveFloat = 60.0
-    """Seconds within which a request is answered, or else 504."""
+    """Seconds within which a request must be answered; after that the answer is 504."""
     read_timeout: PositiveFloat = 15.0
-    """Seconds within which a request must have arrived, or else 408; and that a client may take
-    nothing of its answer."""
+    """Seconds within which a request must have arrived (after that the answer is 408), and for
+    which a client may stop reading its response."""
     grace: PositiveFloat = 120.0
-    """Seconds given to requests under way when the server is told to stop."""
+    """Seconds that active requests get to finish when the server is told to stop."""
     max_bytes: PositiveInt = 4 * 1024 * 1024
-    """Longest body of a request; a longer one is answered 413."""
+    """Longest request body in bytes; longer ones are answered 413."""
     max_bytes_held: PositiveInt = 32 * 1024 * 1024
-    """Bytes of the bodies of all requests under way; one that would add more is answered 503."""
+    """Bytes in the bodies of all active requests; one that would exceed this is answered 503."""
     max_characters: PositiveInt = 50_000
-    """Characters that the texts of a request may have together."""
+    """The most characters in all texts of a request together."""
     max_texts: PositiveInt = 256
-    """Most texts in one request."""
+    """The most texts in one request."""
     rate_limit: PositiveInt | None = None
-    """Requests a minute from one key, or where there are no keys from one address; the next are
+    """Requests a minute from one key, or from one address if there are no keys; further ones are
     answered 429. Not limited by default."""
     max_alternatives: PositiveInt = 10
-    """Most alternatives to a translation that may be asked for."""
+    """The most alternatives to a translation that a request may ask for."""
     max_beam: PositiveInt = 16
-    """Widest beam that may be asked for."""
+    """The widest beam that a request may ask for."""
     sentences: bool | None = None
-    """Whether the sentences of a line are translated one by one, and what is no sentence comes back
-    as it is, or lines go in whole; none: as each run has learned."""
+    """true: translate the sentences of a line one by one, and copy text that is not a sentence
+    unchanged. false: translate whole lines. null: as configured in each run."""
     origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] = ()
-    """Origins whose pages may call the server (CORS); none by default, * is any."""
+    """Origins whose pages may call the server (CORS); none by default, * allows any."""
     hosts: tuple[str, ...] = ()
-    """Names the server goes by; where it listens at a loopback address, those of it besides."""
+    """Host names accepted in requests, in addition to loopback names if the server listens at a
+    loopback address."""
     files: Path | None = None
-    """Folder for translated files, ten minutes each, that several servers share; otherwise they are
-    held in memory, and fetched from the server that has made them."""
+    """Folder for translated files, shared by several servers; files are kept for ten minutes. null:
+    each server keeps its files in memory, where only it can serve them."""
     watch: bool = False
-    """Load a model again when its weights change."""
+    """Reload a model when its weights change."""
     watch_every: PositiveFloat = 2.0
-    """Seconds between two looks at the weights."""
+    """Seconds between two checks of the weights."""
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:
-        """The accepted host names; none, for any name, where the server listens to the network."""
+        """The accepted host names; empty (any name) by default unless at a loopback address."""
         loopback = ("localhost", "127.0.0.1", "::1", self.host) if is_loopback(self.host) else ()
         return (*loopback, *self.hosts)

@@ -1,7 +1,7 @@
 """Logs (a line of JSON for each event) and Prometheus metrics.
 
-Neither holds a client's text: an unexpected error, whose message may quote one, is logged by its
-type and stack frames alone.
+Neither contains clients' texts: an unexpected error, whose message may quote one, is logged by its
+type and stack frames only.
 """
 
 import json
@@ -71,14 +71,14 @@ class ServerMetrics:
             "regard_requests_total", "Requests answered.", ["route", "method", "status"]
         )
         self.request_seconds = seconds(
-            "regard_request_seconds", "From a request's head to its answer's end.", ["route"]
+            "regard_request_seconds", "From a request's head to its response's end.", ["route"]
         )
         self.active_requests = gauge("regard_requests_inside", "Requests being answered.")
-        self.queued = gauge("regard_queue_requests", "Requests that wait for a model.", ["model"])
-        self.batches = lines("regard_batch_lines", "Lines translated together.", ["model"])
-        self.batch_seconds = seconds("regard_batch_seconds", "What a batch took.", ["model"])
+        self.queued = gauge("regard_queue_requests", "Requests waiting for a model.", ["model"])
+        self.batches = lines("regard_batch_lines", "Lines in a batch.", ["model"])
+        self.batch_seconds = seconds("regard_batch_seconds", "Duration of a batch.", ["model"])
         self.tokens = counter("regard_source_tokens_total", "Source tokens read.", ["model"])
         self.dropped = counter(
-            "regard_requests_dropped_total", "Requests given up before their answer.", ["reason"]
+            "regard_requests_dropped_total", "Requests dropped before their answer.", ["reason"]
         )
-        self.reloads = counter("regard_reloads_total", "Models loaded again.", ["model", "outcome"])
+        self.reloads = counter("regard_reloads_total", "Reloads of models.", ["model", "outcome"])

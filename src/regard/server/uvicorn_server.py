@@ -22,7 +22,7 @@ from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging, log
 
-BACKLOG = 2048  # connections that the system holds until they are accepted
+BACKLOG = 2048  # connections that the system queues until they are accepted
 MACOS_MAX_FILES = 10_240  # OPEN_MAX of macOS
 MAX_HEAD_BYTES = 32 * 1024
 KEEP_ALIVE_SECONDS = 15  # seconds after which an idle connection is closed
@@ -59,8 +59,8 @@ def serve(
 
 
 class GracefulServer(uvicorn.Server):
-    """On a signal it refuses new requests and ends when all active ones are answered; on a second
-    one at once. SIGHUP reloads the models.
+    """On a signal it refuses new requests and stops when all active ones are answered; on a second
+    signal it stops at once. SIGHUP reloads the models.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
@@ -98,7 +98,7 @@ class GracefulServer(uvicorn.Server):
         if await self._lifecycle.close(self._service.settings.grace):
             self._end(timeout=CLOSE_SECONDS)
         else:
-            log("some requests took too long and are not answered")
+            log("some requests took too long and were not answered")
             self._end(timeout=0)
 
     def _end(self, timeout: int) -> None:
@@ -109,7 +109,7 @@ class GracefulServer(uvicorn.Server):
 
 class TimeoutProtocol(H11Protocol):
     """Closes a connection whose next request has no complete head after `seconds` (slow loris
-    attacks), or whose client reads nothing of its response for as long.
+    attacks), or whose client reads nothing of its response for that time.
     """
 
     seconds: float
@@ -145,7 +145,7 @@ class TimeoutProtocol(H11Protocol):
             self._start_write_timer()
 
     def _set_timer(self, name: str, call: Callable[..., None] | None = None, *args: int) -> None:
-        """Cancel a timer, and start it anew where there is something to call."""
+        """Cancel a timer, and restart it if there is something to call."""
         if timer := self._timers.pop(name, None):
             timer.cancel()
         if call:
@@ -169,8 +169,8 @@ class TimeoutProtocol(H11Protocol):
 def listen(settings: ServerSettings) -> socket.socket:
     """A socket that listens at the settings' address.
 
-    Connections inherit TCP_NODELAY, which asyncio does not set here: else a response's second
-    packet may wait 40 ms for the first's ACK.
+    Connections inherit TCP_NODELAY, which asyncio does not set here: without it a response's second
+    packet may wait 40 ms for the ACK of the first.
     """
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -184,7 +184,7 @@ def listen(settings: ServerSettings) -> socket.socket:
 
 
 def raise_file_limit() -> None:
-    """Allow as many open files as the system does; each connection is one."""
+    """Raise the limit of open files to the system's maximum: each connection is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for limit in (hard, max(soft, MACOS_MAX_FILES)):
         with suppress(ValueError):  # macOS takes no number above its own, even if it is allowed

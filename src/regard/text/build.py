@@ -36,7 +36,7 @@ JOINT, SOURCE, TARGET = "tokenizer", "source", "target"
 
 
 class Tokenizers(NamedTuple):
-    """The tokenizers of both sides: one and the same where the vocabulary is joint."""
+    """The tokenizers of both sides; the same object if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
@@ -53,7 +53,7 @@ def train_tokenizer(texts: Iterable[str], settings: TokenizerSettings) -> Tokeni
     if settings.kind in IMPORTED_KINDS:
         raise TextError(
             f"kind: {settings.kind} is the tokenizer of an imported model, which cannot be "
-            "learned; begin with its run (regard train --from RUN), or choose another kind"
+            "learned; start from its run (regard train --from RUN), or choose another kind"
         )
     sampled = _sample(texts, settings)
     normalized = (normalize(text, settings.form, lowercase=settings.lowercase) for text in sampled)
@@ -67,7 +67,7 @@ def _sample(texts: Iterable[str], settings: TokenizerSettings) -> list[str]:
     if not sampled:
         raise TextError(
             "no text to learn a vocabulary from: there are no texts, or all are blank; "
-            "check that the corpus is the one you mean and that both sides hold text"
+            "check that the corpus is the right one and that both sides have text"
         )
     return sampled
 
@@ -84,13 +84,13 @@ def train_tokenizers(source: Texts, target: Texts, settings: TextSettings) -> To
 
 
 def extend_tokenizer(given: Tokenizer, texts: Iterable[str], count: int) -> Tokenizer:
-    """A tokenizer with at most `count` further pieces, which are learned from texts."""
+    """A tokenizer with at most `count` further pieces, learned from `texts`."""
     return given.with_pieces(given.learn_pieces(_sample(texts, given.settings), count))
 
 
 def extend_tokenizers(given: Tokenizers, source: Texts, target: Texts, count: int) -> Tokenizers:
-    """The tokenizers of both sides with at most `count` further pieces learned from the texts of
-    each; two that share their ids get all of these.
+    """The tokenizers of both sides, with at most `count` further pieces learned from each side;
+    tokenizers that share their ids both get all of these.
     """
     if given.source is given.target:
         both = extend_tokenizer(given.source, chain(source(), target()), count)
@@ -104,7 +104,7 @@ def extend_tokenizers(given: Tokenizers, source: Texts, target: Texts, count: in
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
-    """Write one tokenizer or two into `folder`, in the place of those that are there."""
+    """Write one tokenizer or two into `folder`, replacing those already there."""
     if tokenizers.source is tokenizers.target:
         named = {JOINT: tokenizers.source}
     else:
@@ -145,4 +145,4 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
     try:
         return SentencePieceTokenizer(model, card.settings)
     except (RuntimeError, ValueError) as error:  # from SentencePiece, though the digest matches
-        raise TextError(f"{path}: no model of SentencePiece: {abbreviate(str(error))}") from None
+        raise TextError(f"{path}: not a SentencePiece model: {abbreviate(str(error))}") from None

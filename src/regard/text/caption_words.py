@@ -1,16 +1,17 @@
 """The words of a caption as the evaluation of COCO captions counts them.
 
-It cuts by the rules of the Penn Treebank (Stanford's PTBTokenizer 3.4.1), in small letters, and
-drops punctuation (Chen et al. 2015, section 3.1). Here are the rules that English captions need.
+They are split by the rules of the Penn Treebank (Stanford's PTBTokenizer 3.4.1) in lower case,
+without punctuation (Chen et al. 2015, section 3.1). This file has the rules that English captions
+need.
 """
 
 import re
 from functools import lru_cache
 
-CACHED_CAPTIONS = 1 << 16  # the same references are cut at each validation, by each metric
+CACHED_CAPTIONS = 1 << 16  # the same references are split at each validation, by each metric
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": " -- ", "—": " -- "})
 _BRACKETS = {"(": "-lrb-", ")": "-rrb-", "[": "-lsb-", "]": "-rsb-", "{": "-lcb-", "}": "-rcb-"}
-"""Written as words, which the evaluation keeps: it drops them in capital letters only."""
+"""Brackets as words, which the evaluation keeps: it drops them in capital letters only."""
 _DROPPED = {*"\"'`.?!,:;-", "--", "...", "''", "``"}
 _ABBREVIATIONS = "mr|mrs|ms|dr|st|jr|sr|vs|mt|ft|co|inc|no"
 _CLITICS = re.compile(r"(?<=[a-z])(n't|'(?:s|m|d|re|ve|ll))(?![\w'])")
@@ -28,7 +29,7 @@ _WORD = re.compile(
 
 
 def caption_words(text: str) -> list[str]:
-    """The words of a caption, in small letters, without punctuation."""
+    """The words of a caption, in lower case, without punctuation."""
     return list(_cut(text))
 
 

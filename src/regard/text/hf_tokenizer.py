@@ -69,12 +69,12 @@ class HfTokenizer(Tokenizer):
         top = max((*self._tokenizer.get_vocab(with_added_tokens=True).values(), 0))
         if top >= vocabulary.rows:
             raise TextError(
-                f"its tokenizer has an id {top}, and its model a vocabulary of {vocabulary.rows:,}"
+                f"its tokenizer has an id {top}, but its model a vocabulary of {vocabulary.rows:,}"
             )
         spelled, markers = list[bytes](), dict[int, str]()
         self._byte_ids = set[int]()  # of the decoder ByteFallback
         for ours, i in enumerate(vocabulary.theirs[len(SPECIAL_PIECES) :], len(SPECIAL_PIECES)):
-            assert i is not None  # only special ones may be absent
+            assert i is not None  # only special tokens may be absent
             if i not in added:
                 piece = self._tokenizer.id_to_token(i)  # None: a row that no token uses
                 spelled.append(b"" if piece is None else decoder.spell(piece))
@@ -105,7 +105,7 @@ class HfTokenizer(Tokenizer):
         return [*[""] * len(self.opening), *self._split_surfaces(text)]
 
     def _text_bytes(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[bytes]:
-        """As the library decodes: a sequence of bytes that is no text is one U+FFFD for each."""
+        """As the library decodes: each byte of an invalid UTF-8 sequence becomes one U+FFFD."""
         spelled = self._bytes_of(ids, unknown)
         if self._byte_ids.isdisjoint(ids):
             return spelled
@@ -165,8 +165,8 @@ class HfTokenizer(Tokenizer):
         model: dict[str, Any] = parse_json(self._content)["model"]
         if model.get("type") not in ("BPE", "WordPiece"):
             raise TextError(
-                f"tokenizer.json: its model is {model.get('type')}, to which no pieces can be "
-                f"added, as they can to BPE and WordPiece; {INSTEAD}"
+                f"tokenizer.json: pieces can be added to BPE and WordPiece only, and its model is "
+                f"{model.get('type')}; {INSTEAD}"
             )
         return model
 
@@ -239,7 +239,7 @@ def _spell_bytes(piece: str) -> bytes:
 
 
 def parse_tokenizer(content: bytes) -> "tokenizers.Tokenizer":
-    """What a `tokenizer.json` describes; texts are never cut or padded."""
+    """The tokenizer that a `tokenizer.json` describes; it never truncates or pads texts."""
     try:
         found = tokenizers.Tokenizer.from_buffer(content)
         found.no_truncation()

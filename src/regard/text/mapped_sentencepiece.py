@@ -1,7 +1,7 @@
-"""Tokenizers of imported translators: SentencePiece cuts the text, a table numbers the pieces.
+"""Tokenizers of imported translators: SentencePiece splits the text, a table gives the ids.
 
-Marian and M2M100 have a SentencePiece `.model` for each side, or for both, and a `vocab.json` with
-the ids of the translator; those of SentencePiece are not used.
+Marian and M2M100 have a SentencePiece `.model` for each side, or one for both, and a `vocab.json`
+with the translator's ids; those of SentencePiece are not used.
 """
 
 import json
@@ -24,10 +24,10 @@ NUM_SPECIAL = len(SPECIAL_PIECES)
 
 
 class PieceTable(NamedTuple):
-    """The pieces of a vocabulary by their ids there, and how special ones are read."""
+    """The ids of an imported vocabulary's pieces, and how special pieces are read."""
 
-    ids: Mapping[str, int]  # of every piece, of special ones too
-    special: Sequence[str] = ()  # pieces that are read as such wherever a text spells them
+    ids: Mapping[str, int]  # of every piece, special ones included
+    special: Sequence[str] = ()  # pieces that are recognised wherever a text spells them
     tags: bool = False  # whether a text may begin with a language tag, such as >>de<<
 
 
@@ -50,16 +50,16 @@ class MappedSentencePieceTokenizer(Tokenizer):
     ) -> None:
         """`model` is the content of a SentencePiece `.model` file; `opening` are ids of ours."""
         if not model:  # SentencePiece would fail at the first text instead
-            raise TextError("no model of SentencePiece: it is empty")
+            raise TextError("not a SentencePiece model: it is empty")
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
-            raise TextError(f"no model of SentencePiece: {error}") from None
+            raise TextError(f"not a SentencePiece model: {error}") from None
         self.model, self.table, self.opening = model, table, tuple(opening)
         self.vocabulary_map = vocabulary
         if table.ids and not 0 <= max(table.ids.values()) < vocabulary.rows:
             raise TextError(
-                f"its vocabulary has an id {max(table.ids.values())}, and its model "
+                f"its vocabulary has an id {max(table.ids.values())}, but its model only "
                 f"{vocabulary.rows:,} tokens"
             )
         self._ids = {piece: vocabulary.ours[i] for piece, i in table.ids.items()}
@@ -161,5 +161,5 @@ def split_content(content: bytes) -> tuple[bytes, PieceTable]:
         return model, PieceTable(dict(raw["ids"]), tuple(raw["special"]), bool(raw["tags"]))
     except (ValueError, KeyError, TypeError):
         raise TextError(
-            "no vocabulary of an imported translator, or damaged; import it again"
+            "not a vocabulary of an imported translator, or damaged; import it again"
         ) from None

@@ -1,4 +1,4 @@
-"""A line as people write it -> token ids for a model, and notes for the user."""
+"""A line of text -> token ids for a model, and notes for the user."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -11,7 +11,7 @@ from regard.text.special_tokens import BYTE_PIECE, REPLACEMENT_CHARACTER, UNK
 from regard.text.tokenizer import Tokenizer
 
 CONTROL_CHARACTER = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f]")
-"""Of Unicode's category Cc all but the tab."""
+"""All of Unicode's category Cc but the tab."""
 UNUSUAL_SPACE = re.compile(r"[^\S ]")
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character of UTF-16, or a byte that is not UTF-8
 MAX_PARTS_PER_LINE = 1 << 20
@@ -30,9 +30,9 @@ class TokenizedLine(NamedTuple):
 
     parts: list[list[int]]  # token ids of each sentence, and of each part of an overlong one
     notes: list[str]  # warnings for the user
-    texts: list[str]  # what the tokens of each sentence were made from
-    counts: list[int]  # how many of the parts each sentence is made of
-    segments: Segments  # the sentences, and what stays as it is around them
+    texts: list[str]  # the text that each sentence's tokens were made from
+    counts: list[int]  # of how many parts each sentence consists
+    segments: Segments  # the sentences, and the text around them that is not translated
 
     def surfaces(self, tokenizer: Tokenizer) -> list[list[str]]:
         """For each part, the text that each of its tokens covers."""
@@ -111,9 +111,9 @@ def _build_line(
     """The line of some sentences, with notes on their tokens."""
     notes = []
     if lost := sum(part.text.count(REPLACEMENT_CHARACTER) for part in segments.parts):
-        notes.append(f"holds U+FFFD ({lost}) for what could not be read; is it UTF-8?")
+        notes.append(f"has U+FFFD ({lost}) in place of unreadable characters; is it UTF-8?")
     if control := sum(len(CONTROL_CHARACTER.findall(line)) for line in segments.lines):
-        notes.append(f"holds control characters ({control}), which were taken for spaces")
+        notes.append(f"has control characters ({control}), which were read as spaces")
     if num_unknown := sum(token in unknown for own in ids for token in own):
         total = sum(map(len, ids))
         notes.append(f"not in the model's vocabulary: {num_unknown:,} of its {total:,} tokens")
@@ -144,12 +144,12 @@ def tokenize_for_ensemble(
     limit: int,
     settings: InputSettings | None = None,
 ) -> list[list[TokenizedLine]]:
-    """The lines of each model; an error if models cut an over-long line into unlike parts."""
+    """The lines of each model; an error if models split an over-long line differently."""
     lines = [tokenize_lines(texts, one, limit, settings) for one in tokenizers]
     for versions in zip(*lines, strict=True):
         if len({len(line.parts) for line in versions}) > 1:
             raise SearchError(
-                "a line is too long for models with unlike source vocabularies to translate "
+                "a line is too long for models with different source vocabularies to translate "
                 f"together: more than {limit} tokens; shorten it, or use one model"
             )
     return lines
@@ -158,7 +158,7 @@ def tokenize_for_ensemble(
 def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[list[int]]:
     """`ids` in parts of at most `limit`, each cut after a sentence or a word if that fits."""
     if limit < 1:
-        raise ValueError(f"a part must hold at least one token, got {limit=}")
+        raise ValueError(f"a part must have at least one token, got {limit=}")
     if len(ids) <= limit:
         return [list(ids)]
     words, pieces = tokenizer.word_ids(ids), tokenizer.pieces(ids)
@@ -173,13 +173,13 @@ def split_long(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[lis
 def encode_sources(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None
 ) -> list[list[int]]:
-    """The ids of each text; if they are more than `limit`, the last of them."""
+    """The ids of each text; only the last `limit` of them if there are more."""
     ids = tokenizer.encode(texts)
     return ids if limit is None else [keep_newest(own, tokenizer, limit) for own in ids]
 
 
 def keep_newest(ids: Sequence[int], tokenizer: Tokenizer, limit: int) -> list[int]:
-    """The last `limit` ids or fewer: from the beginning of a word on, if one begins there."""
+    """At most the last `limit` ids, from the beginning of a word on if one begins among them."""
     first = len(ids) - limit
     if first <= 0:
         return list(ids)

@@ -32,10 +32,10 @@ def flatten(rows: Sequence[Ids]) -> Ragged:
 
 
 def row_starts(counts: IntArray) -> IntArray:
-    """Where each of B rows begins that are laid end to end, given their lengths `counts`: (B,)."""
+    """Where each of B rows of `counts` ids begins when they are laid end to end: (B,)."""
     return np.cumsum(counts) - counts
 
 
 def ragged_arange(first: IntArray, counts: IntArray) -> IntArray:
-    """`first`, `first` + 1, … for each of B rows, as many as its count, end to end: (N,)."""
+    """For each of B rows its count of numbers `first`, `first` + 1, …, end to end: (N,)."""
     return np.arange(counts.sum()) + np.repeat(first - row_starts(counts), counts)

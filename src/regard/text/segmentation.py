@@ -1,6 +1,6 @@
-"""A text -> its sentences, by rules for many languages, and what is around and between them.
+"""A text -> its sentences, by rules for many languages, and the text around and between them.
 
-Joined, the segments of a text are the text.
+The segments of a text, joined, are the text.
 """
 
 import re
@@ -27,7 +27,7 @@ PLACEHOLDER = re.compile(
     r"|\$[A-Za-z_]\w*"  # $VAR
 )
 _URL_REST = rf"(?:&amp;|(?!{CHARACTER_REFERENCE.pattern})[^\s<>\"])+(?:(?<=[\w/#&=])|(?<=&amp;))"
-"""Up to a character reference: `&gt;` and `&nbsp;` are no part of an address."""
+"""Ends before a character reference: `&gt;` and `&nbsp;` are not part of an address."""
 URL_OR_EMAIL = re.compile(
     rf"(?:https?|ftp)://{_URL_REST}|(?<![\w.@])www\.{_URL_REST}"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+",
@@ -35,13 +35,13 @@ URL_OR_EMAIL = re.compile(
 )
 CODE = re.compile(f"(?:{URL_OR_EMAIL.pattern})|(?:{PLACEHOLDER.pattern})", re.IGNORECASE)
 """A URL, an e-mail address or a placeholder."""
-LINE_BREAK = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+)")  # what `str.splitlines` cuts at
+LINE_BREAK = re.compile("([\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+)")  # as `str.splitlines`
 _LIST_MARKER = re.compile(r"[\s\ufeff]*+(?:(?:[-*+•–—>#]+|\d{1,3}[.)])(?:[ \t][\s\ufeff]*+|\Z))*+")
 """Indentation, bullets, and the number of an item."""
 _CELLS = re.compile(r"(\t+|\s{3,}|(?<!\S)\|+(?!\S))")
 _ROW = re.compile(r"\|.*\|")
 _ROW_CELLS = re.compile(r"(\t+|\s{3,}|\|+)")
-_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)  # in every code, and fast to find
+_CODE_SIGN = re.compile(r"[@{%$]|://|www\.", re.IGNORECASE)  # every code has one; fast to find
 _BLANK = re.compile(r"[\s\ufeff]")
 _EMOJI = re.compile(r"[\s\u2600-\u27bf\u2b00-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]")
 """An emoji, or white space beside it."""
@@ -66,17 +66,17 @@ _CONTEXT = 40  # characters before a full stop in which its word is looked for
 
 
 class InputSettings(Settings):
-    """Which parts of a line are translated, and whether together."""
+    """Which parts of a line are translated, and whether its sentences are translated together."""
 
     split_sentences: bool = True
-    """Whether the sentences of a line are translated one by one. auto: if the training pairs are
-    of one sentence each, or of several that agree on both sides."""
+    """Whether the sentences of a line are translated one by one. auto: yes, if the training pairs
+    are single sentences, or have the same number of sentences on both sides."""
     pass_through: tuple[Kind, ...] = KINDS
-    """What comes back as it is. codes: URLs, e-mail addresses and placeholders; numbers: numbers,
-    dates and times without letters; symbols: punctuation, emoji and a single letter of an
-    alphabet; each where no word is beside it in its sentence. layout: bullets, numbers of items,
-    bars and wide spaces between cells. auto: all that the training pairs do not show to be
-    translated."""
+    """Kinds of text that are copied to the output unchanged. codes: URLs, e-mail addresses and
+    placeholders; numbers: numbers, dates and times without letters; symbols: punctuation, emoji and
+    single letters of an alphabet; these three only in sentences without words. layout: bullets,
+    item numbers, bars and wide spaces between cells. auto: the kinds that the training pairs do not
+    show to be translated."""
 
 
 class Span(NamedTuple):
@@ -90,7 +90,7 @@ class Segment(NamedTuple):
     """A stretch of a text."""
 
     text: str
-    translatable: bool = False  # all else stays as it is
+    translatable: bool = False  # other segments stay unchanged
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Segments:
 
     @property
     def lines(self) -> list[str]:
-        """What is to be translated, in order."""
+        """The parts to translate, in order."""
         return [part.text for part in self.parts if part.translatable]
 
     def join(self, answers: Sequence[str], /) -> str:
@@ -109,8 +109,8 @@ class Segments:
         return "".join(self.write(answers))
 
     def write(self, answers: Sequence[str], /) -> list[str]:
-        """The text of each part, with the translation of each line in its place; between sentences
-        there is a space, unless the first ends in a mark that takes none, such as `。`.
+        """The text of each part, with the translation of each line in its place; sentences are
+        separated by a space, unless the first ends in a mark that takes none, such as `。`.
         """
         rest = iter(answers)
         written = [next(rest) if part.translatable else part.text for part in self.parts]
@@ -129,7 +129,7 @@ class Segments:
 
 
 def segment(text: str, settings: InputSettings) -> Segments:
-    """The sentences of a text, or its lines where those are not split, and all that is between."""
+    """The sentences of a text, or its lines if these are not split, and all text between them."""
     parts: list[Segment] = []
     for line, breaks in _split_at_breaks(text):
         parts += [Segment(line)] if breaks else _split_line(line, settings)
@@ -137,7 +137,7 @@ def segment(text: str, settings: InputSettings) -> Segments:
 
 
 def split_lines(text: str) -> Segments:
-    """The lines of a text, whole, and the breaks between them."""
+    """The whole lines of a text, and the breaks between them."""
     parts = _split_at_breaks(text)
     return Segments([Segment(part, bool(part.strip()) and not breaks) for part, breaks in parts])
 
@@ -146,7 +146,7 @@ def pass_through_kinds(text: str) -> frozenset[Kind] | None:
     """The kinds of text that a text without words consists of; None if it has words."""
     rest, codes = CODE.subn(" ", text) if _CODE_SIGN.search(text) else (text, 0)
     letters = list(islice(filter(str.isalpha, rest), 2))
-    # A single letter of an alphabet is no word: `a)`.
+    # A single letter of an alphabet is not a word: `a)`.
     if len(letters) > 1 or (letters and letters[0].lower() == letters[0].upper()):
         return None
     found: set[Kind] = {"codes"} if codes else set()
@@ -168,7 +168,7 @@ def list_marker(line: str) -> str:
 
 
 def _split_at_breaks(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a text and the breaks between them, in turn; whether each is a break."""
+    """The lines of a text and the breaks between them, in order; whether each is a break."""
     return zip(LINE_BREAK.split(text), cycle((False, True)), strict=False)
 
 
@@ -209,7 +209,7 @@ def _split_cell(text: str, settings: InputSettings) -> Iterator[Segment]:
 
 
 def _split_emoji(text: str, settings: InputSettings) -> Iterator[Segment]:
-    """A sentence, and the emoji at its ends apart; or text that passes through, whole."""
+    """A sentence and, separately, the emoji at its ends; text that passes through stays whole."""
     if _passes_through(text, settings):
         yield Segment(text)
         return
@@ -245,10 +245,11 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
 
 
 def split_sentences(text: str) -> list[Span]:
-    """The sentences of `text`, in order; the spaces between them are in none.
+    """The sentences of `text`, in order, without the spaces between them.
 
-    A full stop or the like ends one if a space and then no small letter follows, unless it is that
-    of an initial, a short number (an ordinal, an item of a list) or a common abbreviation.
+    A full stop or similar mark ends a sentence if a space follows and then no lower-case letter,
+    unless it belongs to an initial, a short number (an ordinal, a list item) or a common
+    abbreviation.
     """
     spans, first = [], len(text) - len(text.lstrip())
     for found in _END.finditer(text):
@@ -265,7 +266,7 @@ def ends_sentence(text: str) -> bool:
 
 
 def _is_abbreviation(text: str, end: re.Match[str]) -> bool:
-    """Whether a full stop marks an abbreviation, not an end."""
+    """Whether a full stop belongs to an abbreviation and does not end the sentence."""
     if end["marks"] != ".":
         return False
     word = _LAST_WORD.search(text[max(0, end.start() - _CONTEXT) : end.start()])

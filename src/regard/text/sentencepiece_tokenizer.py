@@ -32,10 +32,10 @@ _TO_ESCAPE = re.compile(f"[{_ESCAPE}{_UNDERSCORE}]")
 _ESCAPED = re.compile(f"{_ESCAPE}([{_ESCAPE}{_UNDERSCORE}])|{_UNDERSCORE}")
 
 _BYTE_CHARACTERS = [chr(n if 0x20 <= n < 0x7F else 0x100 + n) for n in range(0x100)]
-"""What stands for each byte with `byte_level`: printable ASCII for itself, else a Latin letter."""
+"""The character for each byte with `byte_level`: printable ASCII itself, else a Latin letter."""
 
 # No piece may contain white space other than U+0020, or `word_ids` would be ambiguous. The trainer
-# makes no piece across a special one, so a special piece is put on both sides of such white space.
+# makes no piece across a special one, so a special piece is put on both sides of other white space.
 _OTHER_SPACE = re.compile(r"[^\S ]")
 _SPLIT_SPACE = re.compile(r"([^\S ])")
 _BOUNDARY = SPECIAL_PIECES[EOS]
@@ -81,7 +81,7 @@ class SentencePieceTokenizer(Tokenizer):
         """A vocabulary of `texts`, which are normalised already; training is deterministic."""
         counts = (_count_byte_words if settings.byte_level else _count_words)(texts)
         if not counts:
-            raise TextError("the training text holds nothing to learn from; add text")
+            raise TextError("the training text has nothing to learn from; add text")
         lines = _bpe_lines(counts) if settings.kind == "bpe" else _unigram_lines(counts)
         return cls(_train(lines, settings), settings)
 
@@ -201,7 +201,7 @@ def _count_byte_words(texts: Iterable[str]) -> Counter[str]:
             split[1::2] = [f"{_BOUNDARY}{space}{_BOUNDARY}" for space in split[1::2]]
             if part:
                 trainable["".join(split)] += count
-    if trainable:  # every byte gets a piece; as often as any word, so that no limit drops it
+    if trainable:  # every byte gets a piece: it is as frequent as any word, so no limit drops it
         every_byte = (f"{_BOUNDARY}{char}" for char in _BYTE_CHARACTERS if char != " ")
         trainable["".join(every_byte)] = max(trainable.values())
     return trainable
@@ -267,7 +267,7 @@ def _train(lines: Iterator[str], settings: TokenizerSettings) -> bytes:
             raise TextError(f"SentencePiece cannot learn from this text: {error}") from error
         raise TextError(
             f"size: {settings.size} is too small for the {settings.kind} vocabulary of this text: "
-            f"special pieces, {'bytes and ' if settings.byte_fallback else ''}characters alone "
-            f"are {needed.group(1)}; raise size or lower character_coverage"
+            f"special pieces{', bytes' if settings.byte_fallback else ''} and characters alone "
+            f"take {needed.group(1)}; raise size or lower character_coverage"
         ) from None
     return model.getvalue()

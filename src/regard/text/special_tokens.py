@@ -7,7 +7,7 @@ PAD, UNK, BOS, EOS = range(4)  # filler, unknown, begin and end of sentence, in 
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>")  # how they are written, in the order of ids
 
 REPLACEMENT_CHARACTER = "\ufffd"  # written for what could not be decoded
-UNK_SURFACE = "⁇"  # what a reader sees in the place of an unknown piece
+UNK_SURFACE = "⁇"  # shown to users in place of an unknown piece
 
 SPACE = "▁"  # how pieces of SentencePiece spell one
 LINE_END = "<0x0A>"
@@ -15,7 +15,7 @@ BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")  # one byte of a character that ha
 
 
 def legible_piece(piece: str) -> str:
-    """A piece for people to read, as the viewer shows it: without the mark of a space before it."""
+    """A piece as the viewer shows it: without the mark of a space before it."""
     return "↵" if piece == LINE_END else piece.replace(SPACE, " ").strip() or "␣"
 
 

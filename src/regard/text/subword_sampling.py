@@ -1,6 +1,6 @@
 """Random segmentations of training text into subwords: BPE-dropout, and samples of a unigram model.
 
-SentencePiece's own seed depends on the process, so a resumed run would read other text.
+SentencePiece's own seed depends on the process, so a resumed run would get other segmentations.
 """
 
 import math

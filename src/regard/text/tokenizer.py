@@ -1,4 +1,4 @@
-"""Tokenizers: text <-> ids without loss, by a table of the bytes of each id; words and characters.
+"""Tokenizers: text <-> ids without loss, by the bytes of each id; those of words and characters.
 
 A tokenizer is saved as a card, `name.json`, and for subwords `name.model` beside it.
 """
@@ -40,8 +40,8 @@ def normalize(text: str, form: Form, *, lowercase: bool) -> str:
     """`text` in a Unicode form and, if asked, in lower case; the function is idempotent."""
     if found := _SURROGATE.search(text):
         raise TextError(
-            f"the text holds half a surrogate pair, {found.group()!r}, as character "
-            f"{found.start() + 1} of {len(text)}, which UTF-8 cannot spell; "
+            f"the text has half a surrogate pair, {found.group()!r}, as character "
+            f"{found.start() + 1} of {len(text)}, which UTF-8 cannot encode; "
             "read its file as UTF-8 or repair the text"
         )
     if lowercase:
@@ -81,7 +81,7 @@ class Tokenizer(ABC):
     ) -> None:
         """`piece_bytes`: the bytes of all ids but the special ones; `content` is fingerprinted.
 
-        `markers`: the names of further special ids, such as those of languages; they have no text.
+        `markers`: the names of further special ids, such as languages, which have no text.
         """
         self.settings, self._markers = settings, dict(markers or {})
         special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
@@ -105,7 +105,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, which is normalised as the settings say."""
+        """The ids of each text, after the normalisation of the settings."""
 
     def encode_continued(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of texts that each continue another text: no space is put before them.
@@ -131,7 +131,7 @@ class Tokenizer(ABC):
         return text.removeprefix(" ") if self.leading_space else text
 
     def save(self, folder: Path, name: str) -> None:
-        """Write `name`.* into `folder`, from where `text.build.load_tokenizer` reads it."""
+        """Write `name`.* into `folder`, for `text.build.load_tokenizer` to read."""
         if self.settings.kind in FILE_KINDS:
             write_atomic(folder / f"{name}.model", self._content)
             digest, mapped = hashlib.sha256(self._content).hexdigest(), self.vocabulary_map
@@ -181,7 +181,7 @@ class Tokenizer(ABC):
         return [self._special_name(i) or spelled for i, spelled in enumerate(self._id_bytes)]
 
     def _special_name(self, i: int) -> str | None:
-        """How a special id is written; None if it is none."""
+        """How a special id is written; None if the id is not special."""
         return SPECIAL_PIECES[i] if i < len(SPECIAL_PIECES) else self._markers.get(i)
 
     def learn_pieces(self, texts: Iterable[str], count: int) -> list[Merge]:
@@ -196,7 +196,7 @@ class Tokenizer(ABC):
         return TextError(f"a vocabulary of kind {self.settings.kind} cannot be extended; {INSTEAD}")
 
     def _extended_settings(self, size: int) -> TokenizerSettings:
-        """The settings of a larger vocabulary; a size of 0 keeps all that was learned."""
+        """The settings of a larger vocabulary; a size of 0 (all pieces) stays 0."""
         return self.settings.model_copy(update={"size": size if self.settings.size else 0})
 
     def word_ids(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> list[int | None]:
@@ -268,11 +268,11 @@ class TokenizerCard(Settings):
     pieces: tuple[str, ...] | None = None
     """For words and characters: the vocabulary after the special pieces."""
     model_sha256: str | None = None
-    """For subwords: of the file beside the card, so that two that do not match are noticed."""
+    """For subwords: the digest of the file beside the card, to notice files that do not match."""
     vocabulary: VocabularyMap | None = None
-    """For imported ones: the ids that its tokens have there."""
+    """For imported tokenizers: the ids of the tokens in the imported vocabulary."""
     opening: tuple[int, ...] | None = None
-    """For imported ones: ids before each text."""
+    """For imported tokenizers: ids before each text."""
 
     @model_validator(mode="after")
     def _refuse_what_no_tokenizer_saves(self) -> Self:
@@ -282,10 +282,10 @@ class TokenizerCard(Settings):
             wanted = "model_sha256" if has_file else "pieces"
             raise ValueError(f"kind {self.settings.kind} needs {wanted} and nothing else")
         if (self.vocabulary is not None) != imported:
-            raise ValueError("vocabulary is for imported tokenizers alone, and needed there")
+            raise ValueError("imported tokenizers, and only these, need vocabulary")
         pieces = self.pieces or ()
         if "" in pieces or len({*pieces}) < len(pieces):
-            raise ValueError("a piece is empty or there twice")
+            raise ValueError("a piece is empty or listed twice")
         return self
 
 
@@ -293,7 +293,7 @@ class VocabTokenizer(Tokenizer):
     """The most frequent pieces of the training text; all others are unknown."""
 
     required_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are always in the vocabulary
-    unknown_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that never are
+    unknown_pieces: ClassVar[tuple[str, ...]] = ()  # pieces that are never in it
 
     def __init__(self, pieces: Sequence[str], settings: TokenizerSettings) -> None:
         """`pieces` exclude the special ones."""
@@ -324,7 +324,7 @@ class VocabTokenizer(Tokenizer):
 
     @classmethod
     def split_pieces(cls, text: str, symbols: Sequence[str] = ()) -> list[str]:
-        """The pieces of a normalised text, in which each of `symbols` is one."""
+        """The pieces of a normalised text, in which each of `symbols` is one piece."""
         if cls.leading_space and text:
             text = f" {text}"
         if not symbols:
@@ -365,7 +365,7 @@ class VocabTokenizer(Tokenizer):
 def _most_frequent(
     counts: Counter[str], settings: TokenizerSettings, known: Container[str]
 ) -> list[str]:
-    """The pieces that occur often enough and are not known, from the most frequent on."""
+    """The unknown pieces that occur often enough, the most frequent first."""
     return [
         piece
         for piece, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -376,7 +376,7 @@ def _most_frequent(
 class WordTokenizer(VocabTokenizer):
     """Words and punctuation marks, each with the space before it; other spaces are pieces.
 
-    An unknown word is a piece for its space, then one UNK.
+    An unknown word becomes a piece for its space, then one UNK.
     """
 
     required_pieces = (" ",)
@@ -398,7 +398,7 @@ class WordTokenizer(VocabTokenizer):
 
 
 class WhitespaceTokenizer(VocabTokenizer):
-    """Stretches without white space, each with the space before it; other white space is pieces.
+    """Stretches without white space, each with the space before it; other spaces are pieces.
 
     For text that is tokenised already. An unknown word is one UNK, and so is `<unk>`.
     """
@@ -432,7 +432,8 @@ def load_card(folder: Path, name: str) -> TokenizerCard:
         return TokenizerCard.model_validate_json(read_file(path))
     except ValidationError as error:
         raise TextError(
-            f"{path}: no tokenizer of this version of regard, or damaged: {describe_error(error)}; "
+            f"{path}: not a tokenizer of this version of regard, or damaged: "
+            f"{describe_error(error)}; "
             "copy or train it again"
         ) from None
 
@@ -443,7 +444,7 @@ def read_file(path: Path) -> bytes:
         content = read_limited(path, max_bytes=JSON_MAX_BYTES)
     except FileNotFoundError:
         raise TextError(
-            f"{path}: missing; a tokenizer is read from the folder that it was saved into"
+            f"{path}: missing; give the folder that the tokenizer was saved into"
         ) from None
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -1,6 +1,6 @@
 """Pieces that are added to a vocabulary, learned from new text.
 
-A text is cut as before, and neighbours that make a new piece are then joined: byte-pair encoding
+A text is split as before, and neighbours that make a new piece are then merged: byte-pair encoding
 (Sennrich et al. 2016) that continues from the pieces of the old tokenizer. Old pieces keep their
 ids, and so do texts without a new piece.
 """
@@ -19,11 +19,11 @@ from regard.errors import TextError
 from regard.text.special_tokens import BYTE_PIECE
 
 MIN_COUNT = 5  # how often the new text must have a new piece
-MAX_CHARACTERS = 16  # of a new piece, as SentencePiece's trainer has it
+MAX_CHARACTERS = 16  # of a new piece, as in SentencePiece's trainer
 UNIGRAM, BPE = 1, 2  # `model_type` of a model of SentencePiece
 MARGIN = 0.01  # by which a new piece of a unigram model is likelier than its two parts
-INSTEAD = "use it as it is (--vocabulary run), or learn another from the data (--vocabulary own)"
-"""What to do with a vocabulary that cannot be extended."""
+INSTEAD = "use it unchanged (--vocabulary run), or learn a new one from the data (--vocabulary own)"
+"""The advice for a vocabulary that cannot be extended."""
 
 Join = Callable[[str, str], str]
 Spell = Callable[[str], bytes]  # the text of a piece
@@ -33,12 +33,12 @@ class Merge(NamedTuple):
     """A new piece, made of two others."""
 
     piece: str
-    left: str = ""  # empty: it is new as a whole, as a word or a character is
+    left: str = ""  # empty: no merge; a new word or character
     right: str = ""
 
 
 def is_of_letters(spelling: bytes) -> bool:
-    """Whether a piece is made of letters, or of parts of them, perhaps behind a space."""
+    """Whether a piece consists of letters or parts of letters, perhaps after a space."""
     try:
         text = spelling.removeprefix(b" ").decode()
     except UnicodeDecodeError:
@@ -67,7 +67,7 @@ def learn_merges(
     runs: Mapping[tuple[str, ...], int], count: int, *, known: Collection[str], join: Join
 ) -> list[Merge]:
     """At most `count` merges of neighbours in counted runs, the most frequent first, each counted
-    after the merges before it; none makes a piece that is `known`.
+    after the merges before it; none results in a piece that is `known`.
     """
     rows, times = [list(run) for run in runs], list(runs.values())
     counts, places = Counter[tuple[str, str]](), defaultdict[tuple[str, str], set[int]](set)
@@ -84,7 +84,7 @@ def learn_merges(
             break
         piece = join(*pair)
         if counts[pair] != -frequency or piece in known or len(piece) > MAX_CHARACTERS:
-            continue  # an outdated count, which has a newer entry; or not a new piece
+            continue  # an outdated count, which has a newer entry, or not a new piece
         found.setdefault(piece, Merge(piece, *pair))
         changed = set[tuple[str, str]]()
         for number in places.pop(pair):
@@ -102,7 +102,7 @@ def learn_merges(
 
 
 def _joined(row: Sequence[str], pair: tuple[str, str], piece: str) -> list[str]:
-    """A row of pieces with each occurrence of a pair put together, from the left."""
+    """A row of pieces with each occurrence of a pair merged, from the left."""
     joined, place = list[str](), 0
     while place < len(row):
         there = tuple(row[place : place + 2]) == pair
@@ -159,8 +159,8 @@ def learn_sentencepiece(
 
 
 def extend_sentencepiece(model: bytes, merges: Iterable[Merge]) -> bytes:
-    """A model with further pieces, by which a text is cut as before and neighbours are then joined.
-    Merges of pieces that it lacks are left out.
+    """A model with further pieces: it splits a text as before, then merges neighbours. Merges of
+    pieces that it lacks are left out.
 
     A protobuf's repeated field may continue anywhere, so the new pieces are appended.
     """
@@ -172,7 +172,7 @@ def extend_sentencepiece(model: bytes, merges: Iterable[Merge]) -> bytes:
     for piece, left, right in merges:
         if piece in scores or (left and not (left in scores and right in scores)):
             continue
-        if kind == BPE:  # the lower, the later it merges
+        if kind == BPE:  # lower scores merge later
             score = lowest - 1 - len(added)
         else:
             score = scores[left] + scores[right] + MARGIN if left else lowest
@@ -217,7 +217,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and the place behind it."""
+    """A number of seven bits a byte, the lowest first, and the place after it."""
     number, shift = 0, 0
     while message[place] & 0x80:
         number |= (message[place] & 0x7F) << shift

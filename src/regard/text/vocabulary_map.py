@@ -1,4 +1,4 @@
-"""The ids of an imported vocabulary: theirs, and ours, of which four special ones come first."""
+"""A map between the ids of an imported vocabulary and ours, which begin with four special ids."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,11 +13,11 @@ MIN_ROWS, MAX_ROWS = len(SPECIAL_PIECES) + 1, 1 << 24  # of the vocabulary of an
 
 
 class VocabularyMap(Settings):
-    """Our ids of the tokens of another toolkit's vocabulary.
+    """How our ids map to those of another toolkit's vocabulary ("theirs").
 
-    Ours begin with PAD, UNK, BOS and EOS, whatever ids these have there; all others follow in the
-    order that they have there. A special token that the vocabulary lacks is one that we add, and
-    that no model may write: it is `absent`.
+    Ours begin with PAD, UNK, BOS and EOS; all other tokens follow in the order of their ids there.
+    A special token that their vocabulary lacks is added to ours but never generated: it is
+    `absent`.
     """
 
     special: tuple[int | None, int | None, int | None, int | None]
@@ -25,8 +25,8 @@ class VocabularyMap(Settings):
     rows: int = Field(ge=1, le=MAX_ROWS)
     """Their ids run from 0 to `rows` - 1."""
     start: int | None = None
-    """Their id of the token that a decoder begins with: BOS, or one that has another role too, such
-    as Marian's padding. None: it is that of BOS."""
+    """Their id of the token that a decoder begins with, if it is not BOS: for example Marian's
+    padding. None: BOS."""
 
     @model_validator(mode="after")
     def _check_special(self) -> Self:
@@ -39,12 +39,12 @@ class VocabularyMap(Settings):
 
     @property
     def size(self) -> int:
-        """How many ids of ours there are."""
+        """The number of our ids."""
         return len(self.theirs)
 
     @property
     def absent(self) -> tuple[int, ...]:
-        """Ids of ours that stand for no token of theirs."""
+        """Our ids that stand for no token of theirs."""
         return tuple(i for i, there in enumerate(self.special) if there is None)
 
     @property
@@ -65,7 +65,7 @@ class VocabularyMap(Settings):
         return tuple(found[i] for i in range(self.rows))
 
     def with_rows(self, count: int) -> "VocabularyMap":
-        """The vocabulary with `count` further tokens after all others."""
+        """The map of a vocabulary with `count` further tokens after all others."""
         return VocabularyMap(special=self.special, rows=self.rows + count, start=self.start)
 
     def to_ours(self, ids: Iterable[int]) -> list[int]:
@@ -74,7 +74,7 @@ class VocabularyMap(Settings):
         return [ours[i] for i in ids]
 
     def to_theirs(self, ids: Iterable[int]) -> list[int]:
-        """Their ids for some of ours; a `ValueError` for one that they lack."""
+        """Their ids for some of ours; a `ValueError` for an id that they lack."""
         found = [self.theirs[i] for i in ids]
         if None in found:
             lacking = [SPECIAL_PIECES[i] for i in self.absent]

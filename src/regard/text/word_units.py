@@ -1,7 +1,7 @@
 """Text -> words, whether its script has spaces or not, and words -> text.
 
-Spaces separate words. In scripts without spaces each letter is a unit, with the signs that combine
-with it; so is a word or number of another script beside it, and marks in a row:
+Spaces separate words. In scripts without spaces each letter, with the signs that combine with it,
+is a unit; so is a word or number of another script between them, and a row of punctuation marks:
 `Debianの起動。` is `Debian の 起 動 。`
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 UNSPACED_SCRIPTS = frozenset(
     ["Hani", "Hans", "Hant", "Jpan", "Khmr", "Laoo", "Mymr", "Thai", "Tibt"]
 )
-"""ISO 15924 codes of scripts that put no spaces between words; Korean does."""
+"""ISO 15924 codes of scripts without spaces between words; Korean has spaces."""
 
 
 def _of_category(kinds: str, *blocks: range) -> str:
@@ -26,8 +26,8 @@ def _of_category(kinds: str, *blocks: range) -> str:
 
 COMBINING = _of_category("M", range(0x300, 0xFFFF))  # vowel signs and accents that are characters
 JOINERS = "\u200c\u200d"  # of Persian and Hindi, within words
-# These are letters or marks to Unicode, but stand with the letter before them: AM of Thai and Lao,
-# and the voiced sounds of half-width katakana. The last are variants of Chinese characters.
+# Letters or marks in Unicode that belong to the letter before them: AM of Thai and Lao, the voiced
+# sounds of half-width katakana and, last, variant selectors of Chinese characters.
 _ATTACHED = f"{COMBINING}{JOINERS}\u0e33\u0eb3\uff9e\uff9f\U000e0100-\U000e01ef"
 _EAST_ASIAN = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u309d-\u309f\u30a1-\u30fa"
@@ -48,7 +48,7 @@ _SOUTH_EAST_ASIAN = _of_category(
     range(0xAA60, 0xAAE0),  # Burmese, Tai Viet
 )
 UNSPACED_LETTERS = f"{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}"
-"""Letters of scripts that put no spaces between words, as a regular expression's set has them."""
+"""Letters of scripts without spaces between words, as a character set of a regular expression."""
 _LETTER = f"[{UNSPACED_LETTERS}]"
 _UNSPACED = re.compile(_LETTER)
 _CHUNK = re.compile(r"\S+")
@@ -62,7 +62,7 @@ FULL_WIDTH_MARKS = frozenset("。、，．：；！？（）［］｛｝「」�
 @cache
 def _unit() -> re.Pattern[str]:
     """A unit; compiled when first needed, which takes long compared to a short translation."""
-    # Behind a sign that stacks, of Burmese and Khmer, the next letter is written below.
+    # After a stacking sign of Burmese or Khmer, the next letter is written below.
     return re.compile(
         rf"{_LETTER}(?:[{_ATTACHED}]|(?<=[\u1039\u17d2]){_LETTER})*"
         rf"|(?:(?!{_LETTER})[\w{_ATTACHED}])+"
@@ -71,7 +71,7 @@ def _unit() -> re.Pattern[str]:
 
 
 def has_unspaced(text: str) -> bool:
-    """Whether a text has letters of a script that puts no spaces between words."""
+    """Whether a text has letters of a script without spaces between words."""
     return not text.isascii() and _UNSPACED.search(text) is not None
 
 
@@ -93,7 +93,7 @@ def compared_words(text: str) -> list[str]:
 
 
 def unit_spans(text: str) -> list[tuple[int, int]]:
-    """Where each unit of a text stands: its first character, and the place behind its last."""
+    """The place of each unit in a text: its first character, and the one after its last."""
     spans: list[tuple[int, int]] = []
     for found in _CHUNK.finditer(text):
         if has_unspaced(found[0]):
@@ -104,15 +104,15 @@ def unit_spans(text: str) -> list[tuple[int, int]]:
 
 
 class MergedWords(NamedTuple):
-    """The units of a text, some of them put together."""
+    """The units of a text, some of them merged."""
 
     words: tuple[str, ...]
-    sizes: tuple[int, ...]  # how many units each word is made of
+    sizes: tuple[int, ...]  # units in each word
     word_of: tuple[int, ...]  # for each unit the number of its word
 
 
 def merge_units(text: str, begins: Collection[int | None]) -> MergedWords:
-    """The words of a text, which begin with the units of the indices `begins`, or after a space."""
+    """The words of a text; one begins at each unit of the indices `begins` and after a space."""
     spans, words, sizes, word_of = unit_spans(text), list[str](), list[int](), list[int]()
     for number, (first, last) in enumerate(spans):
         if number in begins or not number or spans[number - 1][1] != first:
@@ -160,8 +160,8 @@ class Detokenized(NamedTuple):
 
 
 def detokenize(words: Sequence[str]) -> Detokenized:
-    """The sentence that `words` were probably cut from: marks are attached to their words, and so
-    is what begins with an apostrophe: `it 's ( here ) .` becomes `it's (here).`
+    """The sentence that `words` probably come from: punctuation marks are attached to their words,
+    as are words that begin with an apostrophe: `it 's ( here ) .` becomes `it's (here).`
     """
     text = ""
     word_at: list[int | None] = []

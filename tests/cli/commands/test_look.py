@@ -239,7 +239,7 @@ def test_several_sentences_are_told_of(run):
     assert run().stderr == ""
     with pytest.raises(SettingsError, match="--sentence 2: there are 2, counted from 0"):
         run("--sentence", "2", sentence=two)
-    with pytest.raises(SettingsError, match="'2026': there is no sentence in it: it comes back"):
+    with pytest.raises(SettingsError, match="'2026': there is no sentence in it, so it is"):
         run(sentence="2026")
 
 
@@ -376,7 +376,7 @@ def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
     ("args", "message"),
     [
         (("--layer", "5"), "layer: decoder attention has 2, counted from 0; got 5"),
-        (("--without", "0.4"), "no such head; this model has decoder attention alone, layers 0 to"),
+        (("--without", "0.4"), "no such head; this model has only decoder attention, layers 0 to"),
         (("--part", "cross"), "--part has no effect here: the task of .* is language-model"),
         (("--force", "0=1"), "--force has no effect here"),
         (("--all", "--layer", "0"), "--all does not go with --layer"),

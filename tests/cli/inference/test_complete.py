@@ -98,7 +98,7 @@ def test_prompts_in_parts_are_continued_as_all_at_once(run, monkeypatch):
 
 def test_a_text_that_fills_the_context_says_so(run):
     shown = invoke(run, "the cat", "--max-tokens", "40", "--beam", "1")
-    assert re.search(r"ended after \d+ of 40 tokens: .* fills the 16 that the model", shown.stderr)
+    assert re.search(r"ended after \d+ of 40 tokens: .* fill the 16 that the model", shown.stderr)
     assert "ended" not in invoke(run, "the cat", "--max-tokens", "4").stderr
 
 

@@ -99,8 +99,8 @@ def test_what_is_no_utf8_gives_a_line_and_a_note(run):
     assert lines[0] == run(given="Elle danse.\n").stdout.splitlines()[0]
     noted = [line for line in shown.stderr.splitlines() if "U+FFFD" in line]
     assert noted == [
-        "line 2: holds U+FFFD (1) for what could not be read; is it UTF-8?",
-        "line 3: holds U+FFFD (2) for what could not be read; is it UTF-8?",
+        "line 2: has U+FFFD (1) in place of unreadable characters; is it UTF-8?",
+        "line 3: has U+FFFD (2) in place of unreadable characters; is it UTF-8?",
     ]
 
 
@@ -114,7 +114,7 @@ def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
     monkeypatch.setattr(translate, "CHUNK", 2)
     shown = run(given="a\nb\nc\x00d\n\n" + "mot " * 300 + "\n")
     notes = shown.stderr.splitlines()
-    assert "line 3: holds control characters (1), which were taken for spaces" in notes
+    assert "line 3: has control characters (1), which were read as spaces" in notes
     assert any(line.startswith("line 5: ") and "parts" in line for line in notes)
     assert len(shown.stdout.splitlines()) == 5
 
@@ -348,7 +348,7 @@ def test_markup_in_lines(run, expected, monkeypatch):
     assert lines[0] == f"<b>{expected[0]}</b>"
     assert lines[1] == lines[3] == ""
     assert lines[2].count("{x}") == 1
-    assert "line 3: holds control characters (1), which were taken for spaces" in shown.stderr
+    assert "line 3: has control characters (1), which were read as spaces" in shown.stderr
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_engines(run, exported, tmp_path):
     assert exact.stderr.startswith("exporting for CTranslate2")
     assert "exported for CTranslate2: 20 of 20" in exact.stderr
     assert native.stderr == ""
-    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be recorded"):
         run("--align", model=exported, engine="ctranslate2")
 
 
@@ -462,7 +462,7 @@ def test_what_both_engines_can_forbid_and_begin_with(run, exported, options):
 
 def test_an_export_says_what_it_cannot_do(run, exported):
     [folder] = (exported / "ctranslate2").glob("model-auto-*")
-    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+    with pytest.raises(SettingsError, match="an export supports only plain translation"):
         run("--align", model=folder, engine="auto")
 
 

@@ -173,9 +173,9 @@ def test_lines_in_parts_and_blank_ones(fast):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"look": True}, "attention is to be seen"),
+        ({"look": True}, "attention is to be recorded"),
         ({"changes": ["any"]}, "attention is to be changed"),
-        ({"observers": ["any"]}, "the search is to be watched"),
+        ({"observers": ["any"]}, "the search is to be observed"),
         ({"unknown": {}}, "unknown words are to be replaced"),
         ({"prefix": "The"}, "a beam's answers are to begin with a prefix"),
         (

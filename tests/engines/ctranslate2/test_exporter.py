@@ -80,7 +80,9 @@ def test_the_first_use_makes_an_export_and_the_next_takes_it(copied, monkeypatch
 def test_a_message_precedes_exporting(copied):
     told = []
     assert load(copied, device="cpu", precision="float32", tell=told.append).remarks
-    assert told == ["exporting for CTranslate2, which translates faster; this takes a while, once"]
+    assert told == [
+        "exporting for CTranslate2, which translates faster; this takes a while, but only once"
+    ]
     load(copied, device="cpu", precision="float32", tell=pytest.fail)  # it is there
 
 
@@ -180,7 +182,7 @@ def test_a_folder_that_cannot_be_written(copied, monkeypatch):
 
     monkeypatch.setattr(atomic_io.tempfile, "mkdtemp", refuse)
     native = load(copied, device="cpu")
-    assert "no export for the faster engine can be kept" in native.remarks[0]
+    assert "no export for the faster engine can be saved" in native.remarks[0]
     assert f"regard export {copied} --to DIR" in native.remarks[0]
     assert native.engine_for() == "native"
     assert len(native.translate(SENTENCES)) == 3
@@ -303,14 +305,14 @@ def test_an_export_with_other_translations_is_refused(copied, monkeypatch):
     assert native.engine_for() == "native"
     [remark] = native.remarks
     assert remark.startswith(f"{copied}: the native engine translates, in float32: ")
-    assert remark.endswith("of the run's test split are translated otherwise in float32")
+    assert remark.endswith("of the run's test split are translated differently in float32")
     report = found(copied).card.gate
     assert len(report.differences) == parity_check.MAX_SHOWN
     assert report.differences[0].native != report.differences[0].exported
     assert not (found(copied).folder / MODEL_FILE).exists()
     monkeypatch.setattr(exporter, "try_export", lambda *_, **__: pytest.fail("made again"))
     assert load(copied, device="cpu", precision="float32").remarks == (remark,)
-    with pytest.raises(RunError, match="translated otherwise in float32"):
+    with pytest.raises(RunError, match="translated differently in float32"):
         load(copied, device="cpu", precision="float32", engine="ctranslate2")
 
 
@@ -320,7 +322,7 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
     refused = export_into_run(run, "model", "int8")
     reason = refused.card.gate.refused
     assert reason.startswith("in int8 its translations of 20 sentences of the run's test split")
-    assert "less likely by 0.500 nats a token, and 0.02 is allowed" in reason
+    assert "less likely by 0.500 nats a token; at most 0.02 is allowed" in reason
     assert reason.endswith("give --precision float32 or auto")
     native = load(copied, device="cpu", precision="int8")
     assert native.remarks == (f"{copied}: the native engine translates, in float32: {reason}",)
@@ -335,9 +337,11 @@ def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatc
 
 def test_precisions_that_the_processor_lacks(copied, monkeypatch):
     monkeypatch.setattr(exporter.ctranslate2, "get_supported_compute_types", lambda _: {"float32"})
-    with pytest.raises(SettingsError, match=r"int16: CTranslate2 does not have it .* but float32$"):
+    with pytest.raises(
+        SettingsError, match=r"int16: CTranslate2 does not support .* only float32$"
+    ):
         load(copied, device="cpu", precision="int16", tell=pytest.fail)
-    with pytest.raises(SettingsError, match=r"but float32; the native engine has it$"):
+    with pytest.raises(SettingsError, match=r"only float32; the native engine has it$"):
         load(copied, device="cpu", precision="bfloat16", tell=pytest.fail)
     assert not (copied / EXPORTS_FOLDER).exists()
     assert (
@@ -351,13 +355,13 @@ def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
     assert made == open_export(place)
     alone, native = load(place), load(exported, device="cpu", engine="native")
     assert texts(alone.translate(SENTENCES)) == texts(native.translate(SENTENCES))
-    with pytest.raises(SettingsError, match="an export can translate plainly and nothing else"):
+    with pytest.raises(SettingsError, match="an export supports only plain translation"):
         alone.look("Elle danse.")
     for wrong in ({"engine": "native"}, {"weights": "best"}, {"device": "cuda"}):
-        with pytest.raises(SettingsError, match="an export translates by itself"):
+        with pytest.raises(SettingsError, match="an export runs alone"):
             load(place, **wrong)
     assert load(place, precision="float32", device="cpu").engine_for() == "ctranslate2"
-    with pytest.raises(SettingsError, match="this export is in float32, and int8 is asked for"):
+    with pytest.raises(SettingsError, match="this export is in float32, not in int8"):
         load(place, precision="int8")
     assert export_to(run, "model", "float32", place).folder == place  # once more
     for name in ("config.json", MODEL_FILE):  # missed by CTranslate2, and by us
@@ -366,7 +370,7 @@ def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
             load(place)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("precious")
-    with pytest.raises(RunError, match="holds something else"):
+    with pytest.raises(RunError, match="has other files in it"):
         export_to(run, "model", "float32", tmp_path / "other")
     with pytest.raises(RunError, match=r"thesis\.txt: a file; name a folder"):
         export_to(run, "model", "float32", tmp_path / "other" / "thesis.txt")
@@ -382,10 +386,10 @@ def test_weights_by_name_and_in_files(exported, tmp_path):
     }
     file = str(RunFolder(copied).weights("last"))
     assert load(copied, device="cpu", weights=file).engine_for() == "native"
-    with pytest.raises(SettingsError, match="these are in a file"):
+    with pytest.raises(SettingsError, match="these are from a file"):
         load(copied, device="cpu", weights=file, engine="ctranslate2")
     run = load_run(copied, device=CPU)
-    with pytest.raises(SettingsError, match="give a folder for this one: --to"):
+    with pytest.raises(SettingsError, match="weights only; give a folder: --to"):
         export_into_run(run, file, "float32")
 
 
@@ -396,7 +400,7 @@ def test_models_that_cannot_be_exported(other_run, tiny_run):
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):
         load(other_run, device="cpu", engine="ctranslate2")
     assert load(tiny_run, other_run, device="cpu").engine_for() == "native"
-    with pytest.raises(SettingsError, match="several are to vote"):
+    with pytest.raises(SettingsError, match="and this is an ensemble"):
         load(tiny_run, other_run, device="cpu", engine="ctranslate2")
 
 
@@ -409,13 +413,13 @@ def test_a_run_with_settings_of_the_native_engine_alone_uses_it(copied):
     assert (old.engine_for(), old.remarks) == ("native", ())
     light = load(copied, device="cpu", precision="bfloat16")
     assert next(iter(light("Elle danse.").candidates)).score != old("Elle danse.").score
-    with pytest.raises(SettingsError, match="int16 is CTranslate2's; the native engine has"):
+    with pytest.raises(SettingsError, match="int16 needs CTranslate2; the native engine has"):
         load(copied, device="cpu", precision="int16")
     asked = load(copied, device="cpu", engine="ctranslate2", precision="float32")
     assert asked.engine_for() == "ctranslate2"
     assert "is the native engine's alone (normalise is gnmt)" in asked.remarks[-1]
     assert asked.settings.beam.normalise == "power"
-    with pytest.raises(SettingsError, match="cannot do this: attention is to be seen"):
+    with pytest.raises(SettingsError, match="cannot do this: attention is to be recorded"):
         asked.look("Elle danse.")
 
 
@@ -429,7 +433,7 @@ def test_without_ctranslate2_all_is_native(exported, monkeypatch):
 
 
 def test_devices(exported, monkeypatch):
-    with pytest.raises(SettingsError, match="it is for processors, and the device is cuda"):
+    with pytest.raises(SettingsError, match="it runs on the CPU here, and the device is cuda"):
         load(exported, device="cuda", engine="ctranslate2")
     monkeypatch.setattr(availability, "ct2_sees_gpu", lambda: True)
     assert load(exported, device="cpu", precision="float32").engine_for() == "ctranslate2"

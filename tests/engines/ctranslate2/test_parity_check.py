@@ -74,5 +74,5 @@ class Nonsense:
 def test_an_export_whose_scores_are_nan_is_refused(tiny_run):
     run = load_run(tiny_run, device=torch.device("cpu"))
     report = check_parity(run, Nonsense(None), Nonsense(None))
-    assert "are translated otherwise in float32" in report.refused
+    assert "are translated differently in float32" in report.refused
     assert (report.loss, report.score_difference) == (0, 0)  # what JSON can hold

@@ -95,7 +95,7 @@ def test_a_figure_of_the_search(look):
     nodes = (Node(None, 1, 0.0, "kept"), Node(0, 5, -0.1, "kept"), Node(1, 2, -0.2, "ended"))
     searched = AttentionCapture({}, SearchTree(nodes, (2,)), ("<s>", "sea", "</s>"))
     assert searched.plot(kind="tree").axes
-    with pytest.raises(SettingsError, match="the search was not kept: ask for it"):
+    with pytest.raises(SettingsError, match="the search was not recorded: use look"):
         look.plot(kind="tree")
 
 

@@ -125,7 +125,7 @@ def test_the_native_engine_takes_weights_in_fewer_bits(tiny_run):
     answers = load(tiny_run, device="cpu", engine="native", precision="int8").translate(SENTENCES)
     assert len(answers) == len(SENTENCES)
     with pytest.raises(
-        SettingsError, match="int16 is CTranslate2's; the native engine has float32"
+        SettingsError, match="int16 needs CTranslate2; the native engine has float32"
     ):
         NativeEngine.open_runs((tiny_run,), device="cpu", weights="model", precision="int16")
 
@@ -229,9 +229,9 @@ def line_of(*parts):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([line_of([5])] * 4, "between words of one sentence, and there are 4; force them"),
+        ([line_of([5])] * 4, "between words of one sentence, and there are 4; give them"),
         ([], "one sentence, and there are 0"),
-        ([line_of()], "force: the line is not translated, so that there is no one map"),
+        ([line_of()], "force: the line is not translated, so there is no single map"),
         ([line_of([5], [6])], "the line is translated in 2 parts"),
     ],
 )
@@ -243,6 +243,6 @@ def test_a_link_is_forced_in_one_sentence(run, lines, message):
 def test_forced_positions_need_one_tokenization(run, line):
     letters = train_tokenizer(["Elle danse."], TokenizerSettings(kind="characters"))
     unlike = run._replace(tokenizers=Tokenizers(letters, run.tokenizers.target))
-    with pytest.raises(SettingsError, match="cut the sentence into unlike tokens"):
+    with pytest.raises(SettingsError, match="tokenize the sentence differently"):
         check_interventions([run, unlike], [LINK], [line])
     check_interventions([run, unlike], [Silenced("cross", 0)], [line])

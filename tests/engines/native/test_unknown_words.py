@@ -284,8 +284,8 @@ def test_unknown_words_need_a_model_with_attention(unsure, words_run):
     assert len(alone.translate(SENTENCES, KEPT)) == 4
     with pytest.raises(
         SettingsError,
-        match=r"unknown: .*words \(rnn\): without attention to the source there is nothing to tell "
-        "which word an unknown one stands for; use a model with attention, or keep unknown words",
+        match=r"unknown: .*words \(rnn\): replacing an unknown word needs attention to the source, "
+        "to find the word that it stands for; use a model with attention, or keep unknown words",
     ):
         alone.translate(SENTENCES, KEPT, unknown={})
 

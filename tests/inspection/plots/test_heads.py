@@ -137,9 +137,9 @@ def test_a_head_without_weights_has_zero_statistics():
 
 
 def test_attention_must_be_alike():
-    with pytest.raises(ValueError, match="as many layers and heads: cross 1 3; cross 2 3"):
+    with pytest.raises(ValueError, match="equal layers and heads: cross 1 3; cross 2 3"):
         measure_distances([made_up(3, 4), made_up(3, 4, layers=1)])
-    with pytest.raises(ValueError, match="with as many layers and heads: none"):
+    with pytest.raises(ValueError, match="with equal layers and heads: none"):
         measure_distances([])
 
 

@@ -240,5 +240,5 @@ def test_bars_of_weights_go_left_and_right():
     ]
     plain = printed(WeightBars(torch.tensor([0.25, 0.75]), ["a", "b"]), width=20)
     assert plain.splitlines() == ["a │███ 0.2500", "b │██████████ 0.7500"]
-    with pytest.raises(ValueError, match="weights must be 1, as labels"):
+    with pytest.raises(ValueError, match="expected 1 weights, one a label"):
         WeightBars(torch.zeros(2), ["1"])

@@ -205,9 +205,9 @@ def test_what_is_not_there_is_named():
         recording.hypothesis_weights(1, "decoder")
     with pytest.raises(SettingsError, match="no encoder attention was recorded, found cross"):
         recording.hypothesis_weights(1, "encoder")
-    with pytest.raises(ValueError, match="the root says no token: choose a node below it"):
+    with pytest.raises(ValueError, match="the root predicts no token: choose a node below it"):
         recording.hypothesis_weights(ROOT)
-    with pytest.raises(ValueError, match="the root and the encoder say no token, got node=0"):
+    with pytest.raises(ValueError, match="the root and the encoder predict no token, got node=0"):
         recording.step_weights(ROOT)
     _, recordings = record_search(tiny("rnn lstm").model)
     with pytest.raises(SettingsError, match="no cross attention was recorded, found none"):

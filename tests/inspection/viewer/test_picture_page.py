@@ -37,7 +37,7 @@ def document(words=WORDS):
         "grid": [ROWS, COLUMNS],
         "layers": [encode_layer(one, None, (ROWS, COLUMNS)) for one in weights],
         "candidates": [{"text": " ".join(words), "score": -1.0}, {"text": "two", "score": -2.0}],
-        "notes": ["turned as its EXIF data say"],
+        "notes": ["rotated according to its EXIF data"],
     }
 
 
@@ -77,7 +77,7 @@ def test_it_shows_the_picture_and_its_caption(page):
     width = page.evaluate("document.querySelector('.picture-image').naturalWidth")
     assert width == 64
     expect(page.locator(".picture-notes li")).to_have_text(
-        ["turned as its EXIF data say", "or: two"]
+        ["rotated according to its EXIF data", "or: two"]
     )
     expect(told(page)).to_have_text("Point at a word, or at the picture.")
 

@@ -140,13 +140,13 @@ def test_a_chatbot_is_no_translator_and_the_other_way_round(chat_run, tiny_run):
         translation.load(chat_run, device="cpu", engine="native")
     with pytest.raises(RunError, match="its task is translation, not chat"):
         Chatbot([load_run(tiny_run, device=torch.device("cpu"))])
-    with pytest.raises(SettingsError, match="native engine alone"):
+    with pytest.raises(SettingsError, match="needs the native engine"):
         regard.load(chat_run, engine="ctranslate2")
 
 
 def test_a_chatbot_is_not_exported(chat_run):
     run = load_run(chat_run, device=torch.device("cpu"))
-    with pytest.raises(SettingsError, match="its task is chat, and an export can only translate"):
+    with pytest.raises(SettingsError, match="its task is chat, and exports can only translate"):
         require_exportable(run)
 
 

@@ -81,7 +81,7 @@ def test_odd_texts_have_notes(pipeline):
     notes = [one.notes for one in pipeline.classify([*TEXTS, "cat " * 20])]
     assert notes[0] == ("unknown to the model: 1 of 3 tokens",)  # the space before it is none
     assert notes[1] == ()
-    assert notes[2] == ("the text is empty: the answer says nothing about it",)
+    assert notes[2] == ("the text is empty: the answer means nothing",)
     assert notes[5] == ("the model reads 6 tokens and leaves out 14",)
 
 
@@ -122,7 +122,7 @@ def test_pairs_of_texts_have_bars_between_them(tmp_path):
     look = pipeline.look(["two", "cat"])
     assert look.attention.parts["encoder"].rows.pieces.count("</s>") == 2
     assert look.text in look.page("tiny")
-    with pytest.raises(SettingsError, match=r"expected two with \|\|\| between them, got 1"):
+    with pytest.raises(SettingsError, match=r"expected two texts with \|\|\| between them, got 1"):
         pipeline("two")
 
 
@@ -149,7 +149,7 @@ def test_a_look_says_what_ngrams_add(tmp_path):
     for pipeline.task.temperature in (1.0, 0.1):  # by which probabilities are calibrated
         look = pipeline.look("the cow cow")
         assert look.labels[0].label == "animal"
-        assert "nats to what speaks for animal: “cow” +" in look.notes[-1]
+        assert "nats to the evidence for animal: “cow” +" in look.notes[-1]
         odds.append(float(look.notes[-1].split()[2]))
     assert odds[1] == pytest.approx(10 * odds[0], abs=0.1)
 

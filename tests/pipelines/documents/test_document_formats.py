@@ -36,7 +36,7 @@ def test_text_keeps_its_mark():
     [
         (b"caf\xe9", r"a\.srt: not UTF-8: byte 4 of the file is 0xe9; convert it, from Latin-1"),
         ("né".encode("utf-16"), r"a\.srt: not UTF-8 but, it seems, UTF-16"),
-        (b"\x7fELF\0\0", r"a\.srt: holds a null character, the 5th: is it a text\?"),
+        (b"\x7fELF\0\0", r"a\.srt: has a null character, the 5th: is it a text\?"),
     ],
 )
 def test_documents_that_are_no_text_are_errors(data, message):
@@ -56,7 +56,7 @@ def test_every_ending_is_of_a_kind_that_can_be_read():
     [("srt", "Un mot.\n"), ("srt", "1\n00:00:01 -> 00:00:02\nmot"), ("vtt", "Un mot.")],
 )
 def test_subtitles_without_any_are_an_error(kind, text):
-    message = rf"^a\.b: holds no subtitle, .* --> .*: is it {kind}\?$"
+    message = rf"^a\.b: has no subtitles, .* --> .*: is it {kind}\?$"
     with pytest.raises(CorpusError, match=message):
         read_document(text, kind, "a.b")
 

@@ -59,5 +59,5 @@ def test_what_float16_cannot_hold_is_refused(tiny_run, tmp_path):
 
 def test_precisions():
     assert [compact_precision(one) for one in ("auto", "float32")] == ["float16", "float32"]
-    with pytest.raises(SettingsError, match="int8: a run has float16"):
+    with pytest.raises(SettingsError, match="int8: choose float16"):
         compact_precision("int8")

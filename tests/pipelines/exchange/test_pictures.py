@@ -136,10 +136,10 @@ def test_planted_lies_are_refused(tmp_path, monkeypatch):
     save(tmp_path / "theirs", "swin")
     with monkeypatch.context() as patch:
         patch.setattr(swin, "layer_entries", swapped)
-        refused(tmp_path / "theirs", tmp_path / "one", "would not compute the same")
+        refused(tmp_path / "theirs", tmp_path / "one", "would give other outputs")
     with monkeypatch.context() as patch:
         patch.setitem(regard.exchange.huggingface.config.ACTIVATIONS, "gelu", "gelu_tanh")
-        refused(tmp_path / "theirs", tmp_path / "two", "would not compute the same")
+        refused(tmp_path / "theirs", tmp_path / "two", "would give other outputs")
     path = tmp_path / "theirs" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(RunError, match="damaged, cut off"):
@@ -206,6 +206,6 @@ def test_a_class_too_many_is_refused(tmp_path):
     save_file(tensors, path, {"format": "pt"})
     with pytest.raises(
         RunError,
-        match=r"classifier\.bias has the shape \(4,\), and its config\.json asks for \(3,\)",
+        match=r"classifier\.bias has the shape \(4,\), but its config\.json needs \(3,\)",
     ):
         import_folder(tmp_path, tmp_path / "run")

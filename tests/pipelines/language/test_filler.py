@@ -148,7 +148,7 @@ def test_interventions_change_what_is_filled_in(filler):
     assert token.probability == pytest.approx(float(after[best]), abs=1e-5)
     assert token.before == pytest.approx(float(before[best]), abs=1e-5)
     assert look.before.text == filler(text).text
-    with pytest.raises(SettingsError, match="encoder attention alone, layers 0 to 1 of heads 0"):
+    with pytest.raises(SettingsError, match="only encoder attention, layers 0 to 1 of heads 0"):
         filler.look(text, changes=[Silenced("encoder", 0, 7)])
 
 
@@ -190,7 +190,7 @@ def test_roberta_with_rotary_positions_reads_texts_beyond_its_context(tmp_path):
     filler = make_filler(tmp_path, family="roberta", positions="rotary")
     longer = filler("the cat " * 30 + "[MASK]")
     assert longer.text.startswith("the cat the")
-    assert longer.notes == ("a text of 63 tokens; the model has learned from 24 at once",)
+    assert longer.notes == ("a text of 63 tokens; the model was trained on 24 at once",)
     assert filler("the cat ||| [MASK]").follows is None
 
 
@@ -211,13 +211,13 @@ def test_each_text_has_an_answer_also_one_without_a_masked_place(filler):
     assert (empty.masks, empty.text) == ((), "")
     assert empty.notes == ("the text is empty: there is nothing to fill",)
     assert (plain.masks, plain.text) == ((), "the cat")
-    assert plain.notes[0].startswith("there is no [MASK] in it; write [MASK] in the place")
+    assert plain.notes[0].startswith("there is no [MASK] in it; write [MASK] instead of a word")
 
 
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (["the cat " * 12 + "[MASK]"], TextError, "27 tokens, with .* reads at most 24"),
+        (["the cat " * 12 + "[MASK]"], TextError, "27 tokens, BOS .* reads at most 24"),
         (["a ||| b ||| [MASK]"], SettingsError, "3 texts: give one, in quotes, or two"),
         ([3], TypeError, "texts must be a list of texts"),
     ],

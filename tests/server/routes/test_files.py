@@ -66,11 +66,11 @@ def test_the_language_of_a_file_is_detected(server):
 @pytest.mark.parametrize(
     ("name", "content", "fields", "status", "message"),
     [
-        ("a.pdf", b"x", {}, 400, "file format not supported; there are .txt, .text, .html"),
+        ("a.pdf", b"x", {}, 400, "file format not supported; supported are .txt, .text, .html"),
         ("a.txt.gz", b"x", {}, 400, "file format not supported"),
         ("a.txt", b"\xff\xfe", {}, 400, "a.txt: not UTF-8"),
-        ("a.txt", b"a\x00b", {}, 400, "holds a null character"),
-        ("a.srt", b"no times", {}, 400, "a.srt: holds no subtitle"),
+        ("a.txt", b"a\x00b", {}, 400, "has a null character"),
+        ("a.srt", b"no times", {}, 400, "a.srt: has no subtitle"),
         ("a.txt", b"x", {"target": "de"}, 400, "fr-de is not supported"),
         ("a.txt", b"x" * 10_001, {}, 413, "longer than the 10,000 bytes"),
     ],
@@ -86,7 +86,7 @@ def test_a_line_too_long_for_a_model_is_refused(tiny_run):
         answer = send(narrow, "a.txt", b"short\n" + b"word " * 20)
         assert answer.status_code == 400
         said = answer.json()["error"]
-        assert said == "a line of 100 characters is longer than the 50 allowed; break it"
+        assert said == "a line of 100 characters exceeds the limit of 50; break it"
         assert send(narrow, "a.txt", b"one line\n" * 20).status_code == 200
 
 
@@ -105,7 +105,7 @@ def test_parsing_a_document_counts_against_the_timeout(tiny_run, monkeypatch):
             ended.set()
     assert (answer.status_code, answer.json()["error"]) == (
         504,
-        "no answer within 0.2 s; send less at once, or later",
+        "no answer within 0.2 s; send less, or try again later",
     )
 
 

@@ -12,12 +12,12 @@ MAX_SPELLINGS, MAX_SPELLED_CHARACTERS = 1000, 64  # of a forbidden word
 
 
 def forbidden_phrases(forbidden: Sequence[str], target: Tokenizer) -> list[list[int]]:
-    """The ids of phrases without unknown pieces, which would forbid UNK.
+    """The ids of phrases; those with unknown pieces are left out, as they would forbid UNK.
 
-    For a word of a script without spaces, all its spellings: inside of a sentence its pieces
-    differ.
+    A word of a script without spaces has all its spellings here: within a sentence it may be split
+    into other pieces.
     """
-    first = len(target.opening)  # what comes before every text is not forbidden
+    first = len(target.opening)  # tokens that precede every text are not forbidden
     phrases = [tuple(ids[first:]) for ids in target.encode(list(forbidden))]
     unspaced = [word.strip() for word in forbidden if has_unspaced(word)]
     if unspaced:

@@ -35,7 +35,7 @@ def fit_limits(
     source: ArrayLike, target: ArrayLike, given: Mapping[str, float] | None = None
 ) -> LengthLimits:
     """The limits that fit the targets with a margin and allow the fewest tokens on average, but no
-    fewer than the defaults; those `given` are kept. Lengths (N,) are in tokens without EOS.
+    fewer than the defaults; `given` limits are kept. Lengths (N,) are in tokens without EOS.
     """
     given = given or {}
     sources = np.asarray(source, np.float64) + 1  # with EOS, as limits count them

@@ -23,7 +23,7 @@ them. What it forbids for a hypothesis does not depend on other hypotheses."""
 
 
 class Constraints(NamedTuple):
-    """What the answers of one batch begin with, must and must not contain, in ids."""
+    """Constraints on the answers of one batch, in ids."""
 
     prefixes: Sequence[Sequence[int]] | None = None  # one for each sentence; None: none has one
     forbidden: Sequence[Sequence[int]] = ()  # phrases that no answer may contain
@@ -50,7 +50,7 @@ NO_CONSTRAINTS = Constraints()
 class Rules:
     """The rules, prefixes and forbidden phrases of one batch as one filter.
 
-    PAD and BOS are never generated. Only the length limit overrides a prefix. Where no token is
+    PAD and BOS are never generated. Only the length limit overrides a prefix. If no token is
     permitted, EOS is.
     """
 
@@ -211,7 +211,7 @@ def is_on_cpu(x: Tensor) -> bool:
 def _all_can_end(log_probs: Tensor) -> bool:
     """Whether EOS is possible for every hypothesis (B, K, V).
 
-    A GPU is not waited for: there EOS gets `MIN_LOG_PROB` at least.
+    On a GPU, so as not to wait for it, EOS gets at least `MIN_LOG_PROB` instead.
     """
     if is_on_cpu(log_probs):
         return not bool((log_probs[..., EOS] == NEG_INF).any())
@@ -220,7 +220,7 @@ def _all_can_end(log_probs: Tensor) -> bool:
 
 
 def _check_prefixes(prefixes: Sequence[Sequence[int]], sentences: int) -> None:
-    """Raise an error unless there is a prefix for each sentence and none holds special ids."""
+    """Raise an error unless there is a prefix for each sentence and none contains special ids."""
     if len(prefixes) != sentences:
         raise ValueError(f"expected {sentences} prefixes, one a sentence, got {len(prefixes)}")
     for number, prefix in enumerate(prefixes):

@@ -97,7 +97,7 @@ class CapturedSearch:
         shape: SearchShape,
         job: SearchJob,
     ) -> None:
-        """`job` is any one of the shape."""
+        """`job` is any job of the shape."""
         self.models, self.decoder, self.capturer = models, as_decoder(models), capturer
         self.vocabulary, self.shape = vocabulary, shape
         self.device = next(models[0].parameters()).device
@@ -111,7 +111,7 @@ class CapturedSearch:
 
     @torch.inference_mode()
     def search(self, job: SearchJob, max_bytes: int) -> SearchResults:
-        """The results of a job of this shape; graphs may grow by `max_bytes`, or little more."""
+        """The results of a job of this shape; graphs may grow by about `max_bytes`."""
         inputs = StaticInputs.from_job(job, self.shape, torch.device("cpu"))
         inputs.config.rules.check_ids(self.vocabulary)  # replays do not check it
         with self.capturer.side_stream():
@@ -167,7 +167,8 @@ class CapturedSearch:
 
 class CudaGraphCache:
     """Captured searches of some models, by shape, which hold about `max_bytes` of the device's
-    memory. If a step cannot be captured, `failed` says why, and all searches run without graphs.
+    memory. If a step cannot be captured, `failed` has the reason, and all searches run without
+    graphs.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class CudaGraphCache:
         return search_with_oom_retry(jobs, self._search)
 
     def shape(self, job: SearchJob) -> SearchShape | None:
-        """The shape of a job; None: it is not to be captured."""
+        """The shape of a job; None: do not capture it."""
         settings, count = job.settings, len(job.sources[0])
         if not settings.capture or settings.sampling or settings.beam.coverage_penalty or not count:
             return None

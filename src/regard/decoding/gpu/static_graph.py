@@ -4,10 +4,10 @@ It begins once `batch_search` has dropped so many done sentences that few hypoth
 which the host launches kernels more slowly than the GPU runs them. Small batches whose shape recurs
 are captured from their first step by `cuda_graph_cache.py` instead.
 
-All steps are the same work on tensors of static shapes. The decoder state has room for all of them
+All steps do the same work on tensors of static shapes. The decoder state has room for all steps
 (`Decoder.to_static`), and `step_counter` counts them on the device. Tokens are written to a
-history; a hypothesis holds the index of its last entry there, from which it is read backwards at
-the end.
+history; a hypothesis holds the index of its last entry there, from which its tokens are read
+backwards at the end.
 """
 
 from collections.abc import Iterator, Sequence

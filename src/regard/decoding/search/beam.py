@@ -24,9 +24,9 @@ CPU does not vectorize `max` with indices."""
 
 @dataclass(frozen=True)
 class BeamSelector:
-    """Selects the most likely continuations of all hypotheses of a sentence; equally likely ones by
-    parent, then by token. Penalties rank finished hypotheses only: those of a step have the same
-    length, and the coverage of unfinished ones is rightly low.
+    """Selects the most likely continuations of all hypotheses of a sentence; equally likely ones
+    are ordered by parent, then by token. Penalties rank finished hypotheses only: all continuations
+    of a step have the same length, and unfinished ones need not cover the source yet.
     """
 
     width: int
@@ -65,7 +65,8 @@ class TopK(NamedTuple):
 
 
 def stable_topk(rows: Tensor, k: int) -> TopK:
-    """Deterministic top-k of each row (B, n): unlike by `torch.topk`, equal values are in order.
+    """Deterministic top-k of each row (B, n): unlike in `torch.topk`, equal values keep their
+    order.
 
     Sorting whole rows is slow, so only the k chunks with the largest maxima are sorted: every other
     chunk has k entries before it. Selecting these chunks is the same problem on a smaller row.

@@ -33,7 +33,7 @@ class Hypotheses:
 
     sentence_index: Tensor  # (B,) index of each sentence in the batch that the search was given
     tokens: Tensor  # (B, K, 1 + t) BOS, or the last token of a prompt, and the tokens so far
-    log_probs: Tensor  # (B, K); -inf: an empty slot, whatever its tokens are
+    log_probs: Tensor  # (B, K); -inf: an empty slot, whose tokens mean nothing
     coverage: Tensor | None = None  # (B, K, S) attention summed for each source position
 
     @classmethod
@@ -60,7 +60,7 @@ class Hypotheses:
         return Hypotheses(index[sentences], tokens[sentences], log_probs[sentences], coverage)
 
     def extend(self, candidates: Candidates) -> "Hypotheses":
-        """The hypotheses that `candidates` (B, K') make: one token longer."""
+        """The hypotheses of `candidates` (B, K'): one token longer."""
         tokens, coverage = self.tokens, self.coverage
         if candidates.parents is not None:
             tokens = gather_parents(tokens, candidates.parents)  # (B, K', 1 + t)
@@ -111,7 +111,7 @@ def select_n_best(n_best: NBest, sentences: Tensor) -> NBest:
 
 
 def add_finished(n_best: NBest, new: NBest) -> NBest:
-    """The best of both, at equal scores the older ones first; truncated hypotheses rank below all
+    """The best of both; of equal scores the older come first. Truncated hypotheses rank below all
     that ended.
     """
     return _merge(n_best, new, torch.where(n_best.ended, n_best.scores, NEG_INF))

@@ -58,8 +58,8 @@ def top_k(logits: Tensor, k: int) -> Tensor:
 
 
 def top_p(logits: Tensor, p: float) -> Tensor:
-    """The logits (..., V) of the fewest likeliest tokens whose probability reaches p; others become
-    -inf (Holtzman et al. 2020, section 3.1).
+    """The logits (..., V); those outside the smallest set of likeliest tokens whose probability
+    reaches p become -inf (Holtzman et al. 2020, section 3.1).
     """
     ordered = logits.sort(dim=-1, descending=True, stable=True)  # (..., V)
     probs = ordered.values.softmax(-1)
@@ -73,7 +73,7 @@ def draw(logits: Tensor, uniform: Tensor) -> Tensor:
     cumulative = logits.softmax(-1).cumsum(-1)  # (..., V)
     target = uniform[..., None].to(logits.dtype) * cumulative[..., -1:]  # (..., 1), below the sum
     tokens = torch.searchsorted(cumulative, target, right=True).squeeze(-1)  # (...)
-    return tokens.clamp_max(logits.shape[-1] - 1)  # only NaN is beyond: `to_lists` reports it
+    return tokens.clamp_max(logits.shape[-1] - 1)  # exceeded only for NaN: `to_lists` reports it
 
 
 def _uniform_numbers(

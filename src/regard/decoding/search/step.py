@@ -41,8 +41,8 @@ class SearchConfig:
     """How a batch is searched."""
 
     selector: BeamSelector | SamplingSelector
-    """Selects the candidate continuations (B, C), the best first: those among the first `width` may
-    end, and enough others follow to fill the beam."""
+    """Selects the candidate continuations (B, C), the best first: the first `width` may end, and
+    enough others follow to fill the beam."""
     rules: Rules
     penalties: Penalties
     n_best: int
@@ -104,7 +104,7 @@ class SearchState(Generic[StateT]):
     parents: Tensor | None  # (B, K) the hypothesis of `state` that each one extends; None: the same
     hypotheses: Hypotheses  # (B, K)
     finished: NBest  # (B, N)
-    is_done: Tensor | None = None  # (B,) sentences that get no more finished ones; None: none is
+    is_done: Tensor | None = None  # (B,) sentences whose results are final; None: no sentence's are
 
     @classmethod
     def start(cls, state: StateT, config: SearchConfig) -> "SearchState[StateT]":

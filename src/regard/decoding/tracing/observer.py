@@ -14,7 +14,7 @@ from regard.types import Hypothesis
 
 class SearchStep(NamedTuple):
     """One step of a search of the B sentences still in the batch; `parents` are indices of the
-    hypotheses before it. Reading the tensors waits for the device.
+    hypotheses before the step. Reading the tensors waits for the device.
     """
 
     numbers: Sequence[int]  # of the B sentences
@@ -27,13 +27,13 @@ class SearchStep(NamedTuple):
 
 
 class SearchObserver(Protocol):
-    """Callbacks of a search, with empty defaults, that know sentences by the numbers given to the
-    search. They change no result except by abandoning a sentence.
+    """Callbacks of a search, empty by default; they get the sentence numbers given to the search.
+    They change no result except by abandoning a sentence.
     """
 
     def on_start(self, numbers: Sequence[int], lengths: Sequence[int], /) -> None:
         """A batch begins: sentences and the length of each source, EOS counted."""
-        return  # a body: the method is not abstract
+        return  # with a body the method is not abstract
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
         """After each step; returns the numbers of sentences to end with the results so far."""
@@ -66,7 +66,7 @@ def best_so_far(step: SearchStep) -> list[tuple[int, ...]]:
     """The tokens, without BOS and EOS, of the best hypothesis of each sentence, finished or
     growing: a later step may change any of them.
     """
-    growing = step.scores.max(1, keepdim=True)  # (B, 1), of equal ones the first
+    growing = step.scores.max(1, keepdim=True)  # (B, 1), the first of equal ones
     tokens = gather_parents(step.hypotheses.tokens, growing.indices)[:, 0]  # (B, 2 + t)
     ended = step.finished.scores[:, 0] >= growing.values[:, 0]  # (B,)
     rows = zip(ended.tolist(), step.finished.tokens[:, 0].tolist(), tokens.tolist(), strict=True)

@@ -31,16 +31,16 @@ def ct2_sees_gpu() -> bool:
 
 
 def why_not_ctranslate2(others: Sequence[str | Path], device: str, weights: str) -> str | None:
-    """Why CTranslate2 cannot be used for a run and `others` of an ensemble, on a device, with
-    weights of a name or in a file; None: it can.
+    """Why CTranslate2 cannot be used for a run and `others` of an ensemble, on `device`, with
+    `weights` (a name or a file); None: it can.
     """
     if others:
-        return "it is one model's, and several are to vote"
+        return "it runs one model, and this is an ensemble"
     if device not in ("auto", "cpu"):
-        return f"it is for processors, and the device is {device}"
+        return f"it runs on the CPU here, and the device is {device}"
     if weights != "model" and weights not in NAMED_WEIGHTS:
-        return f"exports are kept of a run's own weights, and these are in a file, {weights}"
+        return f"a run has exports of its own weights only, and these are from a file, {weights}"
     missing = why_ctranslate2_unavailable()
     if missing is None and device == "auto" and ct2_sees_gpu():
-        return "there is a GPU, where the native engine is at home; give device cpu"
+        return "there is a GPU, which the native engine uses; give device cpu"
     return missing

@@ -1,7 +1,7 @@
 """The engine for plain translations: an exported model in CTranslate2, without torch.
 
 With the same settings it finds the same translations as the native engine, up to rounding;
-docs/engines.md says how CTranslate2 understands them.
+docs/engines.md says how CTranslate2 interprets the settings.
 """
 
 from collections import defaultdict, deque
@@ -37,7 +37,7 @@ NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 def open_ct2_engine(
     export: ExportArtifact, engine_config: EngineConfig | None = None
 ) -> "CTranslate2Engine | None":
-    """The engine of an export; None if it was refused, is damaged, or of another CTranslate2."""
+    """The engine of an export; None if it was refused, is damaged or needs another CTranslate2."""
     if export.card.gate.refused is not None:
         return None
     try:
@@ -67,7 +67,7 @@ class CTranslate2Engine:
         if engine_config is not None and engine_config.engine == "ctranslate2":
             self._budget, self._workers = engine_config.budget, engine_config.workers
         # Making a translator sets OpenMP's number of threads for the calling thread, which torch
-        # would use too: so another thread makes it, and ends.
+        # would use too; so a separate thread makes it.
         with ThreadPoolExecutor(1) as pool:
             self._engine = pool.submit(
                 ctranslate2.Translator,
@@ -84,9 +84,9 @@ class CTranslate2Engine:
         settings, positions = request.settings, self.card.positions
         longest = self._within_positions(settings.rules).limit(self.card.longest + 1)
         reasons = {
-            "attention is to be seen": request.look,
+            "attention is to be recorded": request.look,
             "attention is to be changed": request.changes,
-            "the search is to be watched": request.observers,
+            "the search is to be observed": request.observers,
             "unknown words are to be replaced by attention": request.unknown is not None,
             "a beam's answers are to begin with a prefix": (request.prefix or self.target.opening)
             and settings.beam.size > 1,
@@ -194,7 +194,7 @@ class CTranslate2Engine:
             no_repeat_ngram_size=settings.rules.no_repeat_ngram,
             return_end_token=True,  # it then counts in the length
             return_scores=True,
-            max_input_length=0,  # no limit: lines were cut before
+            max_input_length=0,  # no limit: lines were already split
         )
         return answers
 
@@ -229,8 +229,8 @@ def batch_by_limit(
 ) -> list[list[int]]:
     """Indices of the sentences of each batch, the longest first.
 
-    Sentences of one limit have batches of their own if there are enough of them, so that few are
-    searched again; all others are batched by length. `budget` and `width`: see `plan_batches`.
+    Sentences of one limit get their own batches if there are enough of them, so that few are
+    searched again; the others are batched by length. `budget` and `width`: see `plan_batches`.
     """
     by_limit: dict[int, list[int]] = defaultdict(list)
     for i, limit in enumerate(limits):

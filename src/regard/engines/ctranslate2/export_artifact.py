@@ -22,7 +22,7 @@ EXPORTS_FOLDER = "ctranslate2"  # the folder of a run with its exports
 ExportPrecision = Literal[
     "auto", "float32", "int8", "int8_float32", "int8_bfloat16", "bfloat16", "int16"
 ]
-"""What matrices are multiplied in; auto: int8 where it is close enough, else float32."""
+"""The precision of matrix products; auto: int8 if it is close enough, else float32."""
 
 
 class TranslationDifference(Settings):
@@ -40,15 +40,16 @@ class ParityReport(Settings):
     identical: NonNegativeInt
     """Sentences with the same translation in float32."""
     score_difference: float
-    """The most by which scores differ there."""
+    """The largest difference of scores in float32."""
     same: NonNegativeInt
     """Sentences whose translation is the same in the precision that is used."""
     loss: float
-    """By how much the model's own translations are more likely than those, in nats a token."""
+    """By how much the model's own translations are more likely than those of the export, in nats a
+    token."""
     refused: str | None = None
     """Why the export may not be used; none: it may."""
     instead: str | None = None
-    """Why a lower precision that `auto` tried before was refused; none: none was tried."""
+    """Why a lower precision that `auto` tried first was refused; none: none was tried."""
     differences: tuple[TranslationDifference, ...] = ()
     """Some of the translations that differ."""
 
@@ -62,7 +63,7 @@ class WeightsStamp(Settings):
 
 
 class ExportCard(Settings):
-    """What an export is, and what the engine needs to know of its run."""
+    """The card of an export: what it was made from, and what the engine needs of its run."""
 
     version: Literal[1] = 1
     engine: str
@@ -73,19 +74,19 @@ class ExportCard(Settings):
     weights: WeightsStamp
     recipe_sha256: str
     model: dict[str, JsonValue] | None = None
-    """The settings of the run's model; none: it was made before cards had them."""
+    """The settings of the run's model; none: the card is older than this field."""
     decoding: DecodingSettings
-    """The run's own."""
+    """The run's `decoding`."""
     input: InputSettings | None = None
-    """The run's own; none: it was made before runs had it."""
+    """The run's `input`; none: the run is older than this setting."""
     longest: PositiveInt
     """The length limit of a source, in tokens."""
     positions: PositiveInt | None
-    """The number of positions of the export; none: any."""
+    """The number of positions of the export; none: unlimited."""
     limit: PositiveInt | None
-    """The number of positions of the model itself; none: any."""
+    """The number of positions of the model itself; none: unlimited."""
     model_bytes: NonNegativeInt
-    """Size of the file of the weights; 0: they were refused and are not there."""
+    """Size of the file of the weights; 0: the export was refused and has no weights."""
     gate: ParityReport
 
 
@@ -144,8 +145,8 @@ def find_export(
 ) -> ExportArtifact | None:
     """The export of the run's weights `name` as they now are in `file`.
 
-    Unless it was refused, an export for `auto` also serves for the precision that it has, and one
-    for int8, which `auto` tries first, for `auto`.
+    Unless refused, an export made for `auto` is also found for the precision that it has, and an
+    export for int8, which `auto` tries first, for `auto`.
     """
     for kind in (precision, "int8" if precision == "auto" else "auto"):
         for folder in export_folders(run, name, kind):
@@ -159,7 +160,7 @@ def find_export(
 
 
 def export_folders(run: Path, name: str, precision: str) -> list[Path]:
-    """The folders of exports of these weights in this precision, also of older weights."""
+    """The folders of exports of these weights in this precision, older versions included."""
     parent = run / EXPORTS_FOLDER
     found = [] if parent.is_symlink() else sorted(parent.glob(f"{name}-{precision}-*"))
     return [folder for folder in found if not folder.is_symlink()]  # cards are written there

@@ -45,10 +45,10 @@ EXPORT_FILE = re.compile(
 
 
 def require_exportable(run: Run) -> None:
-    """An error if CTranslate2 cannot run the run's model."""
+    """Raise an error if CTranslate2 cannot run the run's model."""
     reason = unsupported_reason(run.recipe.model)
     if run.recipe.task != TRANSLATION:
-        reason = f"its task is {run.recipe.task}, and an export can only translate"
+        reason = f"its task is {run.recipe.task}, and exports can only translate"
     if reason is not None:
         raise SettingsError(f"{run.folder.path}: cannot be exported: {reason}")
 
@@ -63,15 +63,15 @@ def try_export(
 ) -> tuple[ExportArtifact | None, str]:
     """An export of the run's weights in its folder, and a remark for the user.
 
-    Unless `required`, None if it cannot be made or kept, or if CTranslate2 lacks a part of the
-    model or its search.
+    Unless `required`, the export is None if it cannot be made or saved, or if CTranslate2 lacks a
+    part of the model or its search.
     """
     if not required and (
         unsupported_reason(run.recipe.model) or native_only_reason(run.recipe.decoding)
     ):
         return None, ""
     _precisions_to_try(precision)  # its error comes before the message
-    tell("exporting for CTranslate2, which translates faster; this takes a while, once")
+    tell("exporting for CTranslate2, which translates faster; this takes a while, but only once")
     try:
         export = export_into_run(run, weights, precision)
     except (StorageError, ValueError, RuntimeError) as error:  # the last two: CTranslate2's
@@ -79,14 +79,14 @@ def try_export(
             raise
         if isinstance(error, StorageError):
             hint = f"regard export {run.folder.path} --to DIR makes one elsewhere"
-            return None, f"no export for the faster engine can be kept: {error}; {hint}"
+            return None, f"no export for the faster engine can be saved: {error}; {hint}"
         return None, f"no export for the faster engine could be made: {error}"
     gate = export.card.gate
     if gate.refused:
         return export, ""
     remark = (
-        f"exported for CTranslate2: {gate.same} of {gate.sentences} sentences are translated as by "
-        f"the native engine, in {export.card.precision}"
+        f"exported for CTranslate2: {gate.same} of {gate.sentences} sentences have the native "
+        f"engine's translation, in {export.card.precision}"
     )
     return export, f"{remark}; {gate.instead}" if gate.instead else remark
 
@@ -99,7 +99,7 @@ def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> Expor
     require_exportable(run)
     if weights != "model" and weights not in NAMED_WEIGHTS:
         raise SettingsError(
-            f"{weights}: exports are kept of a run's own weights; give a folder for this one: --to"
+            f"{weights}: a run's folder has exports of its own weights only; give a folder: --to"
         )
     check_not_packaged(run.folder.path, "no export is", "DIR")
     check_no_linked_folders(run.folder.path)
@@ -115,13 +115,13 @@ def export_into_run(run: Run, weights: str, precision: ExportPrecision) -> Expor
 
 
 def export_to(run: Run, weights: str, precision: ExportPrecision, place: Path) -> ExportArtifact:
-    """Export the run's weights into a folder that is new or holds an older export."""
+    """Export the run's weights into a folder that is new or has an older export."""
     require_exportable(run)
     if place.exists() and not place.is_dir():
         raise RunError(f"{place}: a file; name a folder that is new or empty")
     names = [path.name for path in place.iterdir()] if place.exists() else []
     if names and not (CARD_FILE in names and all(map(EXPORT_FILE.fullmatch, names))):
-        raise RunError(f"{place}: holds something else; name a folder that is new or empty")
+        raise RunError(f"{place}: has other files in it; name a folder that is new or empty")
     with temporary_folder(place.parent) as folder:
         export = _build_export(run, run.folder.weights(weights), folder, precision)
         if export.card.gate.refused is None:
@@ -145,7 +145,7 @@ def _build_export(run: Run, file: Path, folder: Path, precision: ExportPrecision
                 f"{candidate} is not close enough: less likely by {report.loss:.3f} nats a token"
             )
         if candidate == "float32":
-            for content in exact_folder.iterdir():  # moved: there may be no room for a copy
+            for content in exact_folder.iterdir():  # moved: a copy may not fit on the disk
                 content.replace(folder / content.name)
     if report.refused is not None:
         for content in folder.iterdir():
@@ -161,7 +161,7 @@ def _precisions_to_try(precision: ExportPrecision) -> list[ExportPrecision]:
     if precision not in supported:
         native = "; the native engine has it" if precision in get_args(NativePrecision) else ""
         raise SettingsError(
-            f"precision {precision}: CTranslate2 does not have it on this processor, but "
+            f"precision {precision}: CTranslate2 does not support it on this processor, only "
             f"{', '.join(sorted(supported))}{native}"
         )
     return [precision]
@@ -211,11 +211,11 @@ def _write_card(folder: Path, card: ExportCard, report: ParityReport) -> ExportC
 
 
 def _move_into_place(folder: Path, place: Path) -> None:
-    """Move a finished export to its place, replacing another, unless it is the same one."""
+    """Move a finished export to its place, replacing an older one unless it is the same."""
     mine, there = read_export(folder), read_export(place)
     assert mine is not None
     if there is not None and _is_same(mine, there):
-        return  # another process was faster; it may be in use already
+        return  # another process was faster; its export may be in use already
     before = folder.with_name(f"{folder.name}-before")
     try:
         if place.exists():
@@ -227,7 +227,7 @@ def _move_into_place(folder: Path, place: Path) -> None:
 
 
 def _is_same(one: ExportArtifact, other: ExportArtifact) -> bool:
-    """Whether two exports were made of the same run and hold the same files but for the card."""
+    """Whether two exports were made of the same run and have the same files, except the card."""
     made_of, other_made_of = (
         (card.weights.sha256, card.recipe_sha256, card.engine) for card in (one.card, other.card)
     )

@@ -1,4 +1,4 @@
-"""Whether an export translates like its model, which is checked before it is used."""
+"""The check, before an export is used, that it translates like its model."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import Hypothesis
 
 SAMPLE_SIZE = 64  # sentences in the sample
-MAX_SAMPLE_TOKENS = 60  # tokens of a sentence of it: the native engine must translate them too
+MAX_SAMPLE_TOKENS = 60  # tokens of its sentences: the native engine must translate them too
 SAMPLE_BUDGET = 2048  # positions that the native engine searches at a time
-SCORE_TOLERANCE = 1e-3  # scores this near are the same; float32 differs in the sixth digit
-MAX_LOSS = 0.02  # what a lower precision may cost, in nats a token: 2% of a token's probability
+SCORE_TOLERANCE = 1e-3  # closer scores count as equal; float32 differs in the sixth digit
+MAX_LOSS = 0.02  # the most a lower precision may cost, in nats a token: 2% of its probability
 MAX_SHOWN = 5  # differences that are reported
 
 
@@ -59,8 +59,9 @@ def draw_sample(run: Run) -> ParitySample:
 def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engine) -> ParityReport:
     """How the `exact` export, in float32, and the `candidate` compare with the run.
 
-    In float32 every translation must have the score of the run's, if not its text. By the exact
-    export's scores, the candidate's translations may be less likely than the run's by MAX_LOSS.
+    In float32 every translation must have the same score as the run's, if not the same text. By the
+    exact export's scores, the candidate's translations may be less likely than the run's by at most
+    MAX_LOSS.
     """
     (lines, origin), settings = draw_sample(run), portable_settings(run.recipe.decoding)
     sources = [line.parts[0] for line in lines]
@@ -80,11 +81,12 @@ def check_parity(run: Run, exact: CTranslate2Engine, candidate: CTranslate2Engin
     loss = _loss(exact, sources, native, quantized)
     refused = None
     if mismatched:
-        refused = f"{mismatched} of {origin} are translated otherwise in float32"
+        refused = f"{mismatched} of {origin} are translated differently in float32"
     elif not loss <= MAX_LOSS:
         refused = (
             f"in {candidate.card.precision} its translations of {origin} are less likely by "
-            f"{loss:.3f} nats a token, and {MAX_LOSS} is allowed; give --precision float32 or auto"
+            f"{loss:.3f} nats a token; at most {MAX_LOSS} is allowed; give --precision float32 or "
+            "auto"
         )
     target = run.tokenizers.target
     compared = zip(lines, native, float32 if mismatched else quantized, strict=True)

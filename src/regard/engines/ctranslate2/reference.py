@@ -14,9 +14,9 @@ Tokens = Sequence[str]
 
 
 class ReferenceAnswer(NamedTuple):
-    """What CTranslate2 found."""
+    """A result of CTranslate2's search."""
 
-    tokens: tuple[str, ...]  # EOS included, where it ended
+    tokens: tuple[str, ...]  # EOS included if it ended
     score: float  # the log-probability of these tokens, divided by their number
 
 
@@ -52,7 +52,7 @@ class Ct2Reference:
     def search(
         self, sources: Sequence[Tokens], *, beam: int, n_best: int, limit: int, never: Sequence[str]
     ) -> list[list[ReferenceAnswer]]:
-        """The n best of each source, of at most `limit` tokens; `never` are not written."""
+        """The n best of each source, of at most `limit` tokens and without `never`."""
         found = self._engine.translate_batch(
             list(map(list, sources)),
             beam_size=beam,

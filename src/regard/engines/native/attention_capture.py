@@ -38,7 +38,7 @@ class AttentionCapture:
     tree: SearchTree | None = None  # all hypotheses of the search, if asked for
     tree_pieces: tuple[str, ...] = ()  # the piece of each of its nodes
     alignment_settings: AlignmentSettings = field(default_factory=AlignmentSettings)
-    """How its alignment is read off by default."""
+    """How its alignment is extracted by default."""
 
     def __repr__(self) -> str:
         return f"<Look {', '.join(map(repr, self.parts.values())) or 'without attention'}>"
@@ -64,12 +64,12 @@ class AttentionCapture:
         theme: ThemeName = "light",
     ) -> Figure:
         """A figure of one layer and head, by default the average: `map` has a cell and `arcs` a
-        line for each pair of words, `focus` names each word's most attended ones. Others show all
-        heads: `grid` their maps, `distance` how far they attend; `tree` is the search.
+        line for each pair of words, `focus` names each word's most attended ones. Some show all
+        heads: `grid` their maps, `distance` how far they attend. `tree` shows the search.
         """
         if kind == "tree":
             if self.tree is None:
-                raise SettingsError("the search was not kept: ask for it with look(…, tree=True)")
+                raise SettingsError("the search was not recorded: use look(…, tree=True)")
             return plot_tree(self.tree, self.tree_pieces, theme=theme)
         attention = self.attention(part, words=words)
         if kind == "grid":

@@ -79,7 +79,7 @@ class NativeEngine:
         )
         if chosen is None:
             raise SettingsError(
-                f"--precision {precision} is CTranslate2's; the native engine has {known}"
+                f"--precision {precision} needs CTranslate2; the native engine has {known}"
             )
         place = pick_device(device)
         adapters = [adapter, *[None] * (len(paths) - 1)]
@@ -152,7 +152,7 @@ class NativeEngine:
 def check_interventions(
     runs: Sequence[Run], interventions: Sequence[Intervention], lines: Sequence[TokenizedLine]
 ) -> None:
-    """Raise if an intervention would not have its effect on `lines` in tokens of the first run."""
+    """Raise if an intervention cannot be applied to `lines`, in tokens of the first run."""
     for run in runs if interventions else ():
         heads = count_heads(run.model)
         for intervention in interventions:
@@ -191,20 +191,20 @@ def _check_one_sentence(runs: Sequence[Run], lines: Sequence[TokenizedLine]) -> 
     """Raise unless there is one sentence, in one part, with the same tokens for all models."""
     if len(lines) != 1:
         raise SettingsError(
-            f"force: a link is between words of one sentence, and there are {len(lines)}; force "
+            f"force: a link is between words of one sentence, and there are {len(lines)}; give "
             "them one by one"
         )
     parts = len(lines[0].parts)
     if parts != 1:
         found = f"translated in {parts} parts" if parts else "not translated"
         raise SettingsError(
-            f"force: the line is {found}, so that there is no one map to force a link in: give one "
-            "sentence that is no longer than the model can take"
+            f"force: the line is {found}, so there is no single map to force a link in: give one "
+            "sentence that is not too long for the model"
         )
     if len({run.tokenizers.source.fingerprint() for run in runs}) > 1:
         raise SettingsError(
-            "force: the models cut the sentence into unlike tokens, so that a position is not the "
-            "same word to all; force a link in one of them alone"
+            "force: the models tokenize the sentence differently, so that a position is not the "
+            "same word for all; force a link in one of them alone"
         )
 
 
@@ -228,8 +228,8 @@ def job_runner(runs: Sequence[Run], workers: int) -> RunJobs | None:
     """A function that searches batches for `runs`; None: `search_many` does so itself.
 
     On a GPU it is a cache of CUDA graphs for small batches. On a CPU with several `workers` it is a
-    process pool, if the models came from folders: each process loads them, and it is started only
-    when it pays.
+    process pool, if the models came from folders: each process loads them, and the pool is started
+    only when the work is worth it.
     """
     models = [run.model for run in runs]
     origins = [run.loaded_from for run in runs if run.loaded_from is not None]
@@ -252,7 +252,7 @@ def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchRe
     models = []
     for origin in origins:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RunWarning)  # the parent process has shown it
+            warnings.simplefilter("ignore", RunWarning)  # already shown by the parent process
             run = load_run(
                 origin.path,
                 device=CPU,

@@ -101,8 +101,8 @@ def build_unknown_replacer(
     if run is None:
         named = ", ".join(f"{run.folder.path} ({run.recipe.model.family})" for run in runs)
         raise SettingsError(
-            f"unknown: {named}: without attention to the source there is nothing to tell which "
-            "word an unknown one stands for; use a model with attention, or keep unknown words"
+            f"unknown: {named}: replacing an unknown word needs attention to the source, to find "
+            "the word that it stands for; use a model with attention, or keep unknown words"
         )
     tokens = zip(*tokenize_text(prefix, run.tokenizers.target), strict=True)
     prefix_words = [surface for i, surface in tokens if i == UNK]

@@ -1,4 +1,4 @@
-"""Models whose graphs onnxruntime computes, for our own search and for comparisons."""
+"""Models whose graphs onnxruntime runs, for our own search and for comparisons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ class OnnxDecoder:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Logits (B, K, V) after tokens (B, K), and the new state's tensors (B, K, ...)."""
         if hook is not None:
-            raise ValueError("a graph shows no attention; use the native engine")
+            raise ValueError("an ONNX graph returns no attention; use the native engine")
         found = self._decoder({TOKENS: tokens.reshape(-1, 1), **given})
         cells = {name: torch.unflatten(x, 0, tokens.shape) for name, x in found.items()}
         logits = cells.pop(LOGITS).squeeze(2)  # (B, K, V)
@@ -142,13 +142,13 @@ def _fixed_length(size: int | str) -> int:
 
 
 def open_decoder(folder: Path, *, threads: int = 0) -> OnnxDecoder:
-    """The graphs of a model that generates, by whichever names they have in a folder."""
+    """The graphs of a model that generates, in a folder, under our names or transformers.js's."""
     kind = BrowserDecoder if (folder / BROWSER_FOLDER).is_dir() else OnnxDecoder
     return kind(folder, threads=threads)
 
 
 class OnnxGenerator(Generator[Any, Any, Any]):
-    """A model whose search steps onnxruntime computes; `decode` is that of `model`, from which the
+    """A model whose search steps onnxruntime runs; `decode` is that of `model`, from which the
     graphs were made.
     """
 
@@ -158,7 +158,7 @@ class OnnxGenerator(Generator[Any, Any, Any]):
 
     def encode(self, inputs: Any, *, hook: AttentionHook | None = None) -> Any:
         if hook is not None:
-            raise SettingsError("the engine onnx shows and changes no attention; use native")
+            raise SettingsError("the engine onnx cannot record or change attention; use native")
         return inputs
 
     def decode(self, given: Padded, memory: Any, *, hook: AttentionHook | None = None) -> Features:

@@ -37,7 +37,7 @@ class WordLines:
     places: tuple[tuple[float, ...], ...]  # inches from a line's start to each word's middle
     length: float  # inches of the longest line, over which all are spread
     depths: tuple[float, ...]  # inches that the words of a line take across it
-    down: bool  # whether the lines run down the page, and not across it
+    down: bool  # whether the lines run down the page instead of across it
 
     def point(self, along: float, across: float) -> Point:
         """Inches along the lines and across them, as inches from the left and the top."""
@@ -46,7 +46,7 @@ class WordLines:
 
 def layout_word_lines(*sides: Sequence[str]) -> WordLines:
     """Lay out one or two lines of words across the page; down the page if they are too long, or if
-    only one is written from right to left: the first words of both would be at opposite ends.
+    only one is written from right to left, as the first words would be at opposite ends.
     """
     words = tuple(tuple(map(truncate_label, side)) for side in sides)
     widths = [[text_width(word, FONT_SIZE) for word in side] for side in words]
@@ -93,7 +93,7 @@ def plot_arcs(view: MapView, *, theme: ThemeName = "light") -> Figure:
     """Curves between words; cross attention has the source above the translation.
 
     Self-attention has one line of words, with arcs above it to earlier words, below it to later
-    ones, and dots for a word's weight on itself. Lines that run down the page have left for above.
+    ones, and dots for a word's weight on itself. If lines run down the page, left replaces above.
     """
     figure, sides = (_draw_cross if view.part == "cross" else _draw_self)(view, theme)
     figure.write_title(figure.overlay, view.title)
@@ -157,7 +157,7 @@ def _draw_self(view: MapView, theme: ThemeName) -> tuple[InchFigure, str]:
 def _drawn_weights(view: MapView) -> list[DrawnWeight]:
     """The weights to draw, the last on top: those on sinks, then by size.
 
-    Of each row of a long sentence only the largest: hundreds of curves would hide each other.
+    For long sentences, only the largest of each row: hundreds of curves would hide each other.
     """
     weights = view.weights
     is_drawn = weights > MIN_DRAWN_WEIGHT
@@ -183,7 +183,7 @@ def _draw_curve(
 def _write_words(figure: InchFigure, lines: WordLines, number: int, across: float) -> None:
     """Write one of the lines, `across` inches from the edge; BOS and EOS are muted.
 
-    Of two lines that run down the page the first is aligned right, the second left.
+    If two lines run down the page, the first is aligned right and the second left.
     """
     align = ("right", "left")[number] if lines.down and len(lines.words) > 1 else "center"
     for word, place in zip(lines.words[number], lines.places[number], strict=True):
@@ -194,7 +194,7 @@ def _write_words(figure: InchFigure, lines: WordLines, number: int, across: floa
 
 
 def _arc_height(distance: float) -> float:
-    """The height in inches of an arc over a distance in inches; it grows slower than that."""
+    """The height in inches of an arc over a distance in inches; it grows more slowly than this."""
     return min(0.14 + 0.3 * math.pow(abs(distance), 0.8), 2.2)
 
 

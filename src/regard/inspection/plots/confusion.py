@@ -10,13 +10,13 @@ from regard.inspection.plots.fonts import MAX_LABEL_WIDTH, truncate_label
 
 # Lengths are in inches, font sizes in points.
 CELL_INCHES, MAX_INCHES = 0.46, 30.0
-MAX_NUMBERED_CLASSES = 30  # of more classes, the cells have no numbers
+MAX_NUMBERED_CLASSES = 30  # with more classes, the cells have no numbers
 DARK_SHARE = 0.5  # of a row: cells with more have light numbers
 
 
 def plot_confusion(confusion: Confusion, *, theme: ThemeName = "light") -> Figure:
-    """A row for each right class, a column for each answer; the colour is the share of the row, the
-    number how many examples.
+    """A row for each true class, a column for each answer; a cell's colour is its share of the row,
+    its number the count of examples.
     """
     counts = torch.from_numpy(confusion.counts)
     totals = counts.sum(1)  # (V,)
@@ -42,7 +42,7 @@ def plot_confusion(confusion: Confusion, *, theme: ThemeName = "light") -> Figur
 
 
 def _row_name(label: str, total: int) -> str:
-    """A label and how many examples have it, which a long label leaves room for."""
+    """A label, shortened if it is long, and how many examples have it."""
     count = f" ({total:,})"
     return truncate_label(label, MAX_LABEL_WIDTH - len(count)) + count
 

@@ -65,12 +65,12 @@ class Theme:
 
 
 def _colours(name: str, *stops: ColourStop) -> Colormap:
-    """Each stop stands at its Oklab lightness, so that lightness changes evenly along the map."""
+    """A colour map with each stop at its Oklab lightness, so that lightness changes evenly."""
     return LinearSegmentedColormap.from_list(name, stops)
 
 
 def _diverging(name: str, low: Sequence[ColourStop], high: Sequence[ColourStop]) -> Colormap:
-    """From the end of `low` through the colour that both begin with to the end of `high`."""
+    """A map from the end of `low` through their common first colour to the end of `high`."""
     left = [((1 - place) / 2, colour) for place, colour in reversed(low)]
     return _colours(name, *left, *(((1 + place) / 2, colour) for place, colour in high[1:]))
 
@@ -117,7 +117,7 @@ def colour_scale(colours: Colormap, high: float, low: float = 0.0) -> ScalarMapp
 
 
 def weight_scale(theme: Theme, weights: Tensor, *, normalized: bool) -> ScalarMappable:
-    """The colours of attention weights: from 0 on, or of both signs where not `normalized`."""
+    """The colours of attention weights: from 0 on, or of both signs if not `normalized`."""
     if normalized:
         return colour_scale(theme.sequential, float(weights.max()))
     peak = float(weights.abs().max()) or 1.0
@@ -127,7 +127,7 @@ def weight_scale(theme: Theme, weights: Tensor, *, normalized: bool) -> ScalarMa
 class InchFigure(Figure):
     """A figure laid out in inches; saving adds room for labels outside of it.
 
-    A notebook displays it, without pyplot, which would display it a second time.
+    A notebook displays it without pyplot, which would display it a second time.
     """
 
     def __init__(self, width: float, height: float, theme: str) -> None:
@@ -175,8 +175,8 @@ class InchFigure(Figure):
         num_cells: int | None = None,
         gaps: bool = True,
     ) -> None:
-        """The cells of a map (T, S), the first row on top, in grey where `grey` (T, S) is True;
-        rasterized without `gaps` between the cells. `num_cells` are those of all its maps.
+        """Draw the cells of a map (T, S), the first row on top, in grey where `grey` (T, S) is
+        True; rasterized if there are no `gaps` between cells. `num_cells`: of all its maps.
         """
         gaps = gaps and (num_cells or numbers.numel()) <= MAX_VECTOR_CELLS
         style: dict[str, Any] = {
@@ -271,7 +271,7 @@ def render_figure(figure: Figure, ending: str, dpi: int = FILE_DPI) -> bytes:
 class ThemedFigure:
     """A figure that a notebook, or a page of the documentation, shows in its own theme.
 
-    It is drawn in both themes at once, by `draw`; `alt` is the text alternative.
+    `draw` draws it once in each theme; `alt` is the text alternative.
     """
 
     def __init__(self, draw: Callable[[ThemeName], Figure], *, alt: str) -> None:
@@ -285,7 +285,7 @@ class ThemedFigure:
 
 
 def notebook_html(draw: Callable[[ThemeName], Figure], *, alt: str) -> str:
-    """HTML with the figure in both themes: a style sheet shows that of the page, and without style
+    """HTML with the figure in both themes: a style sheet selects the page's theme; without style
     sheets the light one is shown. `alt` is the text alternative.
     """
     images = []

@@ -31,9 +31,9 @@ LAST_RESORT = "Last Resort High-Efficiency"  # has a box for every character: ne
 CJK = "Chinese, Japanese and Korean"
 SCRIPTS = dict.fromkeys(
     ("CJK", "HIRAGANA", "KATAKANA", "HALFWIDTH", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI"), CJK
-)  # the script of characters by the first word of their Unicode name, where the two differ
+)  # the script of characters by the first word of their Unicode name, if the two differ
 PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
-"""The Debian package with a font of a script; for all others `OTHER_PACKAGE`."""
+"""The Debian package with a font of a script; for other scripts `OTHER_PACKAGE`."""
 OTHER_PACKAGE = "fonts-noto-core"
 MAX_LABEL_WIDTH = 18  # characters of a label, wide ones counted twice
 JOINERS = "\u200d\ufe0e\ufe0f"  # zero-width joiner and variation selectors
@@ -46,7 +46,7 @@ MEASURE_DPI = 720  # the resolution at which text is measured; glyph widths are 
 
 
 def style_text(text: Text, fontsize: float, colour: str) -> Text:
-    """Set the fonts, size and colour of a text; warns once of each script without a font."""
+    """Set the fonts, size and colour of a text; warns once about each script without a font."""
     for character in _missing_characters(text.get_text()):
         _warn_missing_script(*_script_of(character))
     family = [*fonts_for(text.get_text()), "sans-serif"]
@@ -84,7 +84,7 @@ def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
 
 
 def grapheme_clusters(text: str) -> list[str]:
-    """The text cut into user-perceived characters, about as in Unicode's annex 29."""
+    """The text split into user-perceived characters, about as in Unicode's annex 29."""
     clusters: list[str] = []
     for character in text:
         if clusters and _continues_cluster(character, clusters[-1]):
@@ -110,7 +110,7 @@ def fonts_for(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def ignore_missing_glyphs() -> Iterator[None]:
-    """Silence matplotlib's warning of each missing character: `style_text` warns once a script."""
+    """Silence matplotlib's warnings about missing characters: `style_text` warns once a script."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font", UserWarning)
         yield

@@ -38,12 +38,12 @@ def measure_distances(attentions: Sequence[AttentionMaps]) -> HeadDistances:
 
     Distances are from a row's own word (in a decoder the predicted one), in cross attention from
     the diagonal, as if both sentences were equally long. Rows are normalized to sum to 1; rows of
-    zeros are left out, and a head that has only such is 0.
+    zeros are left out, and a head that has only rows of zeros is 0.
     """
     kinds = {(maps.part, *maps.weights.shape[:2]) for maps in attentions}
     if len(kinds) != 1:
         found = "; ".join(" ".join(map(str, kind)) for kind in sorted(kinds)) or "none"
-        raise ValueError(f"attention must be of one part, with as many layers and heads: {found}")
+        raise ValueError(f"attention must be of one part, with equal layers and heads: {found}")
     mean, spread, shares = (
         torch.cat(statistic, dim=-2).nanmean(-2).nan_to_num(0)
         for statistic in zip(*map(_row_statistics, attentions), strict=True)
@@ -52,7 +52,7 @@ def measure_distances(attentions: Sequence[AttentionMaps]) -> HeadDistances:
 
 
 def offsets(attention: AttentionMaps) -> Tensor:
-    """The distance from each row to each column in words: (T, S), negative if it is backward."""
+    """The distance from each row to each column in words: (T, S), negative if backward."""
     rows, columns = len(attention.rows.pieces), len(attention.columns.pieces)
     origins = torch.arange(rows).float()  # (T,)
     if attention.part == "cross":
@@ -129,9 +129,9 @@ def plot_head_costs(
     theme: ThemeName = "light",
 ) -> Figure:
     """BLEU lost: a panel for each part of a model, its layers (L) down, its heads (H) across, and
-    in a last column what it costs to lose the `whole` layer (L), if given.
+    in a last column the cost of losing the `whole` layer (L), if given.
 
-    All `costs` (L, H) share one scale from 0 on: negative ones are as pale as 0.
+    All `costs` (L, H) share one scale from 0 on: negative costs have the colour of 0.
     """
     last = [] if whole is None else ["whole layer"]
     if whole is not None:

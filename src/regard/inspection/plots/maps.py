@@ -79,7 +79,7 @@ def view_map(
 
 
 def describe_omitted(attention: AttentionMaps) -> str:
-    """Which words of a longer text the rows and columns are."""
+    """A note on which words of a longer text are drawn."""
     count = len(attention.rows.pieces)
     return f"only the last {count} of {count + attention.omitted} words are drawn"
 
@@ -99,7 +99,7 @@ def describe_head(attention: AttentionMaps, layer: int | None, head: int | None)
 def find_sink_weights(attention: AttentionMaps) -> Tensor:
     """True where a weight goes mostly to a sink, or from a word to BOS or EOS: (L, H, T, S).
 
-    Weights that are no distribution have no sinks.
+    Weights that are not a distribution have no sinks.
     """
     if not attention.normalized:
         return torch.zeros_like(attention.weights, dtype=torch.bool)
@@ -112,7 +112,7 @@ def find_sink_weights(attention: AttentionMaps) -> Tensor:
 
 
 def describe_sinks(is_sink: Tensor, columns: Sequence[str]) -> str:
-    """The note that explains grey cells, where `is_sink` (…, S) has any; else empty."""
+    """The note that explains grey cells; empty if `is_sink` (…, S) has none."""
     has_sink = is_sink.reshape(-1, len(columns)).any(0)  # (S,)
     names = list(dict.fromkeys(truncate_label(columns[number]) for number in has_sink.nonzero()))
     if len(names) > MAX_NAMED_SINKS:

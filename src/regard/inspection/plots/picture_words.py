@@ -1,5 +1,5 @@
-"""A picture once for each word of its caption, bright where the word looked; or once for each head
-of a classifier, coloured where it looked.
+"""A picture once for each word of its caption, bright where the word attends; or once for each head
+of a classifier, coloured where it attends.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from regard.inspection.recording.picture_attention import PictureAttention
 
 PANEL_INCHES, GAP_INCHES, LABEL_INCHES = 1.5, 0.12, 0.26
 PANELS_PER_ROW = 6
-MAX_WORDS = 60  # of a longer caption the first ones are drawn
-DARKEST = 0.25  # the share of its brightness that is left of what no word looked at
-PATCH_COLOUR, STRONGEST = "#1f6fd0", 0.82  # as the viewer has them; how opaque it is at most
+MAX_WORDS = 60  # only the first words of a longer caption are drawn
+DARKEST = 0.25  # the share of brightness that regions without attention keep
+PATCH_COLOUR, STRONGEST = "#1f6fd0", 0.82  # as in the viewer; the second is the largest opacity
 Pixels = NDArray[np.float64]
 
 
@@ -33,7 +33,7 @@ def plot_picture_words(
 ) -> Figure:
     """The picture, then once for each word (Xu et al. 2015, figure 3).
 
-    Each is as bright as before at its largest weight; weights are spread smoothly over regions.
+    Each has full brightness at its largest weight; weights are interpolated between regions.
     """
     weights = attention.weights(layer, head)[:MAX_WORDS]  # (T, rows, columns)
     named = list(zip(attention.words, weights, strict=False))
@@ -53,8 +53,8 @@ def plot_picture_panels(
 def plot_picture_patches(
     pixels: Bytes, named: Sequence[tuple[str, Tensor]], note: str, *, theme: ThemeName = "light"
 ) -> Figure:
-    """The picture, then once for each of some `named` weights (rows, columns): its patches are the
-    bluer, the larger their weights, which is seen on dark pictures and on bright ones.
+    """The picture, then once for each of some `named` weights (rows, columns): patches with larger
+    weights are bluer, which is visible on dark and on bright pictures.
     """
     figure = _draw_panels([("", pixels / 255), *((name, pixels / 255) for name, _ in named)], theme)
     right, bottom = pixels.shape[1] - 0.5, pixels.shape[0] - 0.5

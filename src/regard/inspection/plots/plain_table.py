@@ -32,7 +32,7 @@ def plain_table(
 
 
 def probability_table(heading: str, rows: Sequence[tuple[str, float, float | None]]) -> Table:
-    """Names with their probabilities, and those without interventions, if there were any."""
+    """Names with their probabilities and, if there were interventions, those without them."""
     changed = any(before is not None for _, _, before in rows)
     columns = (heading, "probability", *(["before"] if changed else []))
     lines: list[list[RenderableType]] = [

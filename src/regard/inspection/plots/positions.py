@@ -60,8 +60,8 @@ def read_positions(model: nn.Module, length: int) -> tuple[PositionEncoding, ...
         encodings[key] = known._replace(modules=(*known.modules, *found.modules))
     if not encodings:
         raise SettingsError(
-            f"{type(model).__name__}: this model has no positional encodings; a recurrent or "
-            "dilated one reads tokens in their order"
+            f"{type(model).__name__}: this model has no positional encodings, as is usual for "
+            "recurrent and dilated models, which read tokens in order"
         )
     return tuple(encodings.values())
 

@@ -16,7 +16,7 @@ from regard.inspection.plots.fonts import (
 )
 from regard.text.special_tokens import legible_piece
 
-MAX_DROPPED = 2  # so many of the tokens that were dropped at a step are drawn, the likeliest
+MAX_DROPPED = 2  # the most dropped tokens that are drawn at each step, the likeliest first
 # Lengths are in inches, font sizes and curve widths in points.
 PIECE_FONT_SIZE, NUMBER_FONT_SIZE, MAX_PIECE_WIDTH = 10.0, 7.0, 16
 ROW_HEIGHT, STEP_GAP, MARGIN = 0.4, 0.5, 0.05
@@ -29,7 +29,7 @@ class NodeBox(NamedTuple):
 
     left: float
     right: float
-    edge: float  # the right end of the widest piece of its step: lines are straight up to it
+    edge: float  # the right end of the widest piece of its step; lines curve only beyond it
     y: float
 
 
@@ -79,7 +79,8 @@ def plot_tree(tree: SearchTree, pieces: Sequence[str], *, theme: ThemeName = "li
 
 def _layout_tree(tree: SearchTree, pieces: Sequence[str]) -> TreeLayout:
     """Order the nodes of each step: children of one parent together, the likeliest first, dropped
-    ones last. A sample dropped in one row may continue in another; it is not a dropped one.
+    ones last. A sample dropped in one row may continue in another and then does not count as
+    dropped.
     """
     parents = {node.parent for node in tree.nodes} | set(tree.answers)
     best = frozenset((ROOT, *tree.path(tree.answers[0]))) if tree.answers else frozenset({ROOT})
@@ -133,7 +134,7 @@ def _position_nodes(
 def _draw_edge(
     figure: InchFigure, drawn: TreeLayout, node: int, boxes: Mapping[int, NodeBox]
 ) -> None:
-    """A curve from a node's parent, the wider the more probable the token."""
+    """A curve from a node's parent; wider for a more probable token."""
     child = drawn.tree.nodes[node]
     parent = child.parent or ROOT
     gain = child.log_probability - drawn.tree.nodes[parent].log_probability

@@ -40,9 +40,9 @@ ASCII = Glyphs((" . ", ":::", "+++", "***", "###"), "+", "|", "~", "#")
 class HeatMap:
     """A rich renderable of `weights` (T, S) between the words of `rows` and `columns`.
 
-    The brightest cell is the largest weight, named below; the console decides on colours, shades or
-    ASCII. A map that is too wide continues in a second panel. Where weights are not `normalized`,
-    the scale has both signs, and shades of negative ones begin with a minus.
+    The brightest cell is the largest weight, printed below; the console decides on colours, shades
+    or ASCII. A map that is too wide continues in a second panel. If weights are not `normalized`,
+    the scale has both signs, and shades of negative weights begin with a minus.
     """
 
     def __init__(
@@ -140,12 +140,12 @@ def _ramp_style(colours: Sequence[tuple[int, int, int]], fraction: float) -> Sty
 class WeightBars:
     """A rich renderable of `weights` (S,): a line for each label, with a bar and the number.
 
-    Bars of negative weights go to the left of the others' origin.
+    Bars of negative weights extend to the left of the origin.
     """
 
     def __init__(self, weights: Tensor, labels: Sequence[str]) -> None:
         if weights.shape != (len(labels),):
-            raise ValueError(f"weights must be {len(labels)}, as labels, got {weights.shape}")
+            raise ValueError(f"expected {len(labels)} weights, one a label, got {weights.shape}")
         self.weights, self.labels = weights, labels
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -199,7 +199,7 @@ def render_tree(tree: SearchTree, pieces: Sequence[str]) -> Tree:
     """A rich renderable of a search: a branch where hypotheses differ, the likeliest first.
 
     Pieces without an alternative share a line, which ends with the log-probability so far and the
-    rank of a result. Hypotheses dropped at once are only counted.
+    rank of a result. Hypotheses that were dropped at once are only counted.
     """
     children: list[list[int]] = [[] for _ in tree.nodes]  # without dropped ones
     for number, node in enumerate(tree.nodes):

@@ -23,13 +23,13 @@ class TimeWeights:
     values: Tensor  # (S, F) as the model reads them: scaled
     forecast: Tensor  # (F,) scaled
     weights: Tensor  # (S,) of the window's states
-    labels: tuple[str, ...]  # S numbers as they were given
-    answer: str  # the forecast, in the same form
+    labels: tuple[str, ...]  # the S given numbers, not scaled
+    answer: str  # the forecast, not scaled
     normalized: bool  # whether the weights sum to 1; if not, some may be negative
 
     @property
     def title(self) -> str:
-        """What kind of weights these are."""
+        """The kind of the weights."""
         kind = "a distribution" if self.normalized else "no distribution: their signs count"
         return f"attention over {len(self.labels)} time steps ({kind})"
 
@@ -66,7 +66,7 @@ def _draw_series(figure: InchFigure, axes: Axes, shown: TimeWeights) -> None:
 
 
 def _draw_weights(figure: InchFigure, axes: Axes, shown: TimeWeights) -> None:
-    """A bar for each weight, in the colour of its sign, above the number that it weighs."""
+    """A bar for each weight, in the colour of its sign, above the number that it belongs to."""
     steps, theme = len(shown.labels), figure.theme
     scale = weight_scale(theme, shown.weights, normalized=shown.normalized)
     high, low = scale.cmap(0.75), scale.cmap(0.25)

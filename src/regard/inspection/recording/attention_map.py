@@ -56,10 +56,10 @@ class AttentionMaps:
     rows: Axis  # T
     columns: Axis  # S
     normalized: bool = True  # whether each row sums to 1; if not, some weights may be negative
-    omitted: int = 0  # rows and columns that were left out before the first
+    omitted: int = 0  # rows and columns left out before the first
     scores: tuple[ScoreInputs | None, ...] = ()
-    """Queries, keys and what else makes the scores of each layer, each (H, ...) without padding;
-    empty if they were not recorded, None of a layer whose scores are no dot products."""
+    """Queries, keys and the other inputs of each layer's scores, each (H, ...) without padding;
+    empty if not recorded; None for a layer whose scores are not dot products."""
 
     def __repr__(self) -> str:
         layers, heads, rows, columns = self.weights.shape
@@ -77,7 +77,7 @@ class AttentionMaps:
         return heads.mean(0) if head is None else heads[head]  # (T, S)
 
     def with_scores(self, recorded: Sequence[ScoreInputs | None], sentence: int) -> "AttentionMaps":
-        """The same with what was recorded of each layer for a batch, (B, H, ...)."""
+        """The same maps with the score inputs recorded of each layer for a batch, (B, H, ...)."""
         if not any(recorded):
             return self
         size = len(self.rows.pieces), len(self.columns.pieces)
@@ -85,12 +85,12 @@ class AttentionMaps:
         return replace(self, scores=tuple(scores))
 
     def without_scores(self) -> "AttentionMaps":
-        """The same without queries and keys: in JSON its weights are stored, never left out."""
+        """The same maps without queries and keys, so that their JSON always has the weights."""
         return replace(self, scores=())
 
     def last(self, count: int) -> "AttentionMaps":
-        """The attention of the last `count` rows to the last `count` columns, where there are more:
-        rows sum to less than 1.
+        """The attention of the last `count` rows to the last `count` columns, if there are more:
+        rows then sum to less than 1.
         """
         omitted = max(*self.weights.shape[-2:]) - count
         if omitted <= 0:
@@ -103,9 +103,9 @@ class AttentionMaps:
         return replace(cut, scores=())
 
     def merge_pieces(self, *, shift: bool = False) -> "AttentionMaps":
-        """The attention between words: the sum over a column's pieces, the mean over a row's;
-        pieces of no word are left out, so a row may sum to less than 1. With `shift` a word's rows
-        are those where its pieces are the decoder's input.
+        """The attention between words: the sum over a column's pieces, the mean over a row's.
+        Pieces that belong to no word are left out, so a row may sum to less than 1. With `shift` a
+        word's rows are those where its pieces are the decoder's input.
         """
         word_of = (None, *self.rows.word_of[:-1]) if shift else self.rows.word_of
         rows = _membership(word_of, len(self.rows.words))  # (T, T')
@@ -153,8 +153,8 @@ def build_attention_maps(
 ) -> AttentionMaps:
     """The weights (L, H, T, S) without padding, with names for rows and columns.
 
-    `output` are the ids that the decoder predicts, with EOS; its inputs were BOS and all of them
-    but the last.
+    `output` are the ids that the decoder predicts, with EOS; its inputs were BOS and all ids of
+    `output` but the last.
     """
     rows = columns = source
     if part != "encoder":

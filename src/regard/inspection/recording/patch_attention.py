@@ -1,4 +1,4 @@
-"""What a classifier of pictures looks at: each head over the patches, and all layers together."""
+"""The attention of a picture classifier: each head over the patches, and all layers together."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -22,7 +22,7 @@ class PatchLayerWeights(NamedTuple):
 
     weights: Tensor  # (H, T, T), windows put back in place
     grid: tuple[int, int]  # rows and columns of patches, row by row
-    class_token: bool  # whether the first of the T positions is no patch
+    class_token: bool  # whether the first of the T positions is a class token, not a patch
 
 
 def patch_layers(
@@ -32,7 +32,7 @@ def patch_layers(
     *,
     class_token: bool,
 ) -> list[PatchLayerWeights]:
-    """Each layer of what was recorded of one picture; `grid` is that of layers without windows."""
+    """Each recorded layer of one picture; `grid` is that of layers without windows."""
     layers = []
     for site in sorted(weights):
         recorded, cut = weights[site].float(), windows.get(site)
@@ -47,10 +47,10 @@ def patch_layers(
 
 
 def rollout(layers: list[PatchLayerWeights]) -> list[Tensor]:
-    """What each layer's states are made of, through all layers up to it: (T, T₀) of each layer.
+    """The attention rollout of each layer, through all layers up to it: (T, T₀) each.
 
     Abnar and Zuidema 2020: R ← ½ (A + I) R, where A is the mean over heads and I stands for the
-    residual connection. Where 2 × 2 patches are merged, the merged one has the mean of their rows.
+    residual connection. If 2 × 2 patches are merged, the new patch has the mean of their rows.
     """
     found: list[Tensor] = []
     for number, layer in enumerate(layers):
@@ -73,10 +73,10 @@ def _merge_rows(rows: Tensor, grid: tuple[int, int]) -> Tensor:
 def build_patch_attention(layers: list[PatchLayerWeights], pixels: Bytes) -> PictureAttention:
     """Two rows of maps (L, H, 2, S) over the patches of the first layer, each of which sums to 1.
 
-    The first row is what the class token looks at, or all patches on average where there is none;
-    the second the rollout up to the layer, the same for all heads. A layer with fewer patches has
-    each of its weights spread over the patches that were merged; one with fewer heads than others
-    has the mean over its heads in their place.
+    The first row is the attention of the class token or, if there is none, of all patches on
+    average; the second is the rollout up to the layer, the same for all heads. If a layer has fewer
+    patches, each of its weights is spread over the patches that were merged; if it has fewer heads
+    than others, the missing ones have the mean over its heads.
     """
     first, most = layers[0], max(len(layer.weights) for layer in layers)
     maps = []
@@ -112,7 +112,7 @@ def _places(grid: tuple[int, int]) -> list[tuple[int, int]]:
 
 
 def head_counts(layers: list[PatchLayerWeights]) -> str:
-    """A note on layers with unlike numbers of heads; empty if they all have as many."""
+    """A note on layers with different numbers of heads; empty if all have the same number."""
     counts = [len(layer.weights) for layer in layers]
     if len({*counts}) == 1:
         return ""

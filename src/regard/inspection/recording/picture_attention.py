@@ -1,4 +1,4 @@
-"""What a captioner looks at for each word of a caption."""
+"""The attention of a captioner for each word of a caption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class PictureAttention:
 
     maps: AttentionMaps  # (L, H, T, S), a row for each word; the regions row by row
     grid: tuple[int, int]  # rows and columns of regions
-    pixels: Bytes  # (size, size, 3) the square that was looked at
+    pixels: Bytes  # (size, size, 3) the square that the model saw
 
     def __repr__(self) -> str:
         rows, columns = self.grid
@@ -49,7 +49,7 @@ def build_picture_attention(
 ) -> PictureAttention:
     """The recorded cross attention (1, H, T, S) of each layer, for the ids with EOS of a caption.
 
-    A word of several tokens has the mean of their weights.
+    The weights of a word of several tokens are their mean.
     """
     layers = sorted(layer for part, layer in weights if part == "cross")
     if not layers:

@@ -31,7 +31,7 @@ class AttentionRecording:
     target: Padded  # (B, T), each row begins with BOS
     weights: Mapping[tuple[Part, int], Tensor]  # by part and layer, each (B, H, T, S)
     scores: Mapping[tuple[Part, int], ScoreInputs] = field(default_factory=dict)
-    """Queries and keys by part and layer, of those that were asked for and have them."""
+    """Queries and keys by part and layer, where they were requested and exist."""
 
     def attention(
         self,
@@ -69,7 +69,7 @@ class AttentionRecorder:
         self._weights: dict[tuple[Part, int], list[Tensor]] = {}
         self._scores: dict[tuple[Part, int], list[ScoreInputs]] = {}
         self.signed: set[tuple[Part, int]] = set()
-        """Parts and layers whose weights are no distribution: some may be negative."""
+        """Parts and layers whose weights are not a distribution: some may be negative."""
         self.windows: dict[tuple[Part, int], PictureWindows] = {}
         """Parts and layers whose rows are the windows of pictures."""
 
@@ -99,8 +99,8 @@ class AttentionRecorder:
         return {place: inputs for place, inputs in joined.items() if inputs is not None}
 
     def self_attention(self, part: Part, axis: Axis, *, omitted: int = 0) -> AttentionMaps | None:
-        """The attention of the first text of a batch to itself; `axis` has the pieces that were
-        recorded, and `omitted` is the number of those before them. None if nothing was recorded.
+        """The attention of the first text of a batch to itself; `axis` has the recorded pieces, and
+        `omitted` is the number of pieces before these. None if nothing was recorded.
         """
         recorded, inputs = self.weights(), self.scores()
         places = sorted(place for place in recorded if place[0] == part)

@@ -42,14 +42,14 @@ class SearchRecording:
         """
         parent = self.tree.nodes[node].parent
         if parent is None or part == "encoder":
-            raise ValueError(f"the root and the encoder say no token, got {node=} and {part=}")
+            raise ValueError(f"the root and the encoder predict no token, got {node=} and {part=}")
         self._check(part)
         return self.weights_by_node[part][parent]
 
     def hypothesis_weights(self, node: int, part: Part = "cross") -> Tensor:
         """The attention of the hypothesis that ends in `node`: (L, H, T, S), a row for each token.
 
-        That of the encoder, (L, H, S, S), is the same for all hypotheses.
+        The encoder's attention, (L, H, S, S), is the same for all hypotheses.
         """
         self._check(part)
         if part == "encoder":
@@ -57,7 +57,7 @@ class SearchRecording:
             return self.encoder
         steps = [self.step_weights(step, part) for step in self.tree.path(node)]
         if not steps:
-            raise ValueError("the root says no token: choose a node below it")
+            raise ValueError("the root predicts no token: choose a node below it")
         width = steps[-1].shape[-1]  # later inputs are masked: weight 0
         rows = [F.pad(weights, (0, width - weights.shape[-1])) for weights in steps]
         return torch.stack(rows, dim=2)
@@ -89,8 +89,8 @@ class SearchRecorder(SearchTreeObserver):
         search_many(members, settings, budget=budget, hook=recorder, observe=recorder)
         recorder.recordings[0].hypothesis_weights(node)
 
-    It changes nothing and keeps only the parts asked for. Of an ensemble it records the first
-    model. To record an intervention's weights, put it before the recorder in `compose_hooks`.
+    It changes nothing and records only the given parts; of an ensemble, only the first model. To
+    record an intervention's weights, put it before the recorder in `compose_hooks`.
     """
 
     def __init__(self, parts: Collection[Part] = PARTS) -> None:
@@ -117,7 +117,7 @@ class SearchRecorder(SearchTreeObserver):
             for row, (number, length) in enumerate(self._lengths.items())
             if weights is not None
         }
-        self._step_weights.clear()  # also those of an earlier search that failed
+        self._step_weights.clear()  # including those of an earlier search that failed
 
     def on_step(self, step: SearchStep, /) -> Collection[int]:
         for part in PARTS[1:]:  # the encoder attends once, before the first step

@@ -1,4 +1,4 @@
-"""The attention viewer as one HTML file, which opens with no server and no network.
+"""The attention viewer as one HTML file, which opens without a server or network.
 
 A file on a disk may not import ES modules, so they are written into it, each in a function that
 returns its exports. A module must import by `import { a, b } from "./name.js";` and export a
@@ -19,7 +19,7 @@ ASSETS = Path(__file__).parent  # the viewer's modules and style sheets
 
 
 class Page(NamedTuple):
-    """What a kind of page is made of."""
+    """The files of a kind of page."""
 
     template: str
     entry: str  # the module that draws it
@@ -50,15 +50,15 @@ def render_series_page(document: Mapping[str, Any]) -> str:
 
 
 def render_page(document: Mapping[str, Any]) -> str:
-    """The whole page, under a policy that lets only its own script and style in."""
+    """The whole page, under a content security policy that allows only its own script and style."""
     source, target = document["source"]["text"], document["target"]["text"]
     title = f"{source} → {target}" if source else target
     return _render(SENTENCE_PAGE, title, document)
 
 
 def notebook_page(page: str, picture: str) -> str:
-    """HTML with which a notebook shows a page, in a frame that runs its script and nothing else;
-    below it `picture`, HTML for places where no script runs; that alone if the page is very large.
+    """HTML with which a notebook shows a page, in a frame that runs only its script; below it
+    `picture`, HTML for places where no script runs. For very large pages, only `picture`.
     """
     if len(page) > MAX_NOTEBOOK_PAGE:
         return picture
@@ -77,18 +77,18 @@ def _render(page: Page, title: str, document: Mapping[str, Any]) -> str:
         title=html.escape(title),
         style=style,
         script=script,
-        # In JSON only strings hold a "<", and what would end the script must not be there.
+        # In JSON only strings contain "<"; it is escaped, as `</script` would end the script.
         look=json.dumps(document, ensure_ascii=False).replace("<", "\\u003c"),
     )
 
 
 def bundle(entry: str) -> str:
-    """One script that does what the module `entry` and all that it imports do."""
+    """The module `entry` and everything that it imports as one script."""
     return "".join(_wrap_module(name) for name in _dependency_order(entry, ()))
 
 
 def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
-    """All that a module imports, directly or not, each once, and then the module itself."""
+    """The modules that a module imports, directly or not, each once, and then the module itself."""
     if name in importers:
         raise ValueError(f"modules import each other: {' -> '.join((*importers, name))}")
     names: dict[str, None] = {}
@@ -99,7 +99,7 @@ def _dependency_order(name: str, importers: tuple[str, ...]) -> Iterator[str]:
 
 
 def _wrap_module(name: str) -> str:
-    """A module as a function that is called at once, its exports under the module's name."""
+    """A module as an immediately called function; its exports are under the module's name."""
     source = _source(name)
     exports, module = ", ".join(EXPORT.findall(source)), name.removesuffix(".js")
     body = EXPORT.sub("", IMPORT.sub(r"const {\1} = module_\2;\n", DOC_COMMENT.sub("", source)))
@@ -118,13 +118,13 @@ def styles(page: Page = SENTENCE_PAGE) -> str:
 
 
 def _resolve_style(name: str) -> str:
-    """A style sheet with those that it imports in their place."""
+    """A style sheet with its imports replaced by their content."""
     source = STYLE_COMMENT.sub("", _source(name))
     return STYLE_IMPORT.sub(lambda found: _resolve_style(found[1]), source)
 
 
 def _content_security_policy(script: str, style: str) -> str:
-    """What the browser lets the page do: run this script, use this style, and ask for nothing."""
+    """A policy that allows the page this script and this style, and no requests."""
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"

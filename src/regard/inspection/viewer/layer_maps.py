@@ -1,7 +1,7 @@
-"""Attention maps as the viewer reads them: arrays in base64, as small as they can be.
+"""Attention maps in the viewer's format: arrays in base64, as small as possible.
 
 Weights are bytes, each a share of the largest of its row, so that a row over many columns keeps its
-shape. Where queries and keys take fewer bytes and reproduce the weights, only they are stored: the
+shape. If queries and keys take fewer bytes and reproduce the weights, only they are stored, and the
 page computes the weights.
 """
 
@@ -17,7 +17,7 @@ from regard.types import ScoreInputs
 
 WEIGHT_LEVELS = 255  # the byte of the largest weight of a row
 MAX_WEIGHT_ERROR = 0.004  # of weights that are computed from 16-bit queries and keys
-MIN_SPARSITY = 4  # rows that see at most one column in so many are stored without the others
+MIN_SPARSITY = 4  # rows that see at most one in this many columns are stored without the others
 
 
 class ViewerLayer(TypedDict):
@@ -32,17 +32,17 @@ class ViewerLayer(TypedDict):
     seen: str | None
     """uint16 (T, N): the columns that each row sees; None: all, N = S."""
     queries: str | None
-    """float16 (H, T, K); None: the scores are no products of queries and keys."""
+    """float16 (H, T, K); None: the scores are not products of queries and keys."""
     keys: str | None
     """float16 (H, S, K)."""
     bias: str | None
-    """float16 (H, T, N), added to the scores; None: nothing is."""
+    """float16 (H, T, N), added to the scores; None: no bias."""
     scale: float | None
     """The factor of the products."""
     causal: bool
     """Whether a row sees no column after its own."""
     grid: list[int] | None
-    """Rows and columns of the patches of a picture, if its rows are these."""
+    """Rows and columns of patches, if the map's rows are the patches of a picture."""
 
 
 class ViewerMaps(TypedDict):
@@ -101,8 +101,8 @@ def _is_causal(mask: Tensor | None, weights: Tensor) -> bool:
 
 
 def _gives_weights(inputs: ScoreInputs, weights: Tensor, *, causal: bool) -> bool:
-    """Whether the page is to compute the weights (H, T, S) from 16-bit queries and keys: these take
-    fewer bytes, and reproduce the weights.
+    """Whether the page should compute the weights (H, T, S) from 16-bit queries and keys, because
+    these take fewer bytes and reproduce the weights.
     """
     vectors = 2 * (inputs.queries.numel() + inputs.keys.numel())  # bytes
     if weights.numel() <= vectors or inputs.bias is not None:
@@ -116,7 +116,7 @@ def _gives_weights(inputs: ScoreInputs, weights: Tensor, *, causal: bool) -> boo
 
 
 def _seen_columns(weights: Tensor) -> Tensor | None:
-    """The columns (T, N) that some head gives a weight, ascending; None if these are many."""
+    """The columns (T, N) to which some head gives a weight, ascending; None if there are many."""
     seen = (weights > 0).any(0)  # (T, S)
     most = int(seen.sum(-1).max()) if seen.numel() else 0
     if not 0 < most * MIN_SPARSITY <= seen.shape[-1]:

@@ -22,7 +22,7 @@ from regard.text.preprocess import (
 from regard.text.segmentation import Segment, Segments
 
 ANY_LENGTH = 1 << 30  # tokens: a history is cut, never split into parts
-NUM_ALTERNATIVES = 4  # answers of which a conversation takes one that was not said before
+NUM_ALTERNATIVES = 4  # answers from which a conversation takes one not said before
 CUT_NOTE = "only the last {kept} of the {total} tokens of the history were read"
 
 
@@ -45,7 +45,7 @@ class Chatbot(Translator):
         ]
 
     def conversation(self, settings: DecodingSettings | None = None) -> "Conversation":
-        """A new conversation, with the run's own search unless `settings` are given."""
+        """A new conversation, with the run's search settings unless `settings` are given."""
         return Conversation(self, settings)
 
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -79,9 +79,8 @@ class Conversation:
         self.turns: list[str] = []
 
     def say(self, text: str) -> Answer:
-        """The answer to the next turn; blank text has a blank one, and is no turn.
-
-        It is the best that the chatbot has not said before in this conversation, if there is one.
+        """The answer to the next turn: the best that the chatbot has not yet given in this
+        conversation, if there is one. Blank text gets a blank answer and does not count as a turn.
         """
         if not text.strip():
             return self.chatbot.translate([""], self.settings)[0]
@@ -112,6 +111,6 @@ def load(
 ) -> Chatbot:
     """The chatbot in a run's folder; with `others`, an ensemble of them."""
     if engine not in ("auto", "native"):
-        raise SettingsError(f"{path}: a chatbot answers in the native engine alone")
+        raise SettingsError(f"{path}: a chatbot needs the native engine")
     paths = (path, *others)
     return Chatbot(NativeEngine.open_runs(paths, device=device, weights=weights, adapter=adapter))

@@ -29,7 +29,7 @@ class Prompt(NamedTuple):
 class AnswerScores(NamedTuple):
     """The scores of answers of one origin, one answer to each history."""
 
-    answers: str  # whose they are
+    answers: str  # the name of their origin
     distinct_1: float  # different words, divided by all words
     distinct_2: float  # the same for pairs of neighbouring words
     bleu: float | None  # None: there are no other answers to compare them with
@@ -71,7 +71,7 @@ class ChatScores(NamedTuple):
 
 
 def group_answers(pairs: Iterable[Pair]) -> list[Prompt]:
-    """The histories with all their answers: neighbouring pairs of one history belong together."""
+    """The histories with all their answers; pairs of one history are neighbours."""
     return [
         Prompt(history, tuple(pair.target for pair in some))
         for history, some in groupby(pairs, attrgetter("source"))
@@ -89,9 +89,9 @@ def score_chatbot(
 ) -> ChatScores:
     """The scores of a chatbot's answers, with its `perplexity` of people's answers.
 
-    Where people gave several answers to each history, the first is scored as theirs, and the others
-    are the references of BLEU. distinct-n falls with the number of words, so one answer to each
-    history is counted in every row.
+    If people gave several answers to each history, the first is scored as theirs, and the others
+    are the references of BLEU. distinct-n falls with the number of words, so every row counts one
+    answer to each history.
     """
     several = all(len(prompt.answers) > 1 for prompt in prompts)
     references = [prompt.answers[several:] for prompt in prompts]

@@ -1,4 +1,4 @@
-"""What the pipelines of all classifiers share: examples -> labels with calibrated probabilities."""
+"""The common base of all classifiers: examples -> labels with calibrated probabilities."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -33,21 +33,21 @@ class Classification:
 
     given: str  # the text, or the file of the picture
     labels: tuple[LikelyLabel, ...]  # all; empty if there was nothing to classify
-    notes: tuple[str, ...] = ()  # what is odd about it
+    notes: tuple[str, ...] = ()  # warnings about it
     error: str | None = None  # why there is no label
 
     @property
     def label(self) -> str:
-        """The likeliest label, or nothing."""
+        """The likeliest label; empty if there is none."""
         return self.labels[0].label if self.labels else ""
 
     @property
     def probability(self) -> float:
-        """How likely it is."""
+        """The probability of the likeliest label."""
         return self.labels[0].probability if self.labels else 0.0
 
     def to_json(self, best: int | None = None) -> dict[str, Any]:
-        """Plain values, with the `best` labels alone, if given."""
+        """Plain values, with only the `best` labels if given."""
         if self.error is not None:
             return {"given": self.given, "error": self.error}
         labels = {one.label: one.probability for one in self.labels[:best]}
@@ -65,23 +65,23 @@ ModelT = TypeVar("ModelT", bound=AnyPredictor)
 
 
 class LabelPipeline(ABC, Generic[TaskT, ModelT]):
-    """A classifier as a function of what `regard classify` is given."""
+    """A classifier as a function of the arguments of `regard classify`."""
 
     names_examples: ClassVar[bool] = False
-    """Whether `given` are names of files, which are printed beside their labels."""
+    """Whether examples are named by files, whose names are printed beside their labels."""
 
     def __init__(self, task: TaskT, model: ModelT) -> None:
         self.task, self.model = task, model
         self.others: Sequence[LabelPipeline[TaskT, ModelT]] = ()  # of its ensemble
 
     def vote_with(self, others: Sequence["LabelPipeline[TaskT, ModelT]"]) -> None:
-        """From now on, answer by the mean of the probabilities of this run and of others."""
+        """From now on, answer by the mean probabilities of this run and `others`."""
         for other in others:
             self.task.check_member(other.task)
         self.others = others
 
     def require_single(self) -> None:
-        """An error if it is an ensemble, which has no attention of its own."""
+        """Raise an error if it is an ensemble, which has no attention of its own."""
         if self.others:
             raise SettingsError(
                 f"{self!r}: an ensemble of {1 + len(self.others)} runs has no attention of its "
@@ -95,7 +95,7 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know about all answers."""
+        """Warnings about all answers."""
         return tuple(
             f"{one.task.folder}: {one.task.uncalibrated}: probabilities are not calibrated"
             for one in (self, *self.others)
@@ -107,8 +107,8 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
 
     @abstractmethod
     def find(self, arguments: Sequence[str]) -> list[str]:
-        """The texts, or the files of pictures, that arguments of a command line or lines of its
-        input name.
+        """The texts or picture files that arguments of a command line, or lines of its input,
+        name.
         """
 
     @abstractmethod

@@ -105,7 +105,7 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         return answer
 
     def find(self, arguments: Sequence[str]) -> list[str]:
-        """The files named, blank names too, and all pictures of folders."""
+        """The named files, blank names included, and all pictures of folders."""
         return list(find_pictures(arguments))
 
     def stream(self, given: Sequence[str]) -> Iterator[Classification]:
@@ -184,8 +184,8 @@ class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor
         return PictureClassificationLook(name, labels, notes, attention, tuple(layers), ablate)
 
     def _ablate(self, picture: Picture, heads: Sequence[int]) -> list[HeadAblation]:
-        """The likeliest label without each of the `heads` of each layer, and without each layer's;
-        none if the picture would be read too many times.
+        """The likeliest label without each of the `heads` of each layer, and without all heads of
+        each layer; none if the picture would be read too many times.
         """
         ablations = list_head_ablations({self.look_part: dict(enumerate(heads))})
         rows, columns = self.model.grid
@@ -213,17 +213,17 @@ class PictureClassificationLook:
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """How many each layer has."""
+        """The number of heads in each layer."""
         return tuple(len(layer.weights) for layer in self.layers)
 
     @property
     def title(self) -> str:
-        """What is shown first."""
+        """The title of what is shown first."""
         return "the likeliest labels"
 
     def panels(self, layer: int | None, head: int | None) -> list[tuple[str, Tensor]]:
         """Names and weights (rows, columns): of one head, of all heads of a `layer`, or of the mean
-        of all layers; then the rollout up to the layer, or through all.
+        of all layers; then the rollout up to the layer, or through all layers.
         """
         attention = self.attention
         rolled = attention.weights(len(self.heads) - 1 if layer is None else layer, 0)[1]
@@ -316,5 +316,5 @@ class PictureClassificationLook:
 
 
 def _viewer_text(labels: Sequence[LikelyLabel]) -> str:
-    """The likeliest label with its probability, as the viewer writes it."""
+    """The likeliest label with its probability, in the viewer's format."""
     return f"{labels[0].label} {100 * labels[0].probability:.1f}\u00a0%"

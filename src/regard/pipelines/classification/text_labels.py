@@ -98,7 +98,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         return list(arguments)
 
     def stream(self, given: Sequence[str]) -> Iterator[Classification]:
-        """An answer for each text, in order, also for an empty one, with a note."""
+        """An answer for each text, in order; an empty text gets one too, with a note."""
         require_texts("texts", given)
         for some in chunked(given, TEXTS_AT_ONCE):
             parts = [self._parts(text) for text in some]
@@ -110,14 +110,14 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
     def _logits_of(
         self, parts: Sequence[tuple[str, ...]], own: list[EncodedText], run: "TextLabelPipeline"
     ) -> Logits:
-        """The logits (N, V) of a run of the ensemble for texts, which this one reads as `own`."""
+        """The logits (N, V) of a run of the ensemble for texts; `own`: as encoded by this run."""
         encoded = own if run is self else run.task.encode(parts)
         lengths = np.array([len(one.ids) for one in encoded])
         return classify_examples(run.model, run.task.rows_of(encoded), lengths)
 
     @property
     def text_counts(self) -> tuple[int, ...]:
-        """How many texts an example may have: what all runs of the ensemble read."""
+        """How many texts an example may have, as all runs of the ensemble support."""
         of_others = [one.task.text_counts for one in self.others]
         own = self.task.text_counts
         return tuple(count for count in own if all(count in some for some in of_others))
@@ -130,7 +130,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         parts = text.split(BETWEEN) if 2 in counts else [text]
         if len(parts) not in counts:
             raise SettingsError(
-                f"{self.task.folder} sorts pairs of texts: expected two with {BETWEEN} between "
+                f"{self.task.folder} classifies pairs: expected two texts with {BETWEEN} between "
                 f"them, got {len(parts)} in {text[:40]!r}"
             )
         if self.task.recipe.is_imported:
@@ -139,9 +139,9 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
 
     def _notes(self, text: str, encoded: EncodedText) -> tuple[str, ...]:
         notes, count = [], len(encoded.ids) - encoded.ids.count(EOS)
-        spaces = self.task.tokenizer.pieces(encoded.ids).count(SPACE)  # those before unknown words
+        spaces = self.task.tokenizer.pieces(encoded.ids).count(SPACE)  # before unknown words
         if not text.strip():
-            notes.append("the text is empty: the answer says nothing about it")
+            notes.append("the text is empty: the answer means nothing")
         if encoded.unknown:
             known = counted(count - spaces, "token")
             notes.append(f"unknown to the model: {encoded.unknown:,} of {known}")
@@ -156,8 +156,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
     def look(
         self, texts: str | Sequence[str], *, changes: Sequence[Silenced | Flattened] = ()
     ) -> "TextClassificationLook":
-        """The labels of a text with its attention, under `changes`; several texts are one, with
-        spaces between them, or the two of a pair.
+        """The labels of a text with its attention, under `changes`; several texts are joined by
+        spaces, or are the two of a pair.
         """
         self.require_single()
         between = f" {BETWEEN} " if self.text_counts == (2,) else " "
@@ -190,8 +190,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         )
 
     def _ngram_notes(self, encoded: EncodedText, answer: str) -> tuple[str, ...]:
-        """What the n-grams of a text say of the answer, if the model counts them: in nats of the
-        calibrated probabilities.
+        """How the n-grams of a text contribute to the answer, if the model counts them: in nats of
+        the calibrated probabilities.
         """
         votes, temperature = self.task.ngram_votes(self.model, encoded), self.task.temperature
         if not votes:
@@ -204,7 +204,7 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         legible = [ids for ids in leads if min(ids) >= len(SPECIAL_PIECES)]
         loudest = sorted(legible, key=lambda ids: -abs(leads[ids]))[:SHOWN_NGRAMS]
         told = (f"“{self._legible(ids)}” {leads[ids]:+.2f}" for ids in loudest)
-        total = f"n-grams add {sum(leads.values()):+.2f} nats to what speaks for {answer}"
+        total = f"n-grams add {sum(leads.values()):+.2f} nats to the evidence for {answer}"
         return (f"{total}: {', '.join(told)}, …" if loudest else total,)
 
     def _legible(self, ids: Sequence[int]) -> str:
@@ -222,8 +222,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         if maps is None:
             family = self.task.recipe.model.known_encoder.family
             raise SettingsError(
-                f"{self.task.folder}: its encoder, {family}, has no attention to look at: it keeps "
-                "what it has read in its states; train one that has, such as trec6"
+                f"{self.task.folder}: its encoder, {family}, has no attention to look at; train "
+                "one that has, such as trec6"
             )
         return maps
 
@@ -243,8 +243,8 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):
         return axis._replace(segments=pair)
 
     def _ablate(self, text: str, encoded: EncodedText, heads: Sequence[int]) -> list[HeadAblation]:
-        """The likeliest label without each of the `heads` (L, H), and without each layer's; none
-        if too many tokens would be read.
+        """The likeliest label without each of the `heads` (L, H), and without the heads of each
+        layer; none if too many tokens would be read.
         """
         part = self.look_part
         ablations = list_head_ablations({part: dict.fromkeys(range(heads[0]), heads[1])})
@@ -276,7 +276,7 @@ class TextClassificationLook(TextLook):
 
     @property
     def title(self) -> str:
-        """What is shown first."""
+        """The title of what is shown first."""
         return "the likeliest labels"
 
     def answers(self) -> list[RenderableType]:
@@ -286,7 +286,7 @@ class TextClassificationLook(TextLook):
         return [{"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; the weights as the viewer has them."""
+        """Plain values; the weights in the viewer's format."""
         return {
             "given": self.text,
             "labels": {one.label: one.probability for one in self.labels},
@@ -315,5 +315,5 @@ class TextClassificationLook(TextLook):
 
 
 def answer_text(part: Part, text: str, label: str) -> str:
-    """What the viewer shows as the answer: a label, after the text if a decoder read that."""
+    """The answer in the viewer: a label, after the text if a decoder read the text."""
     return f"{text} → {label}" if part == "decoder" else label

@@ -1,1 +1,1 @@
-"""Documents -> documents: their text is translated, all else is copied."""
+"""Documents -> documents: their text is translated, everything else is copied."""

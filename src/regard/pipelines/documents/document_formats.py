@@ -23,7 +23,7 @@ FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
 }
 
 Document = Segments | Subtitles
-"""Has `lines` to translate, which may have inline markup; `join` puts their translations back."""
+"""`lines` are the texts to translate, which may have inline markup; `join` inserts translations."""
 
 
 def format_of(name: str) -> DocumentFormat | None:
@@ -39,7 +39,7 @@ def decode_document(data: bytes, name: str) -> str:
         raise CorpusError(f"{name}: {not_utf8(error, 'file')}") from None
     if "\0" in text:
         raise CorpusError(
-            f"{name}: holds a null character, the {text.index(chr(0)) + 1:,}th: is it a text?"
+            f"{name}: has a null character, the {text.index(chr(0)) + 1:,}th: is it a text?"
         )
     return text
 
@@ -57,7 +57,7 @@ def read_document(text: str, kind: DocumentFormat, name: str) -> Document:
     rest = text.removeprefix("\ufeff").strip()
     if rest and not subtitles and not (kind == "vtt" and rest.startswith("WEBVTT")):
         raise CorpusError(
-            f"{name}: holds no subtitle, which would have a line of times such as "
+            f"{name}: has no subtitles, that is, no line of times such as "
             f"00:00:01,000 --> 00:00:02,500: is it {kind}?"
         )
     return subtitles

@@ -44,7 +44,7 @@ class _BlockReader:
     untranslated: list[str] = field(default_factory=list)
     """The name of the open element that is not translated, once for each level of nesting."""
     embedded: list[str] = field(default_factory=list)
-    """The same for an embedded element, such as a drawing, which is inline as a whole."""
+    """The same for an embedded element, such as a drawing, which counts as inline."""
     preformatted: int = 0
 
     def read(self, token: MarkupToken) -> None:

@@ -1,7 +1,7 @@
 """Subtitles -> subtitles: the text of cues is translated; numbers, times and settings are copied.
 
-The lines of a cue are translated as one text and wrapped again; lines that begin with a dash are
-different speakers' and translated one by one. A sentence over several cues is translated as a
+The lines of a cue are translated as one text and wrapped again; lines that begin with a dash belong
+to different speakers and are translated one by one. A sentence over several cues is translated as a
 whole, with a tag at each cue's end, so that each cue keeps its part.
 """
 
@@ -69,7 +69,7 @@ class Subtitles:
             # without blank lines and arrows, which would end or begin a cue
             translations = [next(rest).replace("-->", "->").splitlines() for _ in lines]
             translated_lines = [" ".join(filter(None, one)) for one in translations]
-            if translated_lines != lines:  # what comes back as it is keeps its line breaks
+            if translated_lines != lines:  # unchanged text keeps its line breaks
                 assigned = _assign_to_cues(group, translated_lines)
                 new_lines |= zip(map(id, group), assigned, strict=True)
         return "".join(_write(new_lines.get(id(cue), cue.lines), cue.ends) for cue in self.cues)

@@ -1,1 +1,1 @@
-"""Models of other toolkits -> runs, and back, if both sides compute the same."""
+"""Models of other toolkits -> runs, and back, if both sides give the same outputs."""

@@ -1,4 +1,4 @@
-"""A run -> a compact copy: all that answers and scores need, with weights in 16 bits."""
+"""A run -> a compact copy for inference and evaluation, with weights in 16 bits."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ LEFT_OUT = re.compile(
     r"model\.safetensors|(weights|adapters|refined|ctranslate2|onnx)/.*|data/train\..*"
     r"|data/.*\.mark|measured\.json"
 )
-"""Files of a run that its copy leaves out: those that only training reads, and those made from the
+"""Files of a run that are not copied: those that only training reads, and those made from the
 weights in float32. `list_files` does not list logs and checkpoints."""
 CARD = """
 ## This copy
@@ -45,7 +45,7 @@ def compact_precision(precision: str) -> CompactPrecision:
     for known in DTYPES:
         if known == chosen:
             return known
-    raise SettingsError(f"--precision {precision}: a run has float16 (auto), bfloat16 or float32")
+    raise SettingsError(f"--precision {precision}: choose float16 (auto), bfloat16 or float32")
 
 
 def export_compact(
@@ -82,7 +82,7 @@ def _round(
     beyond = [name for name, tensor in rounded.items() if not tensor.isfinite().all()]
     if beyond:
         raise RunError(
-            f"{file}: {beyond[0]}: holds numbers that are too large for {precision}; give "
+            f"{file}: {beyond[0]}: has numbers that are too large for {precision}; give "
             "--precision bfloat16, or float32"
         )
     return rounded

@@ -21,15 +21,15 @@ class ExchangeReport(Settings):
     format: str
     """The toolkit, and the family of its model."""
     source: str
-    """The folder that it came from, or the run."""
+    """The imported folder, or the exported run."""
     files: dict[str, str]
     """The SHA-256 of the files of weights that were read."""
     licence: str | None = None
-    """What the source says."""
+    """The licence that the source states."""
     regard: str = __version__
-    """The version that converted it."""
+    """The version of regard that converted it."""
     notes: tuple[str, ...] = ()
-    """What the source does not say, and what is used instead."""
+    """Facts that the source does not state, and the values used instead."""
     gate: GateReport
 
 
@@ -58,7 +58,7 @@ def require_free(out: Path) -> None:
 
 
 def move_into_place(place: Path, out: Path) -> None:
-    """Rename a finished folder to `out`; an error if that is not free, or not any more."""
+    """Rename a finished folder to `out`; an error if that is not free (any more)."""
     require_free(out)
     try:
         (out / REPORT).unlink(missing_ok=True)

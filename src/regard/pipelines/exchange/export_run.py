@@ -1,4 +1,4 @@
-"""A run -> a folder that `transformers` loads, and with which it computes the same."""
+"""A run -> a folder that `transformers` loads, and that gives the same outputs there."""
 
 import shutil
 from importlib import import_module
@@ -46,7 +46,7 @@ from regard.training.checkpoints import load_weights
 def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedFolder:
     """Export a run into the folder `out`.
 
-    Where the gate refuses it, that holds the report alone, and a `RunError` is raised.
+    If the gate refuses it, `out` has only the report, and a `RunError` is raised.
     """
     require_transformers(str(path), "exported")
     run, recipe = RunFolder(path), RunFolder(path).load_any_recipe()
@@ -96,14 +96,14 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
         move_into_place(place, out)
     if gate.refused is not None:
         raise RunError(
-            f"{path}: not exported, as transformers would not compute the same: {gate.refused}; "
+            f"{path}: not exported, as transformers would give other outputs: {gate.refused}; "
             f"{out / REPORT} has the report"
         )
     return ExportedFolder(out, report)
 
 
 def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
-    """The family that a run is exported as, and its model there; an error says why none fits."""
+    """The family that a run is exported as, and its model there; an error if none fits."""
     kind = str(recipe.model.family)
     reasons: dict[str, list[str]] = {}  # why one does not fit -> the families of which that is said
     for family in FAMILIES.values():
@@ -117,14 +117,14 @@ def find_writer(recipe: TaskRecipe, path: Path) -> tuple[HfFamily, HfModel]:
             reasons.setdefault(str(error), []).append(family.model_type)
     if not reasons:
         raise RunError(
-            f"{path}: a model of the family {kind} for {recipe.task} has no place in transformers"
+            f"{path}: transformers has no model like the family {kind} for {recipe.task}"
         )
     lines = (f"\n  {', '.join(names)}: {reason}" for reason, names in reasons.items())
     raise RunError(f"{path}: cannot be exported as any family of transformers:{''.join(lines)}")
 
 
 def _load_peer(folder: Path, described: HfModel) -> Any:
-    """The model that the loader of `transformers` itself reads from a folder."""
+    """The model that the loader of `transformers` reads from a folder."""
     transformers = import_module("transformers")
     with quiet(transformers):
         try:

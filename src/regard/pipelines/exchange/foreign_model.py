@@ -1,4 +1,4 @@
-"""A model of another toolkit, as every format of import describes it."""
+"""A model of another toolkit, in the form that all import formats return."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from regard.text.build import Tokenizers
 
 @dataclass(frozen=True)
 class ForeignModel:
-    """A model to import, and how to compare it with what the other toolkit computes."""
+    """A model to import, and how to compare its outputs with the other toolkit's."""
 
     format: str  # the toolkit, and the family of the model
-    about: str  # what it is, for a person
+    about: str  # a description for users
     settings: Settings  # of our model
     weights: Mapping[str, Tensor]  # under our names
     digests: Mapping[str, str]  # the SHA-256 of the files of weights that were read
     check: Callable[[Path], GateReport]
     """The folder of the run that was made -> the gate's report."""
     tokenizers: Tokenizers | None = None  # None: it reads no text
-    recipe: Mapping[str, Any] = field(default_factory=dict)  # groups of the recipe, beside `model`
+    recipe: Mapping[str, Any] = field(default_factory=dict)  # the recipe's groups except `model`
     run_files: Mapping[str, bytes] = field(default_factory=dict)  # further files of the run
-    notes: tuple[str, ...] = ()  # what the folder did not say
+    notes: tuple[str, ...] = ()  # facts that the folder does not state
 
 
 class ImportFormat(NamedTuple):
     """How folders of a toolkit are read."""
 
     is_format: Callable[[Path], bool]
-    """Whether a folder holds a file of this format."""
+    """Whether a folder has a file of this format."""
     read: Callable[[Path], ForeignModel]
-    """The model of a folder; a `RunError` names what cannot be read or honoured."""
+    """The model of a folder; a `RunError` names what cannot be read or is not supported."""

@@ -44,7 +44,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
 PIECE_FILES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model")  # of both sides
-PADDING = ("<blank>", "<pad>", "[PAD]")  # how toolkits spell it; CTranslate2 knows none
+PADDING = ("<blank>", "<pad>", "[PAD]")  # toolkits' spellings; CTranslate2 itself has no padding
 SOURCE_LENGTHS = (1, 2, 5, 13, 40)  # tokens of a sample's sources
 TARGET_TOKENS = 2048  # tokens of the vocabulary that a sample's targets hold, at most
 TARGET_LENGTH = 32
@@ -53,8 +53,8 @@ BEAM = 4
 MAX_TOKENS = 24  # of the answers that are compared
 SEARCH_BUDGET = 2048  # positions that are searched at a time
 NO_SEARCH = (
-    "CTranslate2's folders do not say how to search, nor what dropout a model learned with: the "
-    "run has the defaults of `decoding`, and no dropout",
+    "CTranslate2's folders name neither search settings nor the dropout of training: the run has "
+    "the defaults of `decoding`, and no dropout",
 )
 
 
@@ -65,7 +65,7 @@ class _Side(NamedTuple):
     ids: VocabularyMap
 
     def names(self, row: Sequence[int]) -> list[str]:
-        """What CTranslate2 calls our ids."""
+        """CTranslate2's tokens for our ids."""
         return [self.tokens[i] for i in self.ids.to_theirs(row)]
 
 
@@ -73,7 +73,7 @@ def _read(folder: Path) -> ForeignModel:
     check_export(folder)  # of ours, which has a manifest
     model = read_ct2_folder(folder)
     if reason := why_ctranslate2_unavailable():
-        raise RunError(f"{folder}: is imported only if it computes what CTranslate2 does: {reason}")
+        raise RunError(f"{folder}: importing needs CTranslate2, to compare outputs: {reason}")
     ours = (folder / EXPORT_INFO).is_file() and _has_labels(model)
     source, target = _own_sides(model) if ours else _sides(folder, model)
     tokenizers = _own_tokenizers(folder, model) if ours else _tokenizers(folder, source, target)
@@ -111,13 +111,13 @@ def _read(folder: Path) -> ForeignModel:
 
 
 def _has_labels(model: Ct2Model) -> bool:
-    """Whether the vocabularies are ids, as in exports of ours."""
+    """Whether the vocabularies consist of ids, as in our own exports."""
     sides, start = (model.source_tokens, model.target_tokens), model.config.decoder_start_token
     return start in SPECIAL_PIECES and all(tokens == token_labels(len(tokens)) for tokens in sides)
 
 
 def _own_sides(model: Ct2Model) -> tuple[_Side, _Side]:
-    """The vocabularies of an export of ours: rows are in the order of our ids."""
+    """The vocabularies of one of our exports: rows are in the order of our ids."""
     start = SPECIAL_PIECES.index(model.config.decoder_start_token or SPECIAL_PIECES[BOS])
     source, target = (
         _Side(tokens, VocabularyMap(special=(PAD, UNK, BOS, EOS), rows=len(tokens), start=start))
@@ -139,11 +139,11 @@ def _sides(folder: Path, model: Ct2Model) -> tuple[_Side, _Side]:
     target = _Side(model.target_tokens, _vocabulary_map(folder, model.target_tokens, model.config))
     if target.ids.special[BOS] is None and target.ids.start is None:
         name = model.config.decoder_start_token
-        raise RunError(f"{folder}: its target vocabulary holds no {name!r}, which begins a text")
+        raise RunError(f"{folder}: its target vocabulary has no {name!r}, which begins a text")
     if model.source_tokens == model.target_tokens:
         return target, target
     if model.settings.embeddings == "shared":
-        raise RunError(f"{folder}: one matrix embeds both vocabularies, and these differ")
+        raise RunError(f"{folder}: one matrix embeds both vocabularies, but these differ")
     return _Side(
         model.source_tokens, _vocabulary_map(folder, model.source_tokens, model.config)
     ), target
@@ -153,7 +153,7 @@ def _vocabulary_map(folder: Path, tokens: list[str], config: Ct2Config) -> Vocab
     ids = {token: number for number, token in enumerate(tokens)}
     start, eos = ids.get(config.decoder_start_token or ""), ids.get(config.eos_token)
     if eos is None:
-        raise RunError(f"{folder}: a vocabulary holds no {config.eos_token!r}, which ends a text")
+        raise RunError(f"{folder}: a vocabulary has no {config.eos_token!r}, which ends a text")
     unknown, padding = ids[config.unk_token], (ids[name] for name in PADDING if name in ids)
     pad = next((i for i in padding if i not in (start, eos, unknown)), None)
     if start in (eos, unknown):  # our BOS is a copy of that token
@@ -178,7 +178,7 @@ def _our_rows(
 
 
 def _own_tokenizers(folder: Path, model: Ct2Model) -> Tokenizers:
-    """The tokenizers of an export of ours."""
+    """The tokenizers of one of our exports."""
     try:
         found = load_tokenizers(folder)
     except RegardError as error:
@@ -192,7 +192,8 @@ def _own_tokenizers(folder: Path, model: Ct2Model) -> Tokenizers:
 def _tokenizers(folder: Path, source: _Side, target: _Side) -> Tokenizers:
     """The tokenizers of SentencePiece models in a folder.
 
-    Else CTranslate2's tokens: characters if all are single ones, or what spaces separate.
+    Without these, CTranslate2's own tokens: characters if all are single characters, or else words
+    between spaces.
     """
     models = [_find_pieces(folder, side) for side in ("source", "target")]
     if source is target and models[0] == models[1]:
@@ -269,7 +270,7 @@ def _check(folder: Path, run: Run, sides: tuple[_Side, _Side], positions: int | 
 def _sample(
     source: VocabularyMap, target: VocabularyMap, longest: int | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Rows of our ids: sources of various lengths, and targets that together hold each token once,
+    """Rows of our ids: sources of various lengths, and targets that together have each token once,
     or `TARGET_TOKENS` of them.
     """
     rng, first = Random(0), len(SPECIAL_PIECES)

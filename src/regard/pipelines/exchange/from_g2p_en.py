@@ -47,7 +47,7 @@ class _Row(NamedTuple):
 def _read(folder: Path) -> ForeignModel:
     files = sorted(folder.glob("*.npz"))
     if len(files) != 1:
-        raise RunError(f"{folder}: holds {len(files)} files .npz, and a model is one of them")
+        raise RunError(f"{folder}: has {len(files)} .npz files; expected one, the model")
     model, digest = read_g2p(files[0]), sha256_of_file(files[0])
 
     def check(place: Path) -> GateReport:
@@ -56,7 +56,7 @@ def _read(folder: Path) -> ForeignModel:
     source, target = (one.settings.model_dump(mode="json") for one in model.tokenizers)
     return ForeignModel(
         format="g2p_en, a GRU encoder-decoder",
-        about="letters to phonemes, of the package g2p_en",
+        about="letters to phonemes, from the package g2p_en",
         settings=model.settings,
         weights=model.weights,
         digests={files[0].name: digest},
@@ -138,7 +138,7 @@ def _compare_answers(
 
 
 def _greedy(arrays: Arrays, letters: list[int]) -> list[int]:
-    """The package's greedy answer, without <pad> and <s>, which our search never writes."""
+    """The package's greedy answer, without <pad> and <s>, which our search never generates."""
     phonemes: list[int] = []
     while len(phonemes) < MAX_PHONEMES:
         logits = _reference(arrays, _Row(letters, phonemes))[-1]

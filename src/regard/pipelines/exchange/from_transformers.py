@@ -22,7 +22,7 @@ from regard.tasks.classification import LABELS_FILE
 
 
 class _Described(NamedTuple):
-    """The model of a folder, and how texts are cut here otherwise than by `transformers`."""
+    """The model of a folder, and how texts are tokenized differently from `transformers`."""
 
     model: HfModel
     difference: str | None = None
@@ -30,7 +30,7 @@ class _Described(NamedTuple):
 
 
 def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> ForeignModel:
-    """The model of a folder; `languages`: codes of "source" and "target", if it has many."""
+    """The model of a folder; `languages`: codes of "source" and "target", if it is multilingual."""
     folder = HfFolder(source, languages)
     family = find_family(folder)
     described, difference, notes = _describe(family, folder)
@@ -63,8 +63,8 @@ def read_folder(source: Path, languages: Mapping[str, str] | None = None) -> For
 
 
 def _describe(family: HfFamily, folder: HfFolder) -> _Described:
-    """The model of a folder, whose texts are cut as `transformers` cuts them where that is there:
-    its classes of tokenizers change what `tokenizer.json` says.
+    """The model of a folder, with the tokenization of `transformers` if that is installed: its
+    tokenizer classes change what `tokenizer.json` says.
     """
     described = family.read(folder)
     if described.tokenizers is None or find_spec("transformers") is None:
@@ -76,20 +76,20 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
         return _Described(described, difference)
     try:
         again = family.read(folder.with_tokenizer(content))
-    except RegardError:  # such as for tokens that the model does not have
+    except RegardError:  # for example, tokens that the model does not have
         return _Described(described, difference)
     assert again.tokenizers is not None
     if (still := tokenization_difference(folder, peer, again.tokenizers, family.task)) is not None:
         return _Described(described, still)
     note = (
-        f"texts are cut as {type(peer).__name__} of transformers cuts them, which changes what "
-        "the files of its tokenizer say"
+        f"texts are tokenized as by {type(peer).__name__} of transformers, which differs from the "
+        "files of its tokenizer"
     )
     return _Described(again, None, (note,))
 
 
 def _label_files(labels: tuple[str, ...]) -> dict[str, bytes]:
-    """The files of a run that hold its labels."""
+    """The files of a run that list its labels."""
     return {f"data/{LABELS_FILE}": dump_json(labels, indent=1).encode()} if labels else {}
 
 

@@ -1,4 +1,4 @@
-"""The gate of every conversion: both sides must compute the same for a sample."""
+"""The gate of every conversion: both sides must give the same outputs for a sample."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,10 +34,10 @@ IMPOSSIBLE = -1e8  # logits of tokens that only our vocabulary has must be below
 
 
 class GateReport(Settings):
-    """What both sides computed of a sample."""
+    """The comparison of both sides' outputs for a sample."""
 
     reference: str
-    """Who computed what ours is compared with."""
+    """The library or formula that our outputs are compared with."""
     rows: int = 0
     """Texts or pictures of the sample."""
     positions: int = 0
@@ -51,7 +51,7 @@ class GateReport(Settings):
     answers: int = 0
     """Texts that both sides answered."""
     same_answers: int = 0
-    """Those that they answered alike."""
+    """Texts that both sides answered alike."""
     refused: str | None = None
     """Why the conversion is refused; None: it is not."""
 
@@ -61,7 +61,7 @@ class GateReport(Settings):
         return value if value is not None and isfinite(value) else None
 
     def summary(self) -> str:
-        """What was found, in a sentence."""
+        """The findings, in a sentence."""
         found = [(name, getattr(self, name)) for name in ("float64", "float32")]
         numbers = [f"{one:.1e} in {name}" for name, one in found if one is not None]
         numbers += [] if self.int8 is None else [f"{self.int8:.1e} nats in int8"]
@@ -77,7 +77,7 @@ def check_import(
 ) -> GateReport:
     """Compare the model of `run` with that of a folder.
 
-    Where `transformers` is not installed, stored answers in the folder stand in for it.
+    If `transformers` is not installed, stored answers in the folder stand in for it.
     """
     if find_spec("transformers") is None:
         stored = compare_answers(family, folder.path, run.model, described.tokenizers)
@@ -96,7 +96,7 @@ def require_transformers(what: str, done: str) -> None:
     """Raise an error unless `transformers` is installed."""
     if find_spec("transformers") is None:
         raise RunError(
-            f"{what}: is {done} only if it computes what transformers does, which is not "
+            f"{what}: can be {done} only if its outputs equal those of transformers, which is not "
             "installed; install it: pip install 'regard[exchange]'"
         )
 
@@ -127,14 +127,14 @@ def compare_answers(
 def store_answers(
     folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None
 ) -> None:
-    """Write what `transformers` computes for the sample into a folder."""
+    """Write the outputs of `transformers` for the sample into a folder."""
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     sample = parity.sample(tokenizers, model)
     write_answers(folder, sample, parity.peer_logits(peer, sample, vocabulary))
 
 
 def reference_name() -> str:
-    """The library that computes the other side, and its version."""
+    """The library that our outputs are compared with, and its version."""
     return f"transformers {import_module('transformers').__version__}"
 
 
@@ -194,7 +194,7 @@ def _columns(vocabulary: VocabularyMap | None, size: int) -> tuple[list[int], li
 
 
 def _difference(ours: Tensor, theirs: Tensor, vocabulary: VocabularyMap | None) -> float:
-    """The largest difference of logits (N, V) of the same tokens; infinite if ours could write a
+    """The largest difference of logits (N, V) of the same tokens; infinite if ours could generate a
     token that theirs does not have.
     """
     absent = list(vocabulary.absent) if vocabulary else []
@@ -217,8 +217,8 @@ def refusal(
     answers: int,
     float64_tolerance: float | None = None,
 ) -> str | None:
-    """Why a conversion is refused, by the `differences` of logits in each precision, the `largest`
-    logit, and how many `answers` are the `same`; None: it is not.
+    """Why a conversion is refused, given the `differences` of logits in each precision, the
+    `largest` logit, and how many `answers` are the `same`; None: it is accepted.
     """
     tolerances = {"float64": float64_tolerance or FLOAT64_TOLERANCE, "float32": FLOAT32_TOLERANCE}
     largest = max(1.0, largest)
@@ -226,37 +226,35 @@ def refusal(
         tolerance = tolerances[precision]
         if not found <= tolerance * largest:
             return (
-                f"in {precision} its logits differ by {found:.3g}, and {tolerance * largest:.1g} "
-                "is allowed"
+                f"in {precision} its logits differ by {found:.3g}; at most "
+                f"{tolerance * largest:.1g} is allowed"
             )
     if same < answers:
-        return f"{answers - same} of {answers} texts are answered otherwise"
+        return f"{answers - same} of {answers} texts are answered differently"
     return None
 
 
 def check_shapes(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> None:
-    """Raise a `RunError` that names a tensor of the files whose shape is not what `config.json`
-    asks for; without `transformers`, which knows that, nothing is checked.
+    """Raise a `RunError` that names a tensor of the files whose shape does not match `config.json`;
+    nothing is checked without `transformers`, which defines these shapes.
     """
     if find_spec("transformers") is None:
         return
-    with torch.device("meta"):  # shapes alone
+    with torch.device("meta"):  # only shapes
         wanted = build_peer(folder, described).state_dict()
     for name, tensor in tensors.items():
         present = described.present_name(name)
         there = present if present in wanted else described.peer_name(present)
         if there in wanted and wanted[there].shape != tensor.shape:
             raise RunError(
-                f"{folder.path}: its tensor {name} has the shape {tuple(tensor.shape)}, and its "
-                f"config.json asks for {tuple(wanted[there].shape)}; one of the two files is not "
-                "this model's, or was changed"
+                f"{folder.path}: its tensor {name} has the shape {tuple(tensor.shape)}, but its "
+                f"config.json needs {tuple(wanted[there].shape)}; one of the two files belongs to "
+                "another model, or was changed"
             )
 
 
 def build_peer(folder: HfFolder, described: HfModel) -> Any:
-    """The model of `transformers` that a folder's `config.json` describes, with weights of its
-    own.
-    """
+    """The model of `transformers` that a folder's `config.json` describes, randomly initialised."""
     transformers = import_module("transformers")  # optional, and slow to import
     with loading(folder, transformers):
         config = transformers.AutoConfig.from_pretrained(
@@ -269,7 +267,7 @@ def build_peer(folder: HfFolder, described: HfModel) -> Any:
 
 @contextmanager
 def loading(folder: HfFolder, transformers: Any) -> Iterator[None]:
-    """Within it, errors of `transformers` become a `RunError` about a folder."""
+    """A context in which errors of `transformers` become a `RunError` about a folder."""
     with quiet(transformers):
         try:
             yield
@@ -306,7 +304,7 @@ def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor
 
 @contextmanager
 def quiet(transformers: Any) -> Iterator[None]:
-    """Within it, `transformers` logs errors only, and shows no progress."""
+    """A context in which `transformers` logs errors only, and shows no progress."""
     logging = transformers.utils.logging
     level, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

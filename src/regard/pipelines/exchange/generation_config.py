@@ -13,9 +13,9 @@ GENERATION_CONFIG = "generation_config.json"
 def generation_config(
     search: DecodingSettings, vocabulary: VocabularyMap, opening: Sequence[int] = ()
 ) -> bytes:
-    """The file for a search, in their ids; answers begin with `opening`, in ours.
+    """The file for a search, in their ids; answers begin with `opening`, in our ids.
 
-    Where `generate` has no such setting (scores of GNMT, coverage), it gets the nearest.
+    Settings that `generate` lacks (GNMT's scores, coverage) are replaced by the nearest ones.
     """
     pad, unk, bos, eos = vocabulary.special
     beam, rules, drawn = portable_settings(search).beam, search.rules, search.sampling

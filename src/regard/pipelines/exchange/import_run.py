@@ -1,4 +1,4 @@
-"""A folder of another toolkit -> a run that computes the same."""
+"""A folder of another toolkit -> a run that gives the same outputs."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from regard.training.checkpoints import check_finite, save_weights
 
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 MAX_CARD_BYTES = 1 << 20
-NOT_FINITE = "its files are damaged, or were saved so; take another copy of the model"
+NOT_FINITE = "its files are damaged, or were saved in this state; get another copy of the model"
 FORMATS = (CTRANSLATE2, G2P_EN)
 """Formats that are recognized by a file that no other format has."""
 
@@ -46,15 +46,15 @@ def import_folder(
 ) -> ImportedRun:
     """Import a folder as the run `out`.
 
-    Where the gate refuses it, `out` holds the report alone, and a `RunError` is raised.
-    `languages`: codes of "source" and "target", where a model translates between many.
+    If the gate refuses it, `out` has only the report, and a `RunError` is raised. `languages`:
+    codes of "source" and "target", for a multilingual model.
     """
     if not source.is_dir():
         kind = "a file; give the folder that it is in" if source.exists() else "no such folder"
         raise RunError(f"{source}: {kind}")
     found = _find_format(source)
     if languages and found is not TRANSFORMERS:
-        raise RunError(f"{source}: is no model of many languages; leave out the options of them")
+        raise RunError(f"{source}: not a multilingual model; leave out the language options")
     model = read_folder(source, languages) if found is TRANSFORMERS else found.read(source)
     check_finite(source, model.weights, NOT_FINITE)
     require_free(out)
@@ -78,7 +78,7 @@ def import_folder(
         move_into_place(place, out)
     if report.gate.refused is not None:
         raise RunError(
-            f"{source}: not imported, as it would not compute the same: {report.gate.refused}; "
+            f"{source}: not imported, as it would give other outputs: {report.gate.refused}; "
             f"{out / REPORT} has the report"
         )
     return ImportedRun(out, report)
@@ -131,5 +131,5 @@ def _card(name: str, model: ForeignModel, report: ExchangeReport) -> Iterator[st
     yield from (f"- {note}" for note in report.notes)
     yield f"\n## Parity\n\n{report.gate.summary()}.\n"
     yield "## Model\n"
-    yield "`recipe.yaml` has every setting. It was not trained here, and has no training data."
+    yield "`recipe.yaml` has every setting. The run was not trained here and has no training data."
     yield f"\nregard {report.regard}\n"

@@ -1,4 +1,4 @@
-"""What picture classifiers, ours and those of `transformers`, compute for the same pictures."""
+"""The outputs of picture classifiers, ours and those of `transformers`, for the same pictures."""
 
 from typing import Any, NamedTuple
 
@@ -55,6 +55,6 @@ class PictureParity:
 
 
 def likeliest(logits: Tensor) -> list[list[int]]:
-    """The class of the largest logit of each row (B, V), in a list of one."""
+    """The class of the largest logit of each row (B, V), each as a list of one."""
     found: list[list[int]] = logits.argmax(-1, keepdim=True).tolist()
     return found

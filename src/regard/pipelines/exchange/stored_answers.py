@@ -1,6 +1,6 @@
 """Logits that another toolkit computed, stored beside its model.
 
-They stand in for the toolkit where it is not installed.
+They stand in for the toolkit if it is not installed.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from regard.manifest import sha256
 
 ANSWERS = "regard-answers.safetensors"
 MAX_BYTES = 256 << 20
-NUM_POSITIONS = 16  # whose logits are stored, spread over a sample
+NUM_POSITIONS = 16  # positions whose logits are stored, spread over a sample
 
 
 def write_answers(folder: Path, sample: object, logits: Tensor) -> None:
@@ -44,7 +44,7 @@ def difference_from_answers(
         return None
     ours, (here, there) = _chosen(logits), columns
     if stored.ndim != 2 or len(stored) != len(ours) or max(there) >= stored.shape[1]:
-        raise RunError(f"{path}: of {tuple(stored.shape)} numbers, which do not fit the model")
+        raise RunError(f"{path}: its shape {tuple(stored.shape)} does not fit the model")
     found = (ours[:, here] - stored[:, there]).abs().max().nan_to_num(nan=float("inf"))
     return float(found)
 

@@ -1,4 +1,4 @@
-"""What models of each task, ours and those of `transformers`, compute for the same sample."""
+"""The outputs of models of each task, ours and those of `transformers`, for the same sample."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -19,7 +19,7 @@ from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.text.vocabulary_map import VocabularyMap
 from regard.types import Padded
 
-LENGTHS = (1, 2, 5, 13, 40, 128)  # tokens of the rows of a sample, as far as a model takes them
+LENGTHS = (1, 2, 5, 13, 40, 128)  # tokens of the rows of a sample, up to the model's limit
 NUM_DECODED = 3  # rows that are continued
 NEW_TOKENS = 16  # of each
 
@@ -249,7 +249,7 @@ def greedy_settings(max_tokens: int) -> DecodingSettings:
 
 
 def greedy_options(vocabulary: VocabularyMap, max_tokens: int) -> dict[str, Any]:
-    """The same as options of `generate`."""
+    """The options of `generate` for the same search."""
     never = [i for i in (vocabulary.special[PAD], vocabulary.special[BOS]) if i is not None]
     eos = vocabulary.special[EOS]
     return {

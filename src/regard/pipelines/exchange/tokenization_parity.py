@@ -1,4 +1,4 @@
-"""What tokenizers, ours and those of `transformers`, make of the same texts."""
+"""The tokens of the same texts by tokenizers of ours and of `transformers`."""
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -28,7 +28,7 @@ TEXTS = (
     "▁ \x01 \x7f \ufffd \u200b…“”„‚'’",
     "x" * 300,
 )
-"""Texts that tokenizers cut differently by their settings."""
+"""Texts that tokenizers split differently, depending on their settings."""
 FRAMED = "a"
 LANGUAGE_MODEL = "language-model"
 NUM_DRAWN, MAX_PIECES, MAX_NAMED = 100, 20, 100
@@ -56,9 +56,7 @@ def tokenizer_json(peer: Any) -> bytes | None:
 def tokenization_difference(
     folder: HfFolder, peer: Any, tokenizers: Tokenizers, task: str
 ) -> str | None:
-    """How our tokenizers and those that `peer` has of a folder differ on sample texts; None: they
-    do not.
-    """
+    """How our tokenizers and those of `peer` differ on sample texts; None: they do not."""
     source, target = tokenizers
     with loading(folder, import_module("transformers")):
         found = _difference(peer, source, "text")
@@ -68,9 +66,9 @@ def tokenization_difference(
 
 
 def _difference(peer: Any, tokenizer: Tokenizer, argument: str) -> str | None:
-    """The first text that is cut otherwise; `argument` is the side that `peer` reads it as.
+    """The first text that is tokenized differently; `argument` is the side that `peer` reads it as.
 
-    Ids that their model does not have are not compared: it has no answer to such a text.
+    Texts with ids that their model does not have are not compared: it cannot read them.
     """
     vocabulary, opening = tokenizer.vocabulary_map, len(tokenizer.opening)
     assert vocabulary is not None
@@ -98,7 +96,7 @@ def _frame_difference(peer: Any, tokenizer: Tokenizer, task: str) -> str | None:
     vocabulary = tokenizer.vocabulary_map
     assert vocabulary is not None
     theirs, [ids] = peer(FRAMED)["input_ids"], tokenizer.encode([FRAMED])
-    if task == LANGUAGE_MODEL:  # a prompt has no end
+    if task == LANGUAGE_MODEL:  # a prompt has no EOS
         ours = [*(tokenizer.text_prefix or ()), *ids]
         theirs = theirs[: len(ours)]
     else:

@@ -1,4 +1,4 @@
-"""What translators, ours and those of `transformers`, compute for the same sentences."""
+"""The outputs of translators, ours and those of `transformers`, for the same sentences."""
 
 from random import Random
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class SentencePairs(NamedTuple):
     sources: list[list[int]]
     rows: list[list[int]]  # targets, which begin with BOS
     source_map: VocabularyMap
-    opening: tuple[int, ...]  # what answers begin with
+    opening: tuple[int, ...]  # ids that answers begin with
 
     def source(self) -> Padded:
         return pad_source(self.sources)
@@ -105,7 +105,7 @@ def translate_rows(
 
 
 def parity_settings(beam: int, n_best: int = 1, max_tokens: int = NEW_TOKENS) -> DecodingSettings:
-    """A search over all tokens but PAD and BOS, which `generate` can do in the same way."""
+    """A search over all tokens but PAD and BOS that `generate` supports too."""
     rules = RuleSettings(
         max_length=max_tokens,
         max_length_ratio=0.0,

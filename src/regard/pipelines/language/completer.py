@@ -42,7 +42,7 @@ BATCH_POSITIONS = 1 << 17  # prompts of a batch, times the longest with its cont
 DEFAULT_MAX_TOKENS = 200
 NEXT_TOKENS = 5  # likeliest next tokens that a look has
 MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
-MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, those of the last tokens are kept
+MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, only those of the last tokens
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
@@ -105,10 +105,10 @@ class Completer:
         """The continuations of prompts, in order, each of at most `max_tokens` tokens.
 
         `options` are those of `search_settings`: beam, n_best, length_penalty, sampling. A prompt
-        is read once, however many continuations it has, and prompts of all lengths together.
-        `on_text` is called with a prompt's number and its text so far whenever that grows. `first`
-        is the number of the first prompt, which seeds its samples: prompts given in several calls
-        are then continued as in one.
+        is read once, whatever the number of its continuations, and prompts of all lengths are
+        batched together. `on_text` is called with a prompt's number and its text so far whenever
+        that grows. `first` is the number of the first prompt, which seeds its samples: prompts
+        given in several calls are then continued as in one.
         """
         require_texts("prompts", prompts)
         if max_tokens < 1:
@@ -136,7 +136,7 @@ class Completer:
         if longest < max_tokens and not all(one.finished for one in continuations):
             notes = (
                 *notes,
-                f"ended after {longest:,} of {max_tokens:,} tokens: with its prompt it fills the "
+                f"ended after {longest:,} of {max_tokens:,} tokens: prompt and text fill the "
                 f"{self._limit:,} that the model sees at once",
             )
         return Completion(text, continuations, notes)
@@ -153,7 +153,7 @@ class Completer:
         """A text with the attention of its tokens, and the likeliest next tokens.
 
         The text is first continued by at most `max_tokens`, by greedy search unless `settings` are
-        given. `changes` act on the continuation, the attention and the next tokens. The parts of a
+        given. `changes` act on the continuation, the attention and the next tokens. The texts of a
         list are joined by spaces. `track` shows progress while a page of it is made.
         """
         if not (isinstance(text, str) or text):
@@ -188,12 +188,12 @@ class Completer:
             ids += best.tokens
         limit = self._limit or MAX_READ_TOKENS
         if len(ids) > limit:
-            notes.append(f"of {len(ids):,} tokens the last {limit:,} are read")
+            notes.append(f"only the last {limit:,} of {len(ids):,} tokens are read")
         read = self._read(ids[-limit:], changes, self._unknown_words(text))
         if read.maps.omitted:
             notes.append(
-                f"the attention among the last {len(read.maps.rows.pieces):,} of "
-                f"{len(ids[-limit:]):,} tokens is kept: all of it would be too much"
+                f"only the attention among the last {len(read.maps.rows.pieces):,} of "
+                f"{len(ids[-limit:]):,} tokens is recorded: all of it would be too much"
             )
         capture = AttentionCapture({"decoder": read.maps})
         looked = Completion(text, found, tuple(notes), capture, self._next_tokens(read))
@@ -206,7 +206,7 @@ class Completer:
         self, ids: Sequence[int], text: str, heads: Sequence[int], track: Track
     ) -> list[HeadAblation]:
         """`text` with the likeliest token after `ids` without each of the model's `heads` (L, H),
-        and without each layer's; none if too many tokens would be read.
+        and without the heads of each layer; none if too many tokens would be read.
         """
         ablations = list_head_ablations({"decoder": dict.fromkeys(range(heads[0]), heads[1])})
         if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
@@ -229,7 +229,7 @@ class Completer:
     def _read(
         self, ids: Sequence[int], changes: Sequence[Silenced | Flattened], unknown: Sequence[str]
     ) -> "_Read":
-        """One pass over `ids` under `changes`, with its attention; if any, also one without them.
+        """One pass over `ids` under `changes`, with its attention; with changes, also one without.
 
         `unknown` are the words of the text that the model does not know; some may be before `ids`.
         """
@@ -240,8 +240,8 @@ class Completer:
         maps = recorder.self_attention("decoder", axis, omitted=len(ids) - len(shown))
         if maps is None:
             raise SettingsError(
-                f"{self.task.folder}: its model, {self.task.recipe.model.family}, has no attention "
-                "to look at: it keeps what it has read in its states; train one that has, such as "
+                f"{self.task.folder}: its model, {self.task.recipe.model.family}, keeps its "
+                "context in states and has no attention to look at; train one that has, such as "
                 "shakespeare"
             )
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
@@ -314,7 +314,7 @@ class Completer:
 
     def _before(self, prompt: str) -> list[int]:
         """The tokens before a prompt: those of an imported tokenizer; or the end of a document; or,
-        where the corpus has no documents, none, and a line end before an empty prompt.
+        if the corpus has no documents, none, but a line end before an empty prompt.
         """
         if (prefix := self.tokenizer.text_prefix) is not None:
             return list(prefix) if prefix or prompt else [EOS]
@@ -334,7 +334,7 @@ class Completer:
 
 
 class _Read(NamedTuple):
-    """What a pass over a text gives."""
+    """The results of a pass over a text."""
 
     maps: AttentionMaps
     probabilities: Tensor  # (V,) of the next token
@@ -342,7 +342,7 @@ class _Read(NamedTuple):
 
 
 class _LastWeights(AttentionRecorder):
-    """Records the attention among the last tokens alone, if a text has too many of them."""
+    """Records only the attention among the last tokens if a text has too many."""
 
     num_kept = 0
     """How many tokens these are; 0 if there was no attention."""
@@ -379,7 +379,7 @@ class _TextObserver(SearchObserver):
 
 
 def _limited(settings: DecodingSettings, max_tokens: int) -> DecodingSettings:
-    """The settings with answers of at most `max_tokens`, however long a prompt is."""
+    """The settings with answers of at most `max_tokens`, independent of the prompt's length."""
     limits = {"max_length": max_tokens, "max_length_ratio": 0.0, "max_length_offset": max_tokens}
     least = min(settings.rules.min_length, max_tokens - 1)
     rules = RuleSettings(**{**settings.rules.model_dump(), **limits, "min_length": least})

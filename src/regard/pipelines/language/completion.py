@@ -1,4 +1,4 @@
-"""The result of a language model: what follows a prompt, and the attention of its tokens."""
+"""The result of a language model: continuations of a prompt, and the attention of its tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Completion(TextLook):
-    """What follows a prompt: the best continuation, or the first sample, first.
+    """The continuations of a prompt, the best first, or samples in order.
 
     A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
     """
 
     kind = "text"
-    no_tree = "the hypotheses of a language model's search are not kept"
+    no_tree = "the hypotheses of a language model's search are not recorded"
     part = "decoder"
 
     prompt: str
@@ -52,7 +52,7 @@ class Completion(TextLook):
 
     @property
     def title(self) -> str:
-        """What is shown first."""
+        """The title of what is shown first."""
         return "the likeliest next tokens"
 
     def answers(self) -> list[RenderableType]:
@@ -62,7 +62,7 @@ class Completion(TextLook):
         return [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; the weights of a look as the viewer has them."""
+        """Plain values; the weights of a look in the viewer's format."""
         document: dict[str, Any] = {
             "prompt": self.prompt,
             "continuations": [one._asdict() for one in self.continuations],

@@ -52,7 +52,7 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str], *, layer: int | None = None) -> list[Embedding]:
         """The vectors of the words of each text: the learned mixture of all layers, or those of one
-        `layer`; layer 0 does not depend on the words around.
+        `layer`; layer 0 does not depend on the neighbouring words.
         """
         require_texts("texts", texts)
         num_layers = self.model.num_layers
@@ -65,8 +65,8 @@ class Embedder:
     def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> NoReturn:
         """Raise an error: the model has no attention."""
         raise SettingsError(
-            f"{self.path}: its task is {TASK_NAME}, whose models read by LSTMs: there is no "
-            "attention to look at"
+            f"{self.path}: its task is {TASK_NAME}, whose models are LSTMs: there is no attention "
+            "to look at"
         )
 
     @torch.inference_mode()

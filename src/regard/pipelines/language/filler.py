@@ -40,7 +40,7 @@ from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import AttentionHook, Padded
 
 TASK_NAME = "masked-language-model"
-BATCH_POSITIONS = 1 << 15  # texts that are read together, times their longest
+BATCH_POSITIONS = 1 << 15  # texts of a batch, times the tokens of the longest
 DEFAULT_TOP = 5  # answers for each masked place
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
@@ -84,7 +84,7 @@ class Filler:
         self.mask = MaskToken(model.mask_id, self._mask_name())
 
     def _mask_name(self) -> str:
-        """How the model's users write its mask token: by its vocabulary, if it is in there."""
+        """How the model's users write its mask token: as in its vocabulary, if it has one."""
         if self.model.mask_id < self.tokenizer.size:
             return self.tokenizer.pieces([self.model.mask_id])[0]
         return self.task.recipe.model.mask_name
@@ -97,8 +97,8 @@ class Filler:
         return self.fill([text], top=top)[0]
 
     def fill(self, texts: Sequence[str], *, top: int = DEFAULT_TOP) -> list[Filling]:
-        """The `top` likeliest tokens of each masked place of texts, in order; a text without one
-        is returned as it is, with a note. A text may be a pair: `A ||| B`.
+        """The `top` likeliest tokens of each masked place of texts, in order; a text without
+        masked places is returned unchanged, with a note. A text may be a pair: `A ||| B`.
         """
         require_texts("texts", texts)
         _check_top(top)
@@ -124,8 +124,8 @@ class Filler:
         top: int = DEFAULT_TOP,
         changes: Sequence[Silenced | Flattened] = (),
     ) -> Filling:
-        """A text, or the two of a pair, with its attention and what its masked places, if any, are
-        filled with, all under `changes`. An encoder without an output layer leaves them masked.
+        """A text, or the two of a pair, with its attention and its masked places, if any, filled,
+        all under `changes`. An encoder without an output layer leaves them masked.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
         if not given:
@@ -154,8 +154,8 @@ class Filler:
         return replace(filling, attention=capture, changes=tuple(changes), ablate=ablate)
 
     def _ablate(self, read: MaskedText, heads: Sequence[int]) -> list[HeadAblation]:
-        """The text as it is filled without each of the model's `heads` (L, H), and without each
-        layer's; none if there is nothing to fill, or too many tokens would be read.
+        """The filled text without each of the model's `heads` (L, H), and without the heads of each
+        layer; none if there is nothing to fill, or too many tokens would be read.
         """
         ablations = list_head_ablations({"encoder": dict.fromkeys(range(heads[0]), heads[1])})
         if not read.places or len(ablations) * len(read.ids) > MAX_ABLATED_TOKENS:
@@ -169,9 +169,7 @@ class Filler:
         read = read_masked_text(texts, self.tokenizer, self.mask, limit)
         if len(read.ids) <= window:
             return read
-        longer = (
-            f"a text of {len(read.ids):,} tokens; the model has learned from {window:,} at once"
-        )
+        longer = f"a text of {len(read.ids):,} tokens; the model was trained on {window:,} at once"
         return read._replace(notes=(*read.notes, longer))
 
     @torch.inference_mode()
@@ -223,12 +221,12 @@ class Filler:
         return Filling(read.text, tuple(masks), text, next_one, read.notes)
 
     def _unmasked_note(self, text: str) -> str:
-        """What is to be done about a text without masked places."""
+        """The note on a text without masked places."""
         if not text.strip():
             return "the text is empty: there is nothing to fill"
         return (
-            f"there is no {' or '.join(self.mask.spellings)} in it; write {MASK} in the place of "
-            f'a word, such as "Paris is the {MASK} of France."'
+            f"there is no {' or '.join(self.mask.spellings)} in it; write {MASK} instead of a "
+            f'word, as in "Paris is the {MASK} of France."'
         )
 
     def _filled(self, read: MaskedText, probabilities: Tensor) -> str:

@@ -20,7 +20,7 @@ class FilledMask(NamedTuple):
     """The likeliest tokens of a masked place, and the text with each in it."""
 
     tokens: tuple[LikelyToken, ...]  # the likeliest first
-    texts: tuple[str, ...]  # other masked places are left as they are
+    texts: tuple[str, ...]  # other masked places stay masked
 
     def to_json(self) -> list[dict[str, Any]]:
         document = []
@@ -40,7 +40,7 @@ class Filling(TextLook):
     kind = "masked"
     part = "encoder"
 
-    masked: str  # the text as it was given; the texts of a pair have ||| between them
+    masked: str  # the given text; the texts of a pair have ||| between them
     masks: tuple[FilledMask, ...]
     text: str  # with the likeliest token in each place
     follows: float | None = None  # of a pair: how likely the second text follows the first
@@ -48,12 +48,12 @@ class Filling(TextLook):
     attention: AttentionCapture | None = None
     changes: tuple[Silenced | Flattened, ...] = ()
     ablate: Callable[[], list[HeadAblation]] = list
-    """The text as it is filled without each head, which a page can show."""
+    """The filled text without each head, which a page can show."""
     before: "Filling | None" = None  # without interventions
 
     @property
     def title(self) -> str:
-        """What is shown first."""
+        """The title of what is shown first."""
         return "the likeliest tokens in masked places" if self.masks else ""
 
     def answers(self) -> list[RenderableType]:
@@ -75,7 +75,7 @@ class Filling(TextLook):
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; the weights of a look as the viewer has them."""
+        """Plain values; the weights of a look in the viewer's format."""
         document: dict[str, Any] = {
             "text": self.masked,
             "filled": self.text,
@@ -89,7 +89,7 @@ class Filling(TextLook):
         return document
 
     def shown_answer(self) -> Answer:
-        """The text, what it is filled with, and the attention."""
+        """The text, its filled version, and the attention."""
         before = None if self.before is None else self.before.shown_answer()
         candidates, attention = (Candidate(self.text, 0.0, 0.0),), self.required_attention()
         masked = self.masked if self.masks else ""

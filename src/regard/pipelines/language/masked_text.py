@@ -11,7 +11,7 @@ from regard.text.special_tokens import BOS, EOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
 
 MASK = "[MASK]"  # how a masked place is written, and shown; a model's own mask token is read too
-BETWEEN = "|||"  # what stands between the two texts of a pair
+BETWEEN = "|||"  # separates the two texts of a pair
 CLS, SEP = "[CLS]", "[SEP]"  # how the first token and the ends of texts are shown
 MAX_READ_TOKENS = 2048  # of a text, if the model itself has no limit
 
@@ -37,7 +37,7 @@ class _Side(NamedTuple):
 
 
 class MaskedText(NamedTuple):
-    """A text in tokens, between BOS and EOS; of a pair, each ends in EOS."""
+    """A text in tokens, between BOS and EOS; both texts of a pair end in EOS."""
 
     text: str
     ids: list[int]
@@ -51,7 +51,7 @@ class MaskToken(NamedTuple):
     """The token of a masked place."""
 
     id: int
-    name: str = MASK  # how the model's own users write it, such as <mask>
+    name: str = MASK  # how the model's users write it, such as <mask>
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -60,14 +60,14 @@ class MaskToken(NamedTuple):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What finds it in a text."""
+        """The pattern that finds it in a text."""
         return re.compile("|".join(map(re.escape, self.spellings)))
 
 
 def read_masked_text(
     texts: Sequence[str], tokenizer: Tokenizer, mask: MaskToken, limit: int | None
 ) -> MaskedText:
-    """A text, or two of a pair; a text may have both in it, with `|||` between them."""
+    """A text or a pair of texts, which may also be given as one text with `|||` between them."""
     parts = texts[0].split(BETWEEN) if len(texts) == 1 else list(texts)
     if len(parts) > 2:
         raise SettingsError(
@@ -85,8 +85,8 @@ def read_masked_text(
     most, shown = limit or MAX_READ_TOKENS, f" {BETWEEN} ".join(parts)
     if len(ids) > most:
         raise TextError(
-            f"{_abbreviated(shown)}: a text of {len(ids):,} tokens, with those at its beginning "
-            f"and end; the model reads at most {most:,}: give a shorter one"
+            f"{_abbreviated(shown)}: a text of {len(ids):,} tokens, BOS and EOS counted; the model "
+            f"reads at most {most:,}: give a shorter one"
         )
     begun = zip(starts, sides, strict=True)
     positions = [start + place for start, side in begun for place in side.masks]

@@ -1,4 +1,4 @@
-"""What looks into texts have in common: likely tokens, and maps of a text's self-attention."""
+"""The common base of looks into texts: likely tokens, and maps of a text's self-attention."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ class LikelyToken(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The piece as the viewer shows it, for people to read."""
+        """The piece as the viewer shows it."""
         return legible_piece(self.piece)
 
 
@@ -41,7 +41,7 @@ class TextLook(ABC):
     """A text with its attention to itself, in the one part that the model has."""
 
     kind: ClassVar[DocumentKind]
-    """What the viewer calls such a look."""
+    """The viewer's kind for looks of this class."""
     no_tree: ClassVar[str] = "the model answers without a search: there are no hypotheses"
     """Why a search tree cannot be drawn."""
     part: Part
@@ -52,7 +52,7 @@ class TextLook(ABC):
 
     @abstractmethod
     def answers(self) -> list[RenderableType]:
-        """What the terminal shows before the maps."""
+        """The answers that the terminal shows before the maps."""
 
     @abstractmethod
     def shown_candidates(self) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class TextLook(ABC):
 
     @abstractmethod
     def text_html(self) -> str:
-        """What a notebook shows before the attention."""
+        """The HTML that a notebook shows before the attention."""
 
     def show(
         self,
@@ -78,7 +78,7 @@ class TextLook(ABC):
         maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
         counts = maps.weights.shape[:2]
         chosen = product(*map(range, counts)) if every else [(layer, head)]
-        cut = f", the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'} alone"
+        cut = f", only the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'}"
         lines = self.answers()
         for number, place in enumerate(chosen):
             title = describe_head(maps, *place) + (cut if maps.omitted else "")
@@ -98,8 +98,8 @@ class TextLook(ABC):
         pieces: bool = False,
         theme: ThemeName = "light",
     ) -> Figure:
-        """A figure of one layer and head, by default the mean, or a grid of every one; `kind` as
-        in `AttentionCapture.plot`.
+        """A figure of one layer and head, by default the mean, or a grid of all; `kind` as in
+        `AttentionCapture.plot`.
         """
         kind = kind or ("grid" if every else "map")
         if kind == "tree":
@@ -116,7 +116,7 @@ class TextLook(ABC):
         return render_page({**document, "kind": self.kind, "candidates": self.shown_candidates()})
 
     def look_json(self) -> dict[str, Any]:
-        """The attention as plain values, weights as the viewer has them, and the answer without
+        """The attention as plain values, weights in the viewer's format, and the answer without
         interventions.
         """
         maps = self.required_attention().attention(self.part, words=False)
@@ -134,7 +134,7 @@ class TextLook(ABC):
     def required_attention(self) -> AttentionCapture:
         """The attention, or an error if it was not recorded."""
         if self.attention is None:
-            raise SettingsError("the attention was not recorded: ask for it with look(…)")
+            raise SettingsError("the attention was not recorded: use look(…)")
         return self.attention
 
     def _last(self, count: int, *, pieces: bool) -> AttentionMaps:

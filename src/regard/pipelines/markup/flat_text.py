@@ -1,7 +1,7 @@
 """A markup tree -> its plain text, and the positions of the markup in it.
 
-Protected text is left out, or replaced by a name, which models copy and which can stand where a
-noun can; the name of a person is tried first, then that of a place.
+Protected text is left out, or replaced by a name, which models copy and which fits wherever a noun
+does; the name of a person is tried first, then that of a place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class FlatText(NamedTuple):
 
 
 def flatten(tree: Sequence[TreeNode], stand_ins: Mapping[str, str]) -> FlatText:
-    """The plain text of a tree, with stand-ins for protected text; without one it is left out."""
+    """The plain text of a tree; protected text is replaced by its stand-in, or left out."""
     flattener = _Flattener(stand_ins)
     nodes = flattener.add(tree)
     return FlatText("".join(flattener.written), nodes)
@@ -71,7 +71,7 @@ class _Flattener:
     pending: list[PointTag] = field(default_factory=list)  # markup since the last character
 
     def add(self, tree: Sequence[TreeNode]) -> tuple[PlacedMarkup, ...]:
-        """Write the text of the nodes; their markup with its positions."""
+        """Write the text of the nodes; returns their markup with its positions."""
         nodes: list[PlacedMarkup] = []
         for node in tree:
             text = self.leaf_text(node)

@@ -263,7 +263,8 @@ class MarkupTranslator:
             drafts = [draft for draft in drafts if self._retry_lost_names(draft)]
 
     def _retry_lost_names(self, draft: _MarkupDraft) -> bool:
-        """Replace stand-in names that were not copied by the next, or by none; whether any was."""
+        """Replace stand-in names that were not copied by the next, or by none; whether any was
+        replaced."""
         counts = Counter(protected_texts(draft.pieces))
         written = self._answers(draft)
         sentences = [
@@ -272,7 +273,7 @@ class MarkupTranslator:
         lost = []
         for protected, name in draft.stand_ins.items():
             found = [[len(_find_word(name, text)) for text in pair] for pair in sentences]
-            whole = sum(source for source, _ in found) == counts[protected]  # no part of a word
+            whole = sum(source for source, _ in found) == counts[protected]  # not part of a word
             if not whole or any(source != target for source, target in found):
                 lost.append(protected)
         for protected in lost:
@@ -317,12 +318,12 @@ class MarkupTranslator:
 
 @dataclass(frozen=True)
 class _ProtectedTextWriter:
-    """Writes parts of a translation, with protected text in the place of its stand-in names."""
+    """Writes parts of a translation, with protected text instead of its stand-in names."""
 
     text: str
     protected: Sequence[tuple[int, int, str]]
     escaped: bool
-    spaced: bool  # whether protected text gets spaces around it even where the stand-in has none
+    spaced: bool  # whether protected text gets spaces around it even if the stand-in has none
 
     def __call__(self, first: int, last: int) -> str:
         written: list[str] = []
@@ -376,7 +377,7 @@ def _shifted(words: Sequence[Span], offset: int) -> list[Span]:
 
 
 def _link_stand_ins(name: str, source: str, target: str, linked: WordLinks) -> None:
-    """Link each copy of a stand-in name to its original alone."""
+    """Link each copy of a stand-in name to its original only."""
     columns, rows = (
         [number for number, word in enumerate(words) if text[slice(*word)] == name]
         for text, words in ((source, linked.source), (target, linked.target))
@@ -404,7 +405,7 @@ def _matched(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _strip_markup(text: str) -> str:
-    """A translation without anything that would be parsed as markup: only the source's belongs."""
+    """A translation without anything that would be parsed as markup: all markup is the source's."""
     text, before = _TAG_START.sub("< ", text), ""
     while text != before:  # braces may be nested
         text, before = _BRACED.sub(lambda found: found[0].strip("{}"), text), text
@@ -412,6 +413,6 @@ def _strip_markup(text: str) -> str:
 
 
 def _strip_new_markup(text: str) -> str:
-    """Copied text without anything that would be parsed as markup beside other text."""
+    """Copied text without anything that would be parsed as markup when joined to other text."""
     text = _TAG_START.sub("< ", text)
     return _strip_markup(text) if any(list_markup(parse_markup(text))) else text

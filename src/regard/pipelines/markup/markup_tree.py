@@ -56,9 +56,9 @@ class MarkupToken(NamedTuple):
 
 
 def scan_markup(text: str) -> Iterator[MarkupToken]:
-    """The tokens of `text`, which joined are the text; a `<` that begins no tag is text."""
+    """The tokens of `text`, which joined are the text; a `<` that does not begin a tag is text."""
     first = place = unclosed_read = 0
-    unclosed: set[str] = set()  # closing strings that do not occur any more
+    unclosed: set[str] = set()  # closing strings that do not occur in the rest
     while (place := text.find("<", place)) >= 0:
         found = (_TAG if unclosed_read < _MAX_UNCLOSED_READ else _STRICT_TAG).match(text, place)
         if found and found["end"]:
@@ -109,7 +109,7 @@ def _comment_or_declaration(text: str, place: int, unclosed: set[str]) -> Markup
 class Leaf(NamedTuple):
     """Text, a tag without content or partner, or protected text.
 
-    In `literal` text `&amp;` is no character reference; a `break` separates the words beside it.
+    In `literal` text `&amp;` is not a character reference; a `break` separates the words around it.
     """
 
     kind: Literal["text", "literal", "tag", "break", "protected"]
@@ -132,7 +132,7 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Element:
-    """Two tags and what they wrap."""
+    """Two tags and the nodes between them."""
 
     opening: str
     closing: str
@@ -154,7 +154,7 @@ _OpenTags = list[tuple[MarkupToken, list[TreeNode]]]  # unclosed tags, with the 
 
 
 def parse_markup(text: str, *, tags: bool = True) -> tuple[TreeNode, ...]:
-    """The nodes of `text`, whose `raw` joined are the text; without `tags` there are none but text.
+    """The nodes of `text`, whose `raw` joined are the text; without `tags`, tags are read as text.
 
     A closing tag closes the last open one of its name; those opened since become single tags.
     """

@@ -1,9 +1,9 @@
 """Markup of a text -> its translation with the same markup, by word alignments.
 
-A pair of tags wraps the words mostly aligned with those that it wrapped; if they are not
+A pair of tags wraps the words mostly aligned with the source words that it wraps; if these are not
 contiguous, the interval with most of them and fewest others. Nesting is kept. A single tag goes to
-the gap with most words on the same side as before; but an unclosed opening tag stays after
-unopened closing ones of its name, and an unclosed script after everything.
+the gap with most words on the same side as in the source; but an unclosed opening tag stays after
+unopened closing tags of its name, and an unclosed script after everything.
 """
 
 from bisect import bisect_left, insort
@@ -16,7 +16,7 @@ from regard.pipelines.markup.markup_tree import RAW_TEXT_ELEMENTS
 from regard.pipelines.markup.word_links import OffsetValues, TextLinks, WordSpans
 from regard.text.segmentation import Span
 
-MAJORITY_SHARE = 0.5  # a pair wraps a word of which more than this is aligned with its words
+MAJORITY_SHARE = 0.5  # a pair wraps words that have more than this share aligned with its words
 MIN_SHARE = 0.1  # a pair without such a word wraps the best one, if its share is at least this
 _EQUIVALENT_PUNCTUATION = str.maketrans(
     {
@@ -82,7 +82,7 @@ class TagPlacer:
     target: WordSpans
     links: TextLinks
     write: Callable[[int, int], str]  # the output for target characters between two positions
-    spaced: bool = False  # whether single tags get spaces around them even where they had none
+    spaced: bool = False  # whether single tags get spaces around them even if they had none
 
     def place(self, nodes: Sequence[PlacedMarkup]) -> str:
         """The whole translation with all markup in it."""
@@ -134,7 +134,7 @@ class TagPlacer:
     def _pair_around_words(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
     ) -> Span:
-        """The words aligned with those that the pair wrapped, with punctuation as it had it."""
+        """The words aligned with those that the pair wraps in the source, and its punctuation."""
         words, text, target = _best_interval(share, region), self.source.text, self.target
         if not words:
             space = target.spaces[self._target_gap(source.start, region)]
@@ -153,7 +153,7 @@ class TagPlacer:
     def _pair_inside_word(
         self, pair: TagPair, source: range, share: OffsetValues, region: _TargetRegion
     ) -> Span | None:
-        """For tags within a word that the translation copies, the same characters of it."""
+        """For tags within a word that the translation copies, the same characters of the copy."""
         word = self.source.words[source.start]
         if len(source) > 1 or (pair.first <= word.first and pair.last >= word.last):
             return None
@@ -167,7 +167,7 @@ class TagPlacer:
         return region.take(max(pair.first, word.first) + step, min(pair.last, word.last) + step)
 
     def _pair_around_punctuation(self, pair: TagPair, region: _TargetRegion) -> Span:
-        """For tags around punctuation alone, the same marks in the aligned gap, or nothing."""
+        """For tags around only punctuation, the same marks in the aligned gap, or nothing."""
         number = self._target_gap(len(self.source.overlapping(0, pair.first)), region)
         first, last = self.target.gap(number)
         first, last = max(first, region.span.first), min(last, region.span.last)
@@ -226,7 +226,7 @@ def _majority_word(share: OffsetValues) -> int | None:
 def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
     """The interval of free words around the best one with the largest sum of share - 1/2."""
     own = _majority_word(share)
-    best, best_value = 0, 0.0  # the first of equals
+    best, best_value = 0, 0.0  # the first of equal ones
     for number, value in enumerate(share.values.tolist(), share.first):
         free = region.is_free(number) or (number == own and number not in region.taken)
         if free and value > best_value:
@@ -247,8 +247,9 @@ def _best_interval(share: OffsetValues, region: _TargetRegion) -> range:
 
 
 def _count_wrapped(own: str, beside: str, marks: str) -> int:
-    """How many `marks` beside a target word its pair wraps, outwards: all if `beside`, next to the
-    source pair, is a space, else those like `own`, the marks wrapped beside the source word.
+    """How many `marks` beside a target word its pair wraps, from the word outwards: all if
+    `beside`, next to the source pair, is a space; otherwise those equal to `own`, the marks wrapped
+    beside the source word.
     """
     if not own.strip():
         return 0

@@ -22,7 +22,7 @@ from regard.text.word_units import has_unspaced, split_units, unit_spans
 SINKHORN_ROUNDS = 2  # bench/tags.py: 0, 1, 2, 4 rounds place 95.0, 96.1, 96.5, 95.8 % right
 OPENING_PUNCTUATION = frozenset("([{«“„‘‚‹「『《〈（［【¿¡")
 """Punctuation that belongs to the word after it, even after a space."""
-ADJACENCY_WEIGHT = 0.5  # of neighbours that stay so; a word on the right side of a gap has weight 1
+ADJACENCY_WEIGHT = 0.5  # of words that stay next to a gap; words on its correct side weigh 1
 _NO_SPACE = re.compile(r"\S+")
 
 
@@ -87,8 +87,8 @@ class WordLinks(NamedTuple):
 def link_words(
     run: Run | None, pairs: Sequence[tuple[str, str]], settings: AlignmentSettings
 ) -> list[WordLinks]:
-    """The words of each sentence and its translation, linked by the attention of the run's model;
-    by position without a run and in sentences beyond the model's length limit.
+    """The words of each sentence and its translation, linked by the attention of the run's model,
+    or by position if there is no run or a sentence exceeds the model's length limit.
     """
     settings = settings.model_copy(update={"shares": False})  # `sinkhorn` replaces them
     tokenized = [None if run is None else _tokenize_pair(run, pair) for pair in pairs]
@@ -121,7 +121,7 @@ class _LocatedPair(NamedTuple):
 
 
 def _tokenize_pair(run: Run, pair: tuple[str, str]) -> _LocatedPair | None:
-    """None if a text is beyond the length limit, or its normal form does not have its words."""
+    """None if a text exceeds the length limit, or its normalised form lacks one of its words."""
     texts = [tokenize_text(*one) for one in zip(pair, run.tokenizers, strict=True)]
     axes = [_split_unspaced(word_axis(text), text) for text in texts]
     source, target = (_locate(axis.words, text) for axis, text in zip(axes, pair, strict=True))
@@ -167,7 +167,7 @@ def _locate(words: Sequence[str], text: str) -> list[Span] | None:
 
 
 def _link_by_position(source: str, target: str) -> WordLinks:
-    """Words linked by the overlap of their relative positions, all words being equally long."""
+    """Words linked by the overlap of their relative positions, as if all were equally long."""
     columns, rows = _text_words(source), _text_words(target)
     x, y = np.linspace(0, 1, len(columns) + 1), np.linspace(0, 1, len(rows) + 1)
     ends, begins = np.minimum(y[1:, None], x[1:]), np.maximum(y[:-1, None], x[:-1])  # (T, S)
@@ -226,7 +226,7 @@ class TextLinks(NamedTuple):
 
     def gap_scores(self, number: int) -> OffsetValues:
         """How well each gap of the translation fits the gap before source word `number`: the shares
-        of words on the right side of it, and ADJACENCY_WEIGHT for words next to both gaps.
+        of words on the correct side of it, and ADJACENCY_WEIGHT for words next to both gaps.
         """
         place = bisect_left(self.links, number, key=lambda one: one.source.stop)
         if place == len(self.links):

@@ -19,7 +19,7 @@ KNOWN_METHODS = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}
 OTHER_LABEL = "(other)"  # of unknown methods and routes: clients cannot create new metrics
 QUIET_SECONDS = 0.5  # while stopping: how long no request may arrive before connections are closed
 DRAIN_SECONDS = 5.0  # while stopping: the longest wait for that, and for a refused body
-MAX_DISCARDED_BYTES = 64 * 1024 * 1024  # of a refused body that are read and discarded
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024  # bytes of a refused body that are read and discarded
 HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)  # Host header
 CLOSE = {"Connection": "close"}
 
@@ -38,7 +38,7 @@ SECURITY_HEADERS = {
 
 
 class RequestLifecycle:
-    """Counts, times, numbers and logs requests; refuses malformed heads, other host names, bodies
+    """Counts, times, numbers and logs requests; refuses malformed heads, unknown host names, bodies
     that are too long, too slow or too many at once, and all new requests while stopping.
     """
 
@@ -106,7 +106,7 @@ class RequestLifecycle:
 
     def _refusal(self, exchange: "Exchange") -> RequestError | None:
         """The error of a request that arrives while stopping, is ambiguous or names another host:
-        by DNS rebinding, a foreign page could reach a server that only this machine should.
+        by DNS rebinding, a foreign page could otherwise reach a server meant for this machine only.
         """
         headers = exchange.headers
         if self.stopping and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
@@ -114,15 +114,15 @@ class RequestLifecycle:
             exchange.read_deadline = min(now + DRAIN_SECONDS, self._deadline - QUIET_SECONDS)
             return _unavailable()
         if "content-length" in headers and "transfer-encoding" in headers:
-            # a proxy that goes by the other one would take the rest for the next request
+            # a proxy that trusts the other header would read the rest as the next request
             message = "the request has both Content-Length and Transfer-Encoding; send one of them"
             return RequestError(400, message, CLOSE)
         name = host_name(headers.get("host", ""))
         if name is None:
-            message = "Host is neither a name nor an address, with or without a port"
+            message = "the Host header must be a name or an address, with or without a port"
             return RequestError(400, message)
         if self._host_names and name not in self._host_names:
-            message = "the server does not go by the name in Host; see regard serve --allow-host"
+            message = "the Host header is not an accepted name; see regard serve --allow-host"
             return RequestError(400, message)
         return None
 
@@ -169,7 +169,7 @@ class Exchange:
         self.read_deadline = asyncio.get_running_loop().time() + lifecycle.settings.read_timeout
         self._received = self._held = 0
         self._complete = False
-        self.refused = False  # whether the body was refused, though more of it may arrive
+        self.refused = False  # whether the body was refused; more of it may still arrive
 
     async def receive(self) -> Message:
         """The next part of the body, or an error that refuses it."""
@@ -193,7 +193,7 @@ class Exchange:
         if lifecycle.held_bytes + size > max(settings.max_bytes_held, settings.max_bytes):
             self.refused = True
             self.release()  # at once, so that another of several concurrent bodies fits
-            message = "the server holds as many requests as it has memory for; try again soon"
+            message = "the server has no memory for further requests; try again soon"
             raise RequestError(503, message, retry_after=1)
         self._held += size
         lifecycle.held_bytes += size

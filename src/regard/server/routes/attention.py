@@ -26,18 +26,19 @@ router = APIRouter(tags=["inside"])
     "/attention", response_model=SentenceAttention, **describe_body(AttentionRequest, JSON)
 )
 async def attention(request: Request, service: ServiceDep) -> Response:
-    """Translate a sentence of a text and show what was attended to, of every layer and head.
+    """Translate a sentence of a text and return the attention of every layer and head.
 
-    `parts` are maps of weights by layer: bytes in base64 by head, row and column, 255 being the
-    largest of the row, which is in `peaks`; and queries and keys where there are such. With
-    `changes`, heads are silenced or flattened and words forced to look elsewhere; `before` is then
-    the translation without that. `sentence` says which one it is, of how many `sentences`.
+    `parts` are maps of weights by layer: bytes in base64 by head, row and column, where 255 is the
+    largest weight of the row, given in `peaks`; and queries and keys if the layer has them. With
+    `changes`, heads are silenced or flattened and words forced to attend elsewhere; `before` is
+    then the translation without these changes. `sentence` is the number of the sentence, from 0, of
+    `sentences`.
     """
     payload = await read_body(request, service, AttentionRequest)
     service.check_texts([payload.q])
     [(served, _)] = await service.find_models(payload.source, payload.target, [payload.q])
     if served is None:
-        message = f"the text is in {payload.target} already, so nothing is translated"
+        message = f"the text is already in {payload.target}, so nothing is translated"
         raise RequestError(400, f"{message}; name its source")
     translator = served.translator
     settings = service.decoding_settings(translator, payload.alternatives, payload.beam)
@@ -51,14 +52,14 @@ async def attention(request: Request, service: ServiceDep) -> Response:
             raise invalid_request(f"{message}, counted from 0")
         costs = token_costs(await tokenize(translator, chosen))
         [document] = await service.run(request, served, function, chosen, costs)
-    if not segmented.lines:  # the text comes back as it is
+    if not segmented.lines:  # the text is returned unchanged
         document["source"]["text"] = document["target"]["text"] = payload.q
     return JSONResponse({**document, "sentence": payload.sentence, "sentences": len(lines)})
 
 
 @router.post("/align", **describe_body(AlignRequest))
 async def align(request: Request, service: ServiceDep) -> AlignResponse:
-    """Align texts and their translations word by word, by what the model attends to."""
+    """Align texts and their translations word by word, from the model's attention."""
     payload = await read_body(request, service, AlignRequest)
     sources, targets = (
         [texts] if isinstance(texts, str) else texts for texts in (payload.q, payload.translation)

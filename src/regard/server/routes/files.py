@@ -54,7 +54,7 @@ class StoredFile(NamedTuple):
 
 
 class FileStore(Protocol):
-    """Files by unguessable tokens, until they expire or others need their room."""
+    """Files by unguessable tokens, until they expire or are evicted for newer ones."""
 
     def put(self, name: str, content: bytes) -> str:
         """Store a file and return its token; the newest file is stored whatever its size."""
@@ -90,7 +90,7 @@ class MemoryStore:
 
 
 class FolderStore:
-    """Files in a folder that several servers share: each can be fetched from any of them."""
+    """Files in a folder shared by several servers: each can be fetched from any of them."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self._folder, self._max_bytes = folder, max_bytes
@@ -101,7 +101,7 @@ class FolderStore:
 
     def put(self, name: str, content: bytes) -> str:
         token = secrets.token_urlsafe(24)
-        # the name goes into the file: it may be too long for a file name, or not be one
+        # the name is stored inside the file: it may be too long or invalid as a file name
         write_atomic(self._folder / token, quote(name).encode() + b"\n" + content)
         self._evict()
         return token
@@ -144,7 +144,7 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
     kind = FORMAT_OF_SUFFIX.get(path.suffix.lower())
     if kind is None:
         there_are = ", ".join(FORMAT_OF_SUFFIX)
-        raise invalid_request(f"file format not supported; there are {there_are}")
+        raise invalid_request(f"file format not supported; supported are {there_are}")
     async with service.time_limit():
         try:
             text = await asyncio.to_thread(decode_document, payload.file, name)
@@ -152,7 +152,7 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
             raise RequestError(400, str(error)) from None
         visible_text = strip_tags(text) if kind == "html" else text
         [(served, _)] = await service.find_models(payload.source, payload.target, [visible_text])
-        if served is not None:  # else the text is in the target language already
+        if served is not None:  # otherwise the text is already in the target language
             parse = partial(read_document, kind=kind, name=name)
             [text] = await translate_documents(service, request, served, parse, [text])
     translated_name = f"{path.stem}.{payload.target}{path.suffix}"
@@ -164,7 +164,7 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
 
 
 async def _read_upload(request: Request, service: Service) -> tuple[FileRequest, str]:
-    """The form, checked, and the name of the file."""
+    """The validated form, and the name of the file."""
     if media_type(request) != MULTIPART:
         raise RequestError(415, f"send the file as {MULTIPART}")
     name = ""
@@ -194,7 +194,7 @@ async def translate_documents(
     lines = documents.lines
     limit = service.settings.max_characters
     if (longest := max(map(len, lines), default=0)) > limit:  # tokenizing it would take too long
-        message = f"a line of {longest} characters is longer than the {limit} allowed; break it"
+        message = f"a line of {longest} characters exceeds the limit of {limit}; break it"
         raise RequestError(400, message)
     translator = served.translator
     costs = token_costs(await tokenize(translator, lines))
@@ -214,6 +214,6 @@ async def download_file(filename: str, request: Request) -> Response:
     store: FileStore = request.app.state.files
     stored = await asyncio.to_thread(store.get, filename.partition(".")[0])
     if stored is None:
-        raise RequestError(404, "there is no such file, or no longer: translate it again")
+        raise RequestError(404, "no such file, or it has expired: translate it again")
     headers = {"Content-Disposition": f"attachment; filename*=utf-8''{quote(stored.name)}"}
     return Response(stored.content, headers=headers, media_type="application/octet-stream")

@@ -20,14 +20,14 @@ from regard.server.schemas import (
 from regard.server.served_models import language_name
 from regard.server.service import ServiceDep
 
-TYPING_DELAY_MS = 500  # from a key stroke to a page's request, as in LibreTranslate
+TYPING_DELAY_MS = 500  # from a keystroke to a page's request, as in LibreTranslate
 
 router = APIRouter(responses=error_responses(*GET_ERRORS))
 
 
 @router.get("/languages", tags=["about"])
 async def languages(service: ServiceDep) -> list[Language]:
-    """The languages that can be translated from, and into which."""
+    """The languages that can be translated, and the target languages of each."""
     models = service.models
     return [
         Language(code=code, name=language_name(code), targets=models.targets(code))
@@ -37,7 +37,7 @@ async def languages(service: ServiceDep) -> list[Language]:
 
 @router.get("/frontend/settings", tags=["about"])
 async def frontend_settings(service: ServiceDep) -> FrontendSettings:
-    """What a page has to know."""
+    """The settings that a page needs."""
     source, target = (
         LanguageName(code=code, name=language_name(code))
         for code in service.models.served[0].languages
@@ -62,13 +62,13 @@ async def frontend_settings(service: ServiceDep) -> FrontendSettings:
 
 @router.get("/health", tags=["state"])
 async def health() -> ServerStatus:
-    """Say that the process lives."""
+    """Report that the process is alive."""
     return ServerStatus()
 
 
 @router.get("/ready", tags=["state"])
 async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
-    """Say whether requests are taken: 503 once the server has been told to stop."""
+    """Report whether requests are accepted: 503 once the server has been told to stop."""
     if request.app.state.lifecycle.stopping:
         raise RequestError(503, "the server is stopping", retry_after=1)
     models = [str(one.languages) for one in service.models.served]
@@ -82,6 +82,6 @@ async def ready(request: Request, service: ServiceDep) -> ReadyStatus:
     responses=error_responses(401, 403),
 )
 async def metrics(request: Request, service: ServiceDep) -> Response:
-    """Count requests, seconds, batches and tokens, in Prometheus' form."""
+    """Counts of requests, seconds, batches and tokens, in Prometheus' format."""
     service.access.authorize(request, counted=False)
     return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -43,8 +43,8 @@ EVENT_SCHEMA = {
 }
 STREAM_ROUTE = describe_body(StreamRequest)
 STREAM_ROUTE["responses"][200] = {
-    "description": "`partial` events with `{text}` while the search runs, which may take back what "
-    "it said; then one `done` with what /translate answers and `sentences`, each with its "
+    "description": "`partial` events with `{text}` while the search runs, each of which may change "
+    "earlier text; then one `done` with the response of /translate and `sentences`, each with its "
     "`source` and `target`; or one `error` with `{error}`.",
     "content": {EVENT_STREAM: {"schema": EVENT_SCHEMA}},
 }
@@ -58,7 +58,7 @@ async def translate(request: Request, service: ServiceDep) -> TranslateResponse:
     payload = await read_body(request, service, TranslateRequest)
     texts = [payload.q] if isinstance(payload.q, str) else payload.q
     service.check_texts(texts)
-    translations = [[text] for text in texts]  # one without a model stays as it is
+    translations = [[text] for text in texts]  # a text without a model stays unchanged
     async with service.time_limit():
         visible = [strip_tags(text) for text in texts] if payload.format == "html" else texts
         matches = await service.find_models(payload.source, payload.target, visible)
@@ -89,7 +89,7 @@ async def _translate(
     payload: TranslateRequest,
     texts: Sequence[str],
 ) -> list[list[str]]:
-    """The translations of each text, the best first; of HTML only that one."""
+    """The translations of each text, the best first; for HTML only the best."""
     translator = served.translator
     settings = service.decoding_settings(translator, payload.alternatives)
     if payload.format == "html":
@@ -104,13 +104,13 @@ async def _translate(
 
 @router.post("/translate/stream", response_class=StreamingResponse, **STREAM_ROUTE)
 async def translate_stream(request: Request, service: ServiceDep) -> Response:
-    """Translate a text and tell what there is of its translation as it grows."""
+    """Translate a text and stream partial translations meanwhile."""
     payload = await read_body(request, service, StreamRequest)
     service.check_texts([payload.q])
     deadline = time.monotonic() + service.settings.timeout
     async with service.time_limit():
         [(served, guess)] = await service.find_models(payload.source, payload.target, [payload.q])
-        if served is None:  # the text comes back as it is
+        if served is None:  # the text is returned unchanged
             return Response(_done_event(payload, guess, [payload.q]), media_type=EVENT_STREAM)
         translator = served.translator
         settings = service.decoding_settings(translator, payload.alternatives)
@@ -185,19 +185,19 @@ def _event(kind: str, data: dict[str, Any]) -> str:
 
 @router.post("/detect", **describe_body(DetectRequest))
 async def detect(request: Request, service: ServiceDep) -> list[DetectedLanguage]:
-    """Guess the language of a text: those that the models have learned from, the likeliest first.
+    """Detect the language of a text, among those of the models' training data, the likeliest first.
 
-    The confidence is low, down to 0, where the text is like none of them.
+    The confidence is low, down to 0, if the text resembles none of them.
     """
     payload = await read_body(request, service, DetectRequest)
     service.check_texts([payload.q])
     if not service.detector.languages:
-        raise RequestError(400, "no text to detect languages by is at hand on this server")
+        raise RequestError(400, "this server has no texts to detect languages with")
     return [DetectedLanguage.of(guess) for guess in service.detector.detect(payload.q)]
 
 
 @router.post("/suggest", response_model=None, status_code=403, **describe_body(SuggestRequest))
 async def suggest(request: Request, service: ServiceDep) -> None:
-    """Refuse a better translation: this server keeps no texts."""
+    """Refuse a suggested translation: this server stores no texts."""
     await read_body(request, service, SuggestRequest)
     raise RequestError(403, "Suggestions are disabled on this server.")

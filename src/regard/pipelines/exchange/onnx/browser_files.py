@@ -1,4 +1,4 @@
-"""A translator's folder for transformers.js: its settings, its search and its tokenizer."""
+"""A translator's files for transformers.js: model and search settings, and the tokenizer."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -34,7 +34,7 @@ HOSTILE = (
     "x" * 300,
     "…“”„‚'’\x7f\x01",
 )
-"""Texts that tokenizers have cut differently."""
+"""Texts that some tokenizers have split differently."""
 
 
 def why_not_in_browsers(run: ExportableRun) -> str | None:
@@ -45,7 +45,7 @@ def why_not_in_browsers(run: ExportableRun) -> str | None:
         return str(error)
     assert run.tokenizers is not None
     if find_spec("tokenizers") is None:
-        return "the package tokenizers is not installed, by which its tokenizer is checked"
+        return "checking its tokenizer needs the package tokenizers, which is not installed"
     return compare_ids(run.tokenizers.source)
 
 
@@ -61,9 +61,9 @@ def compare_ids(tokenizer: Tokenizer) -> str | None:
     for text in (*HOSTILE, *drawn):
         [ids] = tokenizer.encode([text])
         if other.encode(text).ids != [*ids, EOS]:
-            return f"its tokenizer would cut {text[:40]!r} otherwise"
+            return f"its tokenizer would split {text[:40]!r} differently"
         if other.decode(ids) != tokenizer.decode(ids):
-            return f"its tokenizer would spell {text[:40]!r} otherwise"
+            return f"its tokenizer would spell {text[:40]!r} differently"
     return None
 
 

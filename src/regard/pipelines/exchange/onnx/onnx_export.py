@@ -1,4 +1,4 @@
-"""A run of any task -> ONNX graphs with which onnxruntime computes the same."""
+"""A run of any task -> ONNX graphs that give the same outputs in onnxruntime."""
 
 import logging
 import shutil
@@ -65,14 +65,14 @@ def export_onnx(
 ) -> ExportedFolder:
     """Export a run into the folder `out`.
 
-    Where the gate refuses it, that holds the report alone, and a `RunError` is raised.
+    If the gate refuses it, `out` has only the report, and a `RunError` is raised.
     """
     require_onnx()
     run, file = load_exportable(path, weights), find_weights(RunFolder(path), weights)
     if precision == "int8" and not run.has_logits:
         raise SettingsError(
-            f"{path}: int8 is for models with logits, by which its loss is measured, and those of "
-            f"{run.task} have none; give --precision float32"
+            f"{path}: int8 needs a model with logits, from which its loss is measured, and models "
+            f"for {run.task} have none; give --precision float32"
         )
     require_free(out)
     browser = why_not_in_browsers(run)
@@ -105,7 +105,7 @@ def export_onnx(
         move_into_place(place, out)
     if gate.refused is not None:
         raise RunError(
-            f"{path}: not exported, as onnxruntime would not compute the same: {gate.refused}; "
+            f"{path}: not exported, as onnxruntime would give other outputs: {gate.refused}; "
             f"{out / REPORT} has the report"
         )
     runnable = "transformers.js runs it, in a browser too"
@@ -116,7 +116,7 @@ def export_onnx(
 def write_info(
     run: ExportableRun, folder: Path, precision: OnnxPrecision, browser: str | None
 ) -> None:
-    """Write what a program that runs the graphs must know, and the tokenizers.
+    """Write the facts that programs need to run the graphs, and the tokenizers.
 
     `browser`: why transformers.js cannot run them; None: it can.
     """
@@ -138,13 +138,13 @@ def write_info(
 
 
 def quantize(files: list[Path], suffix: str = "") -> None:
-    """Replace graphs by ones with matrices in int8 (dynamic quantization), `suffix` in their names.
+    """Replace graphs by versions with matrices in int8 and `suffix` in their names.
 
-    Inputs of matrices are quantized as they are computed.
+    This is dynamic quantization: the inputs of matrix products are quantized as they are computed.
     """
     quantization: Any = import_module("onnxruntime.quantization")
     disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # it advises to infer shapes before, which changes nothing
+    logging.disable(logging.WARNING)  # advice to infer shapes first, which would change nothing
     try:
         for file in files:
             whole = file.with_suffix(".float32")
@@ -161,8 +161,8 @@ def quantize(files: list[Path], suffix: str = "") -> None:
 
 
 def _separate_weights(file: Path) -> None:
-    """Give every `Gemm` a weight of its own: onnxruntime transposes it in place, even if it is
-    tied to embeddings.
+    """Give every `Gemm` its own weight: onnxruntime transposes it in place, even if it is tied to
+    embeddings.
     """
     onnx: Any = import_module("onnx")
     model = onnx.load(str(file))
@@ -177,7 +177,7 @@ def _separate_weights(file: Path) -> None:
 
 
 def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto") -> Run:
-    """A translator's run whose steps onnxruntime computes; its graphs are kept in its folder."""
+    """A translator's run whose steps onnxruntime runs; its graphs are saved in its folder."""
     require_onnx()
     chosen = onnx_precision(precision)
     run = load_run(path, device=torch.device("cpu"), weights=weights)
@@ -205,7 +205,7 @@ def onnx_precision(precision: str) -> OnnxPrecision:
 
 
 def compare_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -> GateReport:
-    """`check_graphs`; graphs that onnxruntime cannot run are refused as well."""
+    """`check_graphs`, which also refuses graphs that onnxruntime cannot run."""
     try:
         return check_graphs(run, folder, quantized=quantized)
     except Exception as error:  # onnxruntime's errors have no common type
@@ -248,9 +248,9 @@ def check_graphs(run: ExportableRun, folder: Path, *, quantized: bool = False) -
     found, allowed = _largest(ours - theirs), FLOAT32_TOLERANCE * max(1.0, _largest(ours))
     refused = None
     if not found <= allowed:
-        refused = f"its numbers differ by {found:.3g}, and {allowed:.1g} is allowed"
+        refused = f"outputs differ by {found:.3g}; at most {allowed:.1g} is allowed"
     elif same < len(answers):
-        refused = f"{len(answers) - same} of {len(answers)} searches end otherwise"
+        refused = f"{len(answers) - same} of {len(answers)} searches have other results"
     return report.model_copy(update={"float32": found, "refused": refused})
 
 
@@ -298,7 +298,7 @@ def _int8_findings(ours: Tensor, theirs: Tensor) -> dict[str, Any]:
     if loss <= MAX_DIVERGENCE:
         return {"int8": loss}
     return {
-        "refused": f"in int8 its answers are less likely by {loss:.3f} nats each, and "
+        "refused": f"in int8 its answers are less likely by {loss:.3f} nats each; at most "
         f"{MAX_DIVERGENCE} is allowed; give --precision float32"
     }
 

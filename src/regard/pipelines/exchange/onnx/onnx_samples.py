@@ -1,4 +1,4 @@
-"""Random inputs for the model of each task, to trace graphs with and to compare them."""
+"""Random inputs for the model of each task, for tracing graphs and comparing them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ class ExportableRun(NamedTuple):
     tokenizers: Tokenizers | None  # None: it has no texts
     recipe: Any
     facts: Mapping[str, Any]
-    """What a program that runs its graphs must know, besides length and special tokens."""
+    """Facts for programs that run its graphs, in addition to length and special tokens."""
 
     @property
     def has_logits(self) -> bool:
@@ -39,7 +39,7 @@ class ExportableRun(NamedTuple):
 
 
 def load_exportable(path: Path, weights: str = "model") -> ExportableRun:
-    """The run in a folder, of whichever task."""
+    """The run in a folder, of any task."""
     task = run_task_name(path)
     if task in TEXT_TASKS:
         run = load_run(path, device=CPU, weights=weights)
@@ -100,7 +100,7 @@ def _captioned(run: Any) -> MakeInputs:
     height, width, channels = encoder.picture_shape()
 
     def make(rows: int, length: int) -> Pixels | Regions:
-        if encoder.is_frozen:  # the model is given what the frozen network computed
+        if encoder.is_frozen:  # the model's input is the output of the frozen network
             return Regions(torch.randn(rows, height * width, channels))
         shape = (rows, channels, height, width)
         return Pixels(torch.randint(0, 256, shape, dtype=torch.uint8))
@@ -143,7 +143,7 @@ def _caption_facts(run: Any) -> dict[str, Any]:
 
 
 def _series_facts(run: Any) -> dict[str, Any]:
-    """`offset` and `factor` hold where the scale is that of the whole series (`minmax`)."""
+    """`offset` and `factor` apply if the scale is that of the whole series (`minmax`)."""
     offset, factor = (part.tolist() for part in run.task.windows.whole)
     whole = {"offset": offset, "factor": factor}
     corpus = run.recipe.corpus
