@@ -289,7 +289,7 @@ def test_a_command_that_cannot_run_says_so_in_one_line(tiny_run, monkeypatch):
     with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
     args += ["--dashboard", "--address", "auto"]
-    with pytest.raises(SettingsError, match="--dashboard does not go with --address"):
+    with pytest.raises(SettingsError, match="--dashboard cannot be used with --address"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
 
 
