@@ -15,14 +15,14 @@ SINGLE_LABEL = "single_label_classification"
 
 
 def require_classes(config: ConfigReader, labels: tuple[str, ...]) -> None:
-    """Refuse a model that does not choose one of several classes."""
+    """Refuse a model that is not a classifier with several classes."""
     config.require("problem_type", (None, SINGLE_LABEL))
     if len(labels) < 2:
-        raise config.refusal("id2label", "one label is that of a number, not of classes")
+        raise config.refusal("id2label", "a single label is for regression, not for classes")
 
 
 def read_labels(folder: HfFolder) -> tuple[str, ...]:
-    """The label of each class; those that occur twice get their number."""
+    """The label of each class; labels that occur twice get their number."""
     names = folder.config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})  # their default
     expected = [str(number) for number in range(len(names))] if isinstance(names, dict) else []
     if not 0 < len(expected) <= MAX_LABELS or names.keys() != {*expected}:
@@ -32,7 +32,7 @@ def read_labels(folder: HfFolder) -> tuple[str, ...]:
         if not name.strip() or CONTROL.search(name):
             raise RunError(
                 f"{folder.path / 'config.json'}: id2label names the class {number} "
-                f"{abbreviate(repr(name))}; a label is not empty, and has no tabs or line ends: "
+                f"{abbreviate(repr(name))}; a label must not be empty or have tabs or line ends: "
                 "rename it there"
             )
     counts = Counter(found)
