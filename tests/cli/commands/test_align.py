@@ -289,7 +289,7 @@ def test_a_dictionary_of_the_training_pairs(run, words_run, tmp_path):
     run("--dictionary", path, "--min-count", 3, model=words_run)
     assert 0 < len(read_dictionary(path)) < len(entries)
     few = path.read_bytes()
-    with pytest.raises(SettingsError, match="no two words were aligned 99999 times; count on mor"):
+    with pytest.raises(SettingsError, match="no two words were aligned 99999 times; use mor"):
         run("--dictionary", path, "--min-count", 99999, model=words_run)
     assert path.read_bytes() == few
 

@@ -185,9 +185,9 @@ def test_another_corpus_for_all(tmp_path):
         (("--steps", 3), SettingsError, "name the recipes or runs to compare: options alone are"),
         (("--beam", 3), SettingsError, "name the recipes or runs to compare: options alone are"),
         (("travle",), SettingsError, "did you mean 'travel'"),
-        (("plain.yaml", "--steps", 3, "--tokens", 5), SettingsError, "--steps and --tokens: one"),
-        (("plain.yaml", "--seeds", "1,x"), SettingsError, "--seeds 1,x: expected unlike numbers"),
-        (("plain.yaml", "--seeds", "1,1"), SettingsError, "--seeds 1,1: expected unlike numbers"),
+        (("plain.yaml", "--steps", 3, "--tokens", 5), SettingsError, "--tokens: give only one"),
+        (("plain.yaml", "--seeds", "1,x"), SettingsError, "--seeds 1,x: expected different"),
+        (("plain.yaml", "--seeds", "1,1"), SettingsError, "--seeds 1,1: expected different"),
         (("plain.yaml", "--seeds", f"1,{2**63}"), SettingsError, "numbers from 0 to 92233720368"),
         (
             ("plain.yaml", "--seeds-for", "plain=1", "--seeds-for", "plain=2"),
@@ -263,7 +263,7 @@ def test_a_path_may_hold_an_equals_sign(tmp_path):
     (tmp_path / "rate=1").mkdir()
     (tmp_path / "plain.yaml").rename(tmp_path / "rate=1" / "plain.yaml")
     for system, label in (("rate=1/plain.yaml", "plain"), ("mine=rate=1/plain.yaml", "mine")):
-        with pytest.raises(SettingsError, match=f"no recipe of that name .* are {label}$"):
+        with pytest.raises(SettingsError, match=f"no compared recipe has this name.* are {label}$"):
             run_compare(system, "--seeds-for", "other=1")
 
 

@@ -380,7 +380,7 @@ def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
         (("--part", "cross"), "--part has no effect here: the task of .* is language-model"),
         (("--force", "0=1"), "--force has no effect here"),
         (("--all", "--layer", "0"), "--all cannot be used with --layer"),
-        (("--as", "arcs"), "--as arcs says what to draw"),
+        (("--as", "arcs"), "--as arcs needs a file to draw"),
         (("--as", "tree", "--png", "a.png"), "the hypotheses of a language model's search are"),
     ],
 )

@@ -220,7 +220,7 @@ def test_a_failed_run_may_be_begun_again(tmp_path):
             "has no GPU; leave out --device, or give --device cpu",
         ),
         (("--devices", "2", "--device", "cuda:1"), {}, "a device of its own; give cuda or cpu"),
-        (("--max-restarts", "2"), {}, "--max-restarts can only be used with --devices"),
+        (("--max-restarts", "2"), {}, "--max-restarts goes with --devices"),
         ((), {"RANK": "1"}, "has RANK but not WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT"),
         ((), TORCHRUN | {"RANK": "2"}, "RANK=2 in the environment must be less than WORLD_SIZE=2"),
         ((), TORCHRUN | {"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment: not a number"),

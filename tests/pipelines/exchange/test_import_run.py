@@ -335,7 +335,7 @@ REFUSED_SWITCHES = [
     ({"quantization_config": {"bits": 4}}, "quantization_config"),
     ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True"),
     ({"activation_function": "mish"}, "activation_function is 'mish'"),
-    ({"new_switch": 1}, "new_switch is 1: not known here"),
+    ({"new_switch": 1}, "new_switch is 1: not supported here"),
     ({"model_type": "mamba"}, "model_type mamba cannot be imported"),
     ({"n_head": "2"}, "n_head is '2': must be of type int"),
     ({"architectures": ["GPT2ForQuestionAnswering"]}, "architectures is"),

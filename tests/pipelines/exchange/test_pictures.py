@@ -173,7 +173,7 @@ def test_switches_that_are_not_honoured_are_refused_by_name(kind, changes, reaso
         ({"image_processor_type": "CLIPImageProcessor"}, "image_processor_type is 'CLIPImage"),
         ({"feature_extractor_type": "DeiTFeatureExtractor"}, "feature_extractor_type is 'DeiT"),
         ({"do_pad": True}, "do_pad is True"),
-        ({"crop_pct": 0.9}, "crop_pct is 0.9: not known here"),
+        ({"crop_pct": 0.9}, "crop_pct is 0.9: not supported here"),
     ],
 )
 def test_other_ways_to_read_pictures_are_refused(change, reason, tmp_path):

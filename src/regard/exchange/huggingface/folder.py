@@ -197,8 +197,8 @@ def check_header(path: Path) -> None:
     length = struct.unpack("<Q", head)[0]
     if not 0 < length <= min(HEADER_MAX_BYTES, size - 8):
         raise RunError(
-            f"{path}: not a safetensors file, or truncated: its header has {length:,} bytes of "
-            f"a file of {size:,}"
+            f"{path}: not a safetensors file, or truncated: its header would be {length:,} bytes "
+            f"of a file of {size:,}"
         )
 
 
