@@ -48,7 +48,7 @@ def cache_folder() -> Path:
 
 
 def get_file(file: KnownFile) -> Path:
-    """The path of the file in the data folder, or in the cache, where it may be downloaded to."""
+    """The path of the file: in the data folder, or in the cache; downloaded if necessary."""
     folder, cached = data_folder(), cache_folder() / file.path
     if folder is not None and (folder / file.path).is_file():
         path = folder / file.path
@@ -80,8 +80,8 @@ def unzipped(path: Path) -> bytes:
 
 
 def _find_archive(file: KnownFile) -> Path | None:
-    """The archive that holds a file, in the data folder or in the cache, where it may be downloaded
-    to; None if there is none.
+    """The archive that holds a file: in the data folder, or in the cache; downloaded if necessary.
+    None if there is none.
     """
     if file.archive is None:
         return None

@@ -38,7 +38,7 @@ def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
 
 
 def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> RuleChoice:
-    """`source` if so many pairs share a held-out target that it is no leak; else `either`."""
+    """`source` if so many pairs share a held-out target that it is not a leak; else `either`."""
     index, total, shared = LeakIndex(held_out), 0, 0
     for chunk in chunked(pairs, CHUNK):
         total += len(chunk)
