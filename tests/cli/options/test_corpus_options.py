@@ -92,7 +92,7 @@ def test_languages_are_two():
 
 def test_languages_are_codes():
     with pytest.raises(
-        SettingsError, match=r"'english' and 'jp' are no codes .* did you mean en-ja\?"
+        SettingsError, match=r"'english' and 'jp' are not codes .* did you mean en-ja\?"
     ):
         corpus_from_options(["a.tsv"], languages="english-jp")
 
