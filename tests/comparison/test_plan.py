@@ -119,7 +119,7 @@ def test_a_run_must_have_come_to_its_end(tiny_run, tmp_path):
     (run / "card.md").unlink()
     with pytest.raises(
         SettingsError,
-        match="its training has not reached its end; continue with: regard train --resume --out",
+        match="its training has not reached its end; go on with: regard train --resume --out",
     ):
         entry_of_run(run, None)
     with pytest.raises(RunError, match="none: no such folder"):
