@@ -209,7 +209,7 @@ def test_asked_to_stop_it_saves_and_says_how_to_go_on(recipe, unbroken, tmp_path
     step = int(list_checkpoints(folder / "checkpoints")[0].name.split("-")[1])
     assert 0 < step < STEPS
     assert said.splitlines()[-1] == (
-        f"stopped at step {step}; all is saved. Go on with: regard train --resume --out {folder}"
+        f"stopped at step {step}; all is saved. Continue with: regard train --resume --out {folder}"
     )
     assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, unbroken)

@@ -303,7 +303,7 @@ def test_output_is_utf8_whatever_the_locale():
 def test_an_option_of_one_value_is_given_once(args, option):
     shown = CliRunner().invoke(main.app, args, env={"COLUMNS": "200"})
     assert shown.exit_code == 2
-    assert f"{option} holds one value and is given 2 times" in shown.output
+    assert f"{option} takes one value and is given 2 times" in shown.output
 
 
 def test_the_same_flag_twice_and_lists_are_fine():

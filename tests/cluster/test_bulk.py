@@ -104,7 +104,9 @@ def test_another_model_another_input_and_what_would_be_overwritten_are_refused(t
     with pytest.raises(KeyboardInterrupt):
         run_bulk(plan_of(text), out, Carrier(1), Counts())
     other = MODEL.model_copy(update={"weights": {"a": "1"}, "precision": "int8"})
-    with pytest.raises(RunError, match="begun with other weights and precision; go on with"):
+    with pytest.raises(
+        RunError, match="started with other weights and precision; repeat the command"
+    ):
         run_bulk(plan_of(text, model=other), out, Carrier(), Counts())
     with text.open("a") as file:
         file.write("one more\n")
@@ -117,7 +119,7 @@ def test_another_model_another_input_and_what_would_be_overwritten_are_refused(t
     twin.write_text("x\n")
     with pytest.raises(SettingsError, match="would both be written as"):
         run_bulk(plan_of(text, twin), tmp_path / "two", Carrier(), Counts())
-    with pytest.raises(RunError, match="is there already"):
+    with pytest.raises(RunError, match="exists, and would be replaced"):
         run_bulk(plan_of(text), twin.parent, Carrier(), Counts())
 
 
@@ -139,7 +141,7 @@ def test_an_output_never_takes_the_name_of_the_notes_of_another_one(names, tmp_p
 def test_notes_and_a_summary_that_are_there_already_are_not_replaced(name, text, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
-    with pytest.raises(RunError, match="is there already, and would be replaced"):
+    with pytest.raises(RunError, match="exists, and would be replaced"):
         run_bulk(plan_of(text), tmp_path / "out", Carrier(), Counts())
     assert (tmp_path / "out" / name).read_text() == "mine"
 
@@ -175,7 +177,7 @@ def test_a_damaged_block_is_translated_again(text, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_bulk(plan, out, Carrier(2), Counts())
     (out / ".blocks" / "0" / "2.json").write_text("{")
-    with pytest.raises(RunError, match="it is removed, and the same command"):
+    with pytest.raises(RunError, match="it was removed, and the same command"):
         run_bulk(plan, out, Carrier(), Counts())
     carrier = Carrier()
     run_bulk(plan, out, carrier, Counts())
@@ -225,7 +227,7 @@ def test_columns_of_tables_and_uris(tmp_path):
         cells(tsv, 7)
     with pytest.raises(CorpusError, match="cannot be opened"):
         cells(tsv.as_uri() + "x", 0)
-    with pytest.raises(SettingsError, match="it reads files"):
+    with pytest.raises(SettingsError, match="bulk reads only files"):
         cells("-", None)
 
 
@@ -236,7 +238,7 @@ def test_texts_of_parquet_may_be_a_dictionarys_or_not_utf8(tmp_path):
         parquet.write_table(pa.table({"text": column}), table)
         [block] = read_blocks(scan_input(InputFile(path=str(table))), 0, frozenset())
         assert block.texts == ("un", "\ufffd  ", "")
-        notes = (1, "not UTF-8: byte 1 of the line is 0xff"), (2, "the cell holds nothing")
+        notes = (1, "not UTF-8: byte 1 of the line is 0xff"), (2, "the cell is empty")
         assert block.notes == notes
 
 
@@ -296,7 +298,7 @@ def test_a_command_that_cannot_run_says_so_in_one_line(tiny_run, monkeypatch):
     with pytest.raises(SettingsError, match=r"needs ray, .*: pip install 'regard\[cluster\]'$"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
     args += ["--dashboard", "--address", "auto"]
-    with pytest.raises(SettingsError, match="--dashboard does not go with --address"):
+    with pytest.raises(SettingsError, match="--dashboard cannot be used with --address"):
         CliRunner().invoke(command_app("bulk"), args, catch_exceptions=False)
 
 

@@ -202,9 +202,9 @@ def test_an_error_of_an_actor_or_a_reader_is_one_line_without_rays_advice():
     found = ray_bulk._as_our_error(errors.RayTaskError("read", "trace", ours))
     assert str(found) == "runs/a: damaged"
     memory = errors.RayTaskError("map", "trace", MemoryError(f"no room{advice}"))
-    assert str(ray_bulk._as_our_error(memory)).startswith("an actor failed: no room; what was")
+    assert str(ray_bulk._as_our_error(memory)).startswith("an actor failed: no room; finished")
     died = errors.RayError("the actor died\n  trace\nregard.errors.RunError: runs/a: damaged\n")
-    assert str(ray_bulk._as_our_error(died)).startswith("an actor failed: runs/a: damaged; what")
+    assert str(ray_bulk._as_our_error(died)).startswith("an actor failed: runs/a: damaged; fin")
 
 
 def test_an_address_where_no_cluster_is_ends_at_once():

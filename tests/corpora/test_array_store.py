@@ -64,7 +64,7 @@ def test_a_damaged_part_is_computed_again(tmp_path):
 
 
 def test_numbers_that_are_not_finite_are_not_kept(tmp_path):
-    with pytest.raises(CorpusError, match="rows 0 to 3 have numbers beyond float16"):
+    with pytest.raises(CorpusError, match="rows 0 to 3 have numbers outside the range of float16"):
         prepare_array_store(tmp_path, 10, lambda rows: np.full((len(rows), 2), np.inf, np.float16))
     with pytest.raises(CorpusError, match="no rows"):
         prepare_array_store(tmp_path / "none", 0, values)

@@ -132,7 +132,9 @@ def test_another_content_is_not_kept(site, folders):
 
 
 def test_a_missing_page_is_not_asked_for_again(site, folders):
-    with pytest.raises(CorpusError, match=r"/gone: cannot be fetched: the server answers 404 Not"):
+    with pytest.raises(
+        CorpusError, match=r"/gone: cannot be downloaded: the server answers 404 Not"
+    ):
         get_file(KnownFile(PATH, SHA, f"{site}/gone"))
     assert Site.asked["/gone"] == 1
 
@@ -148,7 +150,7 @@ def test_a_missing_page_is_not_asked_for_again(site, folders):
 def test_what_may_pass_is_tried_three_times(site, folders, page, reason):
     cached = folders / "cache" / PATH
     with pytest.raises(
-        CorpusError, match=f"/{page}: cannot be fetched: .*{reason}.* at {cached} by"
+        CorpusError, match=f"/{page}: cannot be downloaded: .*{reason}.* at {cached} yourself"
     ):
         get_file(KnownFile(PATH, SHA, f"{site}/{page}"))
     assert Site.asked[f"/{page}"] == 3

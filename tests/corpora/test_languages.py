@@ -27,10 +27,10 @@ def test_codes_are_left_alone(code):
 
 def test_a_pair_is_explained():
     assert explain_codes(("en", "japanese")) == (
-        "'japanese' is no code of a language; did you mean en-ja?"
+        "'japanese' is not a code of a language; did you mean en-ja?"
     )
     assert explain_codes(("source text", "de")) == (
-        "'source text' is no code of a language; expected codes of ISO 639, such as en-de"
+        "'source text' is not a code of a language; expected codes of ISO 639, such as en-de"
     )
 
 

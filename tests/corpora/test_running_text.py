@@ -198,7 +198,7 @@ def test_a_corpus_that_cannot_be_fetched_says_where_it_would_be_found(name, monk
     file = TEXTS[name].files["train"]
     with pytest.raises(CorpusError) as caught:
         read(name=name)
-    assert (file.url is None) == ("no address serves it" in str(caught.value))
+    assert (file.url is None) == ("it cannot be downloaded" in str(caught.value))
     assert (file.url or file.sha256) in str(caught.value)
     assert f"Put an archive with {file.member} at {file.archive} in $REGARD" in str(caught.value)
 

@@ -155,7 +155,7 @@ def test_a_small_corpus_gets_small_splits():
     notes = []
     found = cut(PAIRS[:50], valid=1000, test=3, notes=notes)
     assert (len(found["valid"]), len(found["test"]), len(found["train"])) == (5, 3, 42)
-    assert notes == ["mine: valid holds 5 of 50 pairs; 1,000 were asked"]
+    assert notes == ["mine: valid holds 5 of 50 pairs instead of 1,000"]
 
 
 def test_ten_pairs_are_enough():
@@ -163,7 +163,7 @@ def test_ten_pairs_are_enough():
     assert (len(found["valid"]), len(found["test"]), len(found["train"])) == (1, 1, 8)
 
 
-ADVICE = "give validation and test pairs in files of their own, or ask for 0 of them"
+ADVICE = "give validation and test pairs in separate files, or ask for 0 of them"
 
 
 @pytest.mark.parametrize(

@@ -136,16 +136,16 @@ class TestOpening:
         content = path.read_bytes()
         path.write_bytes(content[: int(keep * len(content))])
         found = self.error(path)
-        assert found.startswith(f"{path}: not a whole token store (")
+        assert found.startswith(f"{path}: not a complete token store (")
         assert found.endswith("); remove it and prepare the corpus again")
         assert not store_matches(path, FINGERPRINT_KEY)
 
     def test_something_else(self, path):
         path.write_bytes(b"not arrow at all" * 100)
-        assert "not a whole token store" in self.error(path)
+        assert "not a complete token store" in self.error(path)
 
     def test_a_folder(self, tmp_path):
-        assert "not a whole token store" in self.error(tmp_path)
+        assert "not a complete token store" in self.error(tmp_path)
 
     @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.string()])
     def test_other_columns(self, path, kind):
@@ -157,7 +157,7 @@ class TestOpening:
     def test_no_columns(self, path):
         with pa.ipc.new_file(str(path), pa.schema({"text": pa.string()})):
             pass
-        assert "not a whole token store" in self.error(path)
+        assert "not a complete token store" in self.error(path)
 
     def test_other_fingerprint(self, path):
         written(path, 5)

@@ -97,5 +97,5 @@ def test_another_fingerprint_and_damage_are_noticed(tmp_path):
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole[2:], b"", whole[:-30] + whole[-20:]):
         path.write_bytes(damaged)
-        with pytest.raises(CorpusError, match="not a whole token stream"):
+        with pytest.raises(CorpusError, match="not a complete token stream"):
             TokenStream.open(path)

@@ -75,7 +75,7 @@ def test_old_versions_tell_types_by_their_size(tmp_path):
 def test_a_file_that_ends_anywhere_is_refused(tmp_path):
     content = model_bin(FLOATS, BYTES, SCALES, aliases=[("copy/weight", "m/weight")])
     for end in range(len(content)):
-        with pytest.raises(RunError, match=r"model\.bin: (empty|no model of CTranslate2)"):
+        with pytest.raises(RunError, match=r"model\.bin: (empty|not a CTranslate2 model)"):
             read(tmp_path, content[:end])
     read(tmp_path, content)
 
@@ -86,16 +86,16 @@ HUGE = 2**32 - 1
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (model_bin(FLOATS, version=7), "its version is 7, and known are 2 to 6"),
+        (model_bin(FLOATS, version=7), "its version is 7; supported are 2 to 6"),
         (model_bin(FLOATS) + b"!", "1 bytes follow its end"),
         (model_bin(FLOATS, FLOATS), "holds 'a' twice"),
-        (model_bin(FLOATS, aliases=[("b", "c")]), "'b' is to be 'c', which is not there"),
+        (model_bin(FLOATS, aliases=[("b", "c")]), "'b' is an alias of 'c', which does not exist"),
         (model_bin(variable("a", [HUGE] * 4, 0, b"")), "has 0 bytes of torch.float32"),
-        (model_bin(variable("a", [HUGE], 1, b"", size=HUGE)), r"and 4,294,967,295 were to follow"),
+        (model_bin(variable("a", [HUGE], 1, b"", size=HUGE)), r"and 4,294,967,295 should follow"),
         (model_bin(variable("a", [1] * 5, 1, b"x")), "has 5 axes"),
         (model_bin(variable("a", [1], 9, b"x")), "of an unknown type, 9"),
         (model_bin(variable("a" * 600, [1], 1, b"x")), "a name has 601 bytes"),
-        (model_bin(variable("a\0b", [1], 1, b"x")), "is no name"),
+        (model_bin(variable("a\0b", [1], 1, b"x")), "is not a name"),
         (struct.pack("<I", 6) + string("TransformerSpec") + struct.pack("<2I", 7, HUGE), "it ends"),
     ],
 )
@@ -105,7 +105,7 @@ def test_hostile_files_are_refused(tmp_path, content, reason):
 
 
 def test_int8_without_a_scale_is_refused(tmp_path):
-    with pytest.raises(RunError, match="m/weight is of int8 and has no m/weight_scale"):
+    with pytest.raises(RunError, match="m/weight is of int8 but has no m/weight_scale"):
         read(tmp_path, model_bin(BYTES)).weight("m/weight")
     wrong = variable("m/weight_scale", [3], 0, struct.pack("<3f", 1, 1, 1))
     with pytest.raises(RunError, match=r"has 3 numbers of torch\.float32 for 2 rows"):

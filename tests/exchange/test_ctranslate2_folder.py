@@ -48,10 +48,10 @@ def edited(folder, name, change):
     ("file", "change", "reason"),
     [
         ("config.json", lambda x: x | {"add_source_bos": True}, "add_source_bos is true"),
-        ("config.json", lambda x: x | {"decoder_start_token": None}, "nothing begins"),
+        ("config.json", lambda x: x | {"decoder_start_token": None}, "no token begins"),
         ("config.json", lambda x: x | {"quantization_type": 1}, "quantization_type"),
         ("target_vocabulary.json", lambda x: x[:-1], "18 tokens, and model.bin embeddings of 19"),
-        ("target_vocabulary.json", lambda x: [*x[:-1], x[4]], "there twice"),
+        ("target_vocabulary.json", lambda x: [*x[:-1], x[4]], "occurs twice"),
         ("source_vocabulary.json", lambda x: {"a": 1}, "cannot be read"),
     ],
 )
@@ -80,7 +80,7 @@ def renamed(folder, old, new):
             "encoder/layer_1/ffn/linear_1/bxxx",
             "holds no .*bias",
         ),
-        ("decoder/alibi", "decoder/alien", "decoder/alien, which has no place here"),
+        ("decoder/alibi", "decoder/alien", "decoder/alien, which is not supported here"),
         ("encoder/layer_0/", "encoder/layer_7/", "not numbered from 0"),
     ],
 )

@@ -246,7 +246,7 @@ def test_marian_files_that_cannot_be_its_tokenizer_are_refused(tmp_path: Path) -
 
 def test_the_first_mbart_is_refused_by_name(tmp_path: Path) -> None:
     LANGUAGE_TOKENIZERS["first mbart"](tmp_path)
-    with pytest.raises(RunError, match="sources end with their language behind </s>"):
+    with pytest.raises(RunError, match="sources end with </s> and their language"):
         read_language_tokenizers(HfFolder(tmp_path))
 
 

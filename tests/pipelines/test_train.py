@@ -29,7 +29,7 @@ def test_a_recipe_becomes_a_pipeline_as_by_the_command(recipe, tmp_path):
     assert (out / "scores.json").is_file()
     assert regard.load(out, device="cpu")([1, 1, 2, 3, 5, 8]).value == answer.value
 
-    with pytest.raises(regard.RegardError, match="holds a run already"):
+    with pytest.raises(regard.RegardError, match="already holds a run"):
         regard.train(recipe, out=out, tell=lines.append)
     again = []
     regard.train(recipe, out=out, settings=SETTINGS, resume=True, tell=again.append)

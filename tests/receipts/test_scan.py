@@ -16,7 +16,7 @@ FIGURES = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 def test_every_number_of_the_documentation_is_recorded_and_has_a_source():
     scan = Scan(Checkout(ROOT))
     findings = "\n".join(map(str, scan.findings()))
-    assert not findings, f"{findings}\nafter a change that is meant: regard receipts record PAGE"
+    assert not findings, f"{findings}\nafter an intended change: regard receipts record PAGE"
     assert sum(len(scan.sections(page)) for page in scan.checkout.pages()) > 150
 
 

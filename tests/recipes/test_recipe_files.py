@@ -459,7 +459,7 @@ def test_every_setting_has_a_row_with_a_meaning():
 @pytest.mark.parametrize(
     "row",
     [
-        "| `steps` | `10000` | Updates of the weights. `auto`: chosen by the training pairs and "
+        "| `steps` | `10000` | Updates of the weights. `auto`: chosen from the training pairs and "
         "the machine. |",
         "| `training` | see below | How the model is trained. |",
         "| `name` | required | The name of the run, which is written to `runs/NAME` by default. |",

@@ -109,7 +109,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path):
         (tmp_path / name).write_bytes(content)
     folder = RunFolder(tmp_path)
     with (
-        pytest.raises(RunError, match=r": not empty, and nothing of regard's: it holds data and 1"),
+        pytest.raises(RunError, match=r": not empty, and not a run: it holds data and 1"),
         folder.locked(),
     ):
         pass
@@ -214,7 +214,7 @@ def test_a_run_with_weights_or_metrics_is_not_begun_again(file, copied, tmp_path
     copy = tmp_path / "copy" / found.relative_to(copied)
     copy.parent.mkdir(parents=True)
     shutil.copy(found, copy)
-    with pytest.raises(RunError, match="holds a run already"):
+    with pytest.raises(RunError, match="already holds a run"):
         RunFolder(tmp_path / "copy").require_new()
 
 
@@ -229,8 +229,8 @@ def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
     ("make", "message"),
     [
         (lambda path: None, "run: no such folder"),
-        (lambda path: path.mkdir(), r"run: not a run: it holds no recipe\.yaml"),
-        (lambda path: path.touch(), r"run: not a run: it holds no recipe\.yaml"),
+        (lambda path: path.mkdir(), r"run: not a run: it has no recipe\.yaml"),
+        (lambda path: path.touch(), r"run: not a run: it has no recipe\.yaml"),
     ],
 )
 def test_folders_that_are_no_runs(tmp_path, make, message):
@@ -241,7 +241,7 @@ def test_folders_that_are_no_runs(tmp_path, make, message):
 
 def test_an_export_is_called_one(tmp_path):
     (tmp_path / "export.json").touch()
-    with pytest.raises(RunError, match="it is an export, with which one can only translate"):
+    with pytest.raises(RunError, match="it is an export, which can only translate"):
         load_run(tmp_path, device=CPU)
 
 
@@ -298,7 +298,7 @@ def test_weights_in_a_file(tiny_run):
         (
             "model",
             r"run: holds no weights model\.safetensors yet: its training has not reached a "
-            r"validation; go on with: regard train --resume --out .*run",
+            r"validation; continue with: regard train --resume --out .*run",
         ),
         ("last", r"holds no weights last\.safetensors yet: its training has not reached its end"),
         ("lsat", "lsat: no such file of weights; there are model, best, last, average"),
@@ -435,7 +435,7 @@ def test_a_run_of_old_is_used_as_it_was(copied):
     del raw["decoding"]["beam"]["normalise"], raw["decoding"]["rules"]["excluded"]
     raw["decoding"]["beam"]["stop"] = "safe"
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    with pytest.warns(RunWarning, match=r"recipe\.yaml: decoding: not as the run wrote it"):
+    with pytest.warns(RunWarning, match=r"recipe\.yaml: decoding: edited since the run wrote it"):
         decoding = RunFolder(copied).load_recipe().decoding
     assert (decoding.beam.normalise, decoding.beam.stop) == ("gnmt", "safe")
     assert decoding.rules.excluded == "lost"

@@ -73,7 +73,7 @@ def test_a_reporter_is_told_of_everything(tmp_path):
         "tokenising 300 pairs of train",
         "tokenising 30 pairs of valid",
         "the warm-up of 10 steps is longer than the 4 steps of training: the learning rate never "
-        "reaches its peak; lower training.schedule.warmup, to a tenth of the steps or so",
+        "reaches its peak; lower training.schedule.warmup, to about a tenth of the steps",
     ]
     assert "averaged" in last
     assert reporter.steps == [1, 2, 3, 4]
@@ -105,7 +105,7 @@ def test_what_a_run_is_cannot_change(tiny_run, tmp_path, override, group):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     with pytest.raises(
         SettingsError,
-        match=f"run: its run was begun with another {group}, which cannot change any more; train "
+        match=f"run: its run was started with another {group}, which can no longer change; train "
         "a new run in another folder with --out",
     ):
         trained(path, override)
@@ -118,7 +118,9 @@ def test_a_run_of_another_task_is_not_gone_on_with(tmp_path):
     folder.save_recipe(forecast_recipe())
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
-    with pytest.raises(SettingsError, match="its run was begun with another task, which cannot"):
+    with pytest.raises(
+        SettingsError, match="its run was started with another task, which can no longer"
+    ):
         trained(tmp_path)
 
 
@@ -145,7 +147,7 @@ def test_a_second_stage_is_checked_by_the_name_of_its_own_group(tmp_path, monkey
     (tmp_path / "refined" / "checkpoints").mkdir(parents=True)
     (tmp_path / "refined" / "checkpoints" / f"step-000000001-{'0' * 16}.safetensors").touch()
     changed = polished(polish={"steps": 10}, training={"steps": 99})
-    with pytest.raises(SettingsError, match="its polish has begun with the weights that training"):
+    with pytest.raises(SettingsError, match="its polish has started from the final weights"):
         train_run._check_resumable(changed, saved, folder)
 
 
@@ -179,7 +181,9 @@ def test_a_run_keeps_the_tokenizer_of_its_scores(tiny_run, tmp_path):
 
 def test_a_run_keeps_the_score_by_which_its_weights_are_chosen(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
-    with pytest.raises(SettingsError, match=r"chosen by loss, to which bleu does not compare: le"):
+    with pytest.raises(
+        SettingsError, match=r"chosen by loss, which cannot be compared to bleu: le"
+    ):
         trained(path, "training.steps=70", "training.validation.by=bleu")
     assert RunFolder(path).load_recipe().training.validation.by == "loss"
 

@@ -132,7 +132,7 @@ def test_it_is_refused_where_weights_are_divided(tmp_path):
         count = 2
 
     recipe, folder = tiny_recipe(*FIRST, SECOND, "training.sharded=true"), RunFolder(tmp_path)
-    with pytest.raises(SettingsError, match=r"refinement begins with whole weights, and training"):
+    with pytest.raises(SettingsError, match=r"refinement needs complete weights, and training"):
         train(
             recipe,
             folder,
@@ -198,8 +198,8 @@ def test_once_it_has_begun_training_is_over(refined, untrained):
     path = shutil.copytree(refined, untrained / "run")
     with pytest.raises(
         SettingsError,
-        match=r"run: its refinement has begun with the weights that training ended with, and "
-        r"training cannot change any more; delete .*run/refined to train on",
+        match=r"run: its refinement has started from the final weights of training, "
+        r"whose settings can no longer change; delete .*run/refined to train on",
     ):
         trained(path, SECOND, "training.steps=9")
     shutil.rmtree(path / "refined")

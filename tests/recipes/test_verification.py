@@ -112,7 +112,7 @@ def test_what_is_not_ours_or_from_before_is_not_verified(copied, tmp_path):
     with pytest.raises(RunError, match="neither a run"):
         accept(tmp_path)
     (copied / "manifest.json").unlink()
-    with pytest.raises(RunError, match=r"has no manifest\.json: it is from before"):
+    with pytest.raises(RunError, match=r"has no manifest\.json: it is from a version"):
         verify(copied)
     with RunFolder(copied).locked(), pytest.raises(RunError, match="a process is writing there"):
         accept(copied)

@@ -129,7 +129,7 @@ def test_bad_lines_and_pictures_are_skipped_and_counted(tmp_path):
     CaptionTask(caption_recipe(corpus), data.parent).prepare(notes.append, resumed=False)
     assert [note.partition("captions.tsv: ")[2].partition(" at ")[0] for note in notes] == [
         "skipped 1 lines without a picture and its caption, the first",
-        "skipped 1 pictures that are not there, the first",
+        "skipped 1 missing pictures, the first",
         "skipped 1 pictures that cannot be read, the first",
     ]
     again = CaptionTask(caption_recipe(corpus), data.parent)

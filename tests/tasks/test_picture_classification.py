@@ -135,12 +135,12 @@ def test_unlike_sizes_and_pictures_outside_of_classes_are_said(tmp_path, folder)
     Image.new("RGB", (90, 60), (200, 0, 0)).save(folder / "red" / "wide.png")
     save_shape(folder / "stray.png", "red")
     notes = prepare(folder, tmp_path / "run")
-    assert any("2 unlike sizes, from 48 × 48 to 90 × 60 pixels: the square" in n for n in notes)
-    assert any("left out, being in no class: 1 picture" in note for note in notes)
+    assert any("2 different sizes, from 48 × 48 to 90 × 60 pixels: the square" in n for n in notes)
+    assert any("left out, because they are in no class: 1 picture" in note for note in notes)
 
 
 def test_a_folder_without_classes_is_an_error(tmp_path, folder):
-    with pytest.raises(CorpusError, match=r"red: has no folders inside, which would be the class"):
+    with pytest.raises(CorpusError, match=r"red: has no subfolders, which would be the class"):
         prepare(folder / "red", tmp_path / "run")
     with pytest.raises(CorpusError, match=r"nowhere: no folder of pictures: No such file"):
         prepare(folder / "nowhere", tmp_path / "run")

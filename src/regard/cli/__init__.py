@@ -1,1 +1,1 @@
-"""argv -> all of the above: one file per command, which is read only when the command is given."""
+"""argv -> everything: one file per command, which is imported only when the command is run."""

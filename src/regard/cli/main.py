@@ -28,29 +28,29 @@ STDOUT = "standard output"
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",
-    "translate": "Translate lines one for one, from a file or stdin to stdout; or whole documents.",
-    "bulk": "Translate files of any size on many actors, on Ray; go on where it was stopped.",
+    "translate": "Translate lines from a file or stdin to stdout, one for one; or documents.",
+    "bulk": "Translate files of any size on Ray with many actors; continue after a stop.",
     "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
-    "complete": "Continue a text with a language model: drawn, or searched; many prompts at once.",
+    "complete": "Continue texts with a language model, by sampling or search.",
     "fill": "Fill masked places of texts: the likeliest tokens with their probabilities.",
     "classify": "Sort texts or pictures into classes, with calibrated probabilities.",
-    "caption": "Say what is to be seen on pictures: files, folders, or a list of them on stdin.",
+    "caption": "Describe pictures: files, folders, or a list of them on stdin.",
     "forecast": "Forecast the numbers that follow a series.",
-    "embed": "Print vectors of words in their context, by a language model in both directions.",
+    "embed": "Print vectors of words in their context, by a bidirectional language model.",
     "evaluate": "Score a model on held-out data; compare it with another.",
     "look": "Show what a model attends to: words, regions, time steps; or measure its heads.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
     "serve": "Serve models over HTTP: a page, LibreTranslate's interface, attention, alignments.",
-    "compare": "Train several systems alike, then score and time them in one table.",
+    "compare": "Train several systems in the same way, then score and time them in one table.",
     "bench": "Measure how fast a model translates here, and which engine is the fastest.",
-    "doctor": "Examine a corpus before training: what is wrong with it, what it will take.",
-    "import": "Import a model of another toolkit, as a run that computes the same.",
+    "doctor": "Examine a corpus before training: problems, and the time and memory needed.",
+    "import": "Import a model from another toolkit as a run that computes the same.",
     "export": "Export a model for CTranslate2, transformers or onnxruntime, or as a compact run.",
-    "verify": "Check that every file of a run is what regard wrote; say what can be made again.",
+    "verify": "Check that every file of a run is as regard wrote it; say how to repair it.",
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
-    "receipts": "Check where the numbers of the documentation come from: in a checkout.",
+    "receipts": "Check where the numbers of the documentation come from (in a checkout).",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 FOLDERS = {
@@ -59,12 +59,12 @@ FOLDERS = {
     ),
     "catalogues": ("corpora", "recipes", "receipts"),
 }  # fmt: skip
-"""Folders of `cli` -> commands that lie there: those that use a model, each for its task, and those
-that list what there is. All others lie in `cli/commands`."""
+"""Folders of `cli` -> the commands in them: those that use a model for one task, and those that
+list what is available. All others are in `cli/commands`."""
 MODULES = {"import": "import_model"}
-"""Commands whose modules have another name: one that Python can import."""
+"""Commands whose modules have another name, because Python cannot import theirs."""
 RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
-"""Former commands -> the option of `look` that they have become."""
+"""Former commands -> the option of `look` that replaces them."""
 
 
 class LazyGroup(TyperGroup):
@@ -107,7 +107,7 @@ def reject_repeated_options(command: Any, args: list[str], parent: Any) -> None:
         times = options.count(option)
         if times > 1 and not (option.multiple or option.count or plain_flag):
             names = "/".join((*option.opts, *option.secondary_opts))
-            ctx.fail(f"{names} holds one value and is given {times} times.")
+            ctx.fail(f"{names} takes one value and is given {times} times.")
     inner = getattr(command, "commands", {})
     if rest and rest[0] in inner:
         reject_repeated_options(inner[rest[0]], rest[1:], ctx)
@@ -119,7 +119,7 @@ def redirect_stdout_to_devnull() -> None:
 
 
 def command_app(name: str) -> typer.Typer:
-    """The app of a command: that of its module if it has commands of its own."""
+    """The app of a command: its module's if it has subcommands."""
     with exit_on_signals(), _no_garbage_collection():
         folder = next((one for one, names in FOLDERS.items() if name in names), "commands")
         module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
@@ -135,7 +135,7 @@ def command_app(name: str) -> typer.Typer:
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
     """Import without garbage collection, which takes a sixth of the time; later collections skip
-    what was imported.
+    the imported objects.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -155,7 +155,7 @@ def free_for_triton() -> None:
 
 
 def load_command(name: str) -> Any:
-    """The command called `name`; its help is that of the list, and the docstring."""
+    """The command called `name`; its help is the entry in `COMMANDS` and the docstring."""
     command = typer.main.get_command(command_app(name))
     command.name = name
     command.help = f"{COMMANDS[name]}\n\n{command.help or ''}"
@@ -183,7 +183,7 @@ def _version(asked: bool) -> None:
 @app.callback(help="Attention models for text, pictures and series: train, use, measure, look in.")
 def _root(
     version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Say the version."
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     pass
@@ -233,7 +233,7 @@ def _run() -> None:
 
 
 def _describe_os_error(error: OSError) -> str:
-    """What the system refused; whether a file was to be read or written is not known."""
+    """The operation that the system refused; it may have been reading or writing."""
     if error.filename == STDOUT or (error.filename and error.errno in DISK_FULL):
         return str(storage_error(Path(error.filename), error))
     if error.filename:
@@ -259,7 +259,7 @@ def _check_folder() -> None:
     try:
         os.getcwd()
     except OSError as error:
-        why = f"the current folder is gone or closed to us ({error.strerror})"
+        why = f"the current folder is gone or cannot be read ({error.strerror})"
         raise StorageError(f"{why}; change to another one") from None
 
 

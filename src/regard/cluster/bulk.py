@@ -1,6 +1,6 @@
 """A bulk translation: plan, translate unfinished blocks, merge.
 
-The function that translates blocks is passed in: `ray_bulk` has one.
+The function that translates blocks is an argument; `ray_bulk` has one.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -27,23 +27,23 @@ class BulkProgress(Protocol):
 class RayOptions(NamedTuple):
     """Where the actors run."""
 
-    address: str | None = None  # None: a cluster of this machine, for this translation alone
+    address: str | None = None  # None: a cluster on this machine, only for this translation
     actors: int | None = None  # None: as many as there is room for
     cores: int = 1  # of an actor
-    on_gpu: bool = False  # whether each has a GPU of its own
+    on_gpu: bool = False  # whether each has its own GPU
     dashboard: bool = False
 
     def environment(self) -> dict[str, str]:
-        """Variables that Ray reads when it is imported, and not again when it is started.
+        """Environment variables that Ray reads only when it is imported, not when it is started.
 
-        Usage reports are off. A cluster of this machine requires a token, which Ray makes: its
-        ports are open to the network, and corpora are private.
+        Usage reports are off. A cluster on this machine requires a token, which Ray
+        generates, because its ports are open to the network and corpora are private.
         """
         return {
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_BACKEND_LOG_LEVEL": "fatal",  # actors may die
-            "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it tells so on stdout, with tracebacks
-            "RAY_worker_niceness": "0",  # as the command itself; Ray's default is 15
+            "RAY_BACKEND_LOG_LEVEL": "fatal",  # actors may die, which is no error
+            "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints a note on stdout, with tracebacks
+            "RAY_worker_niceness": "0",  # as for the command itself; Ray's default is 15
             **({} if self.address else {"RAY_AUTH_MODE": "token"}),
         }
 

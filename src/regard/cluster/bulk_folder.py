@@ -1,11 +1,11 @@
 """The folder of a bulk translation: its plan, its finished blocks, and the merged outputs.
 
 bulk.json          model, settings and inputs: a later command must have the same
-NAME               the translations of an input, a line for each line, once all are there
-NAME.notes.tsv     the number of a line, and what is odd about it
+NAME               the translations of an input, line by line, once all are finished
+NAME.notes.tsv     the number of a line, and a note about it
 summary.json       counts of all inputs
-.blocks/0/12.json  a finished block of the first input, until all are there
-.blocks/0.json     the counts of the first input, once its translations are in their place
+.blocks/0/12.json  a finished block of the first input, until all are finished
+.blocks/0.json     the counts of the first input, once its translations are written
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,11 +33,11 @@ from regard.settings import Settings
 
 PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER = "bulk.json", "summary.json", ".blocks"
 NOTES_SUFFIX = ".notes.tsv"
-OWN_NAMES = ("", PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER)  # in a folder, which no output may have
+OWN_NAMES = ("", PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER)  # which no output may have
 
 
 class BulkPlan(Settings):
-    """What a bulk translation translates, and by what."""
+    """The inputs, model and settings of a bulk translation."""
 
     version: Literal[1] = 1
     model: ModelIdentity
@@ -53,7 +53,7 @@ class BulkPlan(Settings):
 
 
 class InputSummary(Settings):
-    """What became of an input."""
+    """The counts of an input."""
 
     output: str
     lines: NonNegativeInt
@@ -65,7 +65,7 @@ class InputSummary(Settings):
 
 
 class BulkSummary(Settings):
-    """What became of all inputs."""
+    """The counts of all inputs."""
 
     inputs: tuple[InputSummary, ...]
     lines: NonNegativeInt
@@ -94,12 +94,12 @@ class BulkFolder:
 
     def _in_use_error(self, owner: str) -> RunError:
         return RunError(
-            f"{self.path}: another process (number {owner}) translates into it; wait for it, stop "
-            "it, or give another --out"
+            f"{self.path}: another process (number {owner}) is translating into it; wait for it, "
+            "stop it, or give another --out"
         )
 
     def begin(self, plan: BulkPlan) -> None:
-        """Write the plan, or raise an error if another one was begun here."""
+        """Write the plan, or raise an error if the folder has a different one."""
         check_outputs(plan.inputs, self.path)
         file = self.path / PLAN_FILE
         if not file.exists():
@@ -108,7 +108,7 @@ class BulkFolder:
                 written += [self.path / one.output, notes_file(self.path / one.output)]
             for there in filter(Path.exists, written):
                 raise RunError(
-                    f"{there}: is there already, and would be replaced by the translation of "
+                    f"{there}: exists, and would be replaced by the translation of "
                     f"{', '.join(one.path for one in plan.inputs)}; move it, or give another --out"
                 )
             write_atomic(file, f"{plan.model_dump_json(indent=1)}\n".encode())
@@ -116,7 +116,7 @@ class BulkFolder:
         begun = load_json(file, BulkPlan, advice="give another --out")
         if (difference := _difference(begun, plan)) is not None:
             raise RunError(
-                f"{self.path}: {difference}; go on with the command that was begun here, or give "
+                f"{self.path}: {difference}; repeat the command that was started here, or give "
                 "another --out"
             )
 
@@ -147,8 +147,8 @@ class BulkFolder:
         return load_json(done, InputSummary, advice=f"remove it, and {file.output} is made again")
 
     def merge(self, file: InputFile, index: int) -> InputSummary:
-        """Write the translations and notes of an input, all of whose blocks are there, and remove
-        these. If it is killed, it can be repeated.
+        """Write the translations and notes of an input whose blocks are all finished, and remove
+        the blocks. If it is killed, it can be repeated.
         """
         blank = noted = 0
         output = self.path / file.output
@@ -183,8 +183,8 @@ class BulkFolder:
         except (OSError, ValueError):
             path.unlink(missing_ok=True)
             raise RunError(
-                f"{path}: a block that was damaged after it was written; it is removed, and the "
-                "same command translates it again"
+                f"{path}: a block that was damaged after it was written; it was removed, and the "
+                "same command will translate it again"
             ) from None
 
     def _block_file(self, index: int, number: int) -> Path:
@@ -197,8 +197,8 @@ def notes_file(output: Path) -> Path:
 
 
 def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
-    """Raise an error if an output or its notes would replace those of another input, a file of the
-    folder's own, or the input.
+    """Raise an error if an output or its notes would replace those of another input, one of the
+    folder's own files, or the input.
     """
     writers: dict[Path, str] = {}
     for file in inputs:
@@ -211,7 +211,7 @@ def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
             if other := writers.get(name):
                 raise SettingsError(
                     f"{other} and {file.path} would both be written as {name}; rename one of them, "
-                    "or translate them into two folders"
+                    "or translate them into different folders"
                 )
             writers[name] = file.path
         if not file.is_remote and Path(file.path).resolve() == (folder / file.output).resolve():
@@ -219,7 +219,7 @@ def check_outputs(inputs: Sequence[InputFile], folder: Path) -> None:
 
 
 def _difference(begun: BulkPlan, now: BulkPlan) -> str | None:
-    """How the plan that was begun differs from the present one; None if it does not."""
+    """How the plan in the folder differs from the current one; None if it does not."""
     names = [[file.output for file in plan.inputs] for plan in (begun, now)]
     if names[0] != names[1]:
         return f"its inputs were {', '.join(names[0])}, and now are {', '.join(names[1])}"
@@ -239,4 +239,4 @@ def _difference(begun: BulkPlan, now: BulkPlan) -> str | None:
         "size of blocks": (begun.block_lines, now.block_lines),
     }
     changed = [name for name, (old, new) in kinds.items() if old != new]
-    return f"was begun with other {' and '.join(changed)}" if changed else None
+    return f"was started with other {' and '.join(changed)}" if changed else None

@@ -30,17 +30,17 @@ LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
 class InputFile(Settings):
-    """A file of a bulk translation, and what it held when the translation was begun."""
+    """A file of a bulk translation, and its contents when the translation was started."""
 
     path: str
-    """Of this machine, absolute once it was scanned, or a URI such as s3://bucket/news.fr.gz."""
+    """A path on this machine, absolute after the scan, or a URI such as s3://bucket/news.fr.gz."""
     column: NonNegativeInt | str | None = None
-    """Of a table: a number from 0, or a name."""
+    """The column of a table: a number from 0, or a name."""
     lines: NonNegativeInt = 0
     sha256: str = ""
-    """Of its lines, decompressed."""
+    """The digest of its decompressed lines."""
     block_sha256: tuple[bytes, ...] = Field(default=(), exclude=True)
-    """Of the lines of each block."""
+    """The digests of the lines of each block."""
 
     @property
     def is_remote(self) -> bool:
@@ -60,7 +60,7 @@ class InputFile(Settings):
         return -(-self.lines // CHUNK)
 
     def block_lines(self, number: int) -> int:
-        """How many lines a block has: all but the last have the same number."""
+        """The number of lines of a block: the same for all except the last."""
         return min(CHUNK, self.lines - number * CHUNK)
 
 
@@ -73,11 +73,11 @@ class SourceBlock(Settings):
     """The number of the block in its input, from 0."""
     texts: tuple[str, ...]
     notes: tuple[tuple[NonNegativeInt, str], ...] = ()
-    """A line's place in the block, and what is wrong with it."""
+    """The index of a line in the block, and a note about it."""
 
 
 class SourceLine(NamedTuple):
-    """A line, and what is wrong with it."""
+    """A line, and a note about it."""
 
     text: str
     note: str = ""
@@ -102,14 +102,14 @@ def scan_input(file: InputFile) -> InputFile:
 def read_blocks(file: InputFile, index: int, finished: Collection[int]) -> Iterator[SourceBlock]:
     """The unfinished blocks of the input number `index`, in order.
 
-    Raises an error instead of the first block that has changed since the file was scanned, so that
-    no line is translated that was not there.
+    Raises an error at the first block that has changed since the file was scanned, so that only
+    scanned lines are translated.
     """
     blocks = chunked(_read_source_lines(file), CHUNK)
     for number, (block, digest) in enumerate(zip_longest(blocks, file.block_sha256)):
         if block is None or hashlib.sha256(_block_bytes(block)).digest() != digest:
             raise CorpusError(
-                f"{file.path}: has changed while it was translated; restore it, or begin anew with "
+                f"{file.path}: has changed while it was translated; restore it, or restart with "
                 "another --out"
             )
         if number not in finished:
@@ -125,7 +125,7 @@ def _block_bytes(block: list[SourceLine]) -> bytes:
 def _read_source_lines(file: InputFile) -> Iterator[SourceLine]:
     """The lines, or the cells of a column, of a file."""
     if file.path == STDIN:
-        raise SettingsError("bulk goes on where it was stopped, so it reads files: save it in one")
+        raise SettingsError("bulk reads only files, so that it can continue: save the input to one")
     if PurePosixPath(file.path).name.endswith(PARQUET):
         return _read_parquet(file)
     raw_lines = read_raw_lines(file.path, _open_uri if file.is_remote else None)
@@ -173,7 +173,7 @@ def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
             name = _parquet_column(file, table.schema_arrow)
             batches = table.iter_batches(batch_size=CHUNK, columns=[name])
             columns = (batch.column(0).cast(pa.large_binary()) for batch in batches)
-            null = SourceLine("", "the cell holds nothing")
+            null = SourceLine("", "the cell is empty")
             for cell in chain.from_iterable(column.to_pylist() for column in columns):
                 yield null if cell is None else _decode(cell.translate(LINE_BREAKS))
         except (pa.ArrowException, OSError) as error:
@@ -194,13 +194,13 @@ def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Whether the values of a column are texts, each stored by itself or as one of a dictionary."""
+    """Whether the values of a column are texts, plain or dictionary-encoded."""
     values = kind.value_type if pa.types.is_dictionary(kind) else kind
     return str(values) in ("string", "large_string", "string_view")
 
 
 def _open_uri(path: str | Path, *, seekable: bool = False) -> BinaryIO:
-    """The bytes of a file that a URI names, read by pyarrow's file systems, as in Ray."""
+    """The bytes of the file at a URI, read by pyarrow's file systems, as in Ray."""
     try:
         filesystem, place = fs.FileSystem.from_uri(str(path))
         if seekable:

@@ -1,4 +1,4 @@
-"""What an actor of a bulk translation does: load the model once, then translate block by block."""
+"""The work of an actor in a bulk translation: load the model once, then translate blocks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from regard.settings import Settings
 
 
 class TranslatedBlock(Settings):
-    """The translations of a block, and what is odd about its lines."""
+    """The translations of a block, and notes about its lines."""
 
     input: NonNegativeInt
     number: NonNegativeInt
     texts: tuple[str, ...]
     notes: tuple[tuple[NonNegativeInt, str], ...] = ()
-    """A line's place in the block, and a note; a line may have several."""
+    """The index of a line in the block, and a note; a line may have several notes."""
     blank: NonNegativeInt = 0
     """Lines of the input with nothing to translate."""
 
 
 class ModelIdentity(Settings):
-    """Everything about a model that decides what it answers."""
+    """Everything about a model that decides its answers."""
 
     weights: dict[str, str]
     """The SHA-256 of each file of weights, by its path."""
@@ -53,7 +53,7 @@ class ModelOptions(NamedTuple):
     precision: ExportPrecision = "auto"
 
     def absolute(self) -> "ModelOptions":
-        """The same with absolute paths: actors work in the folder where Ray was started."""
+        """The same with absolute paths, because actors work in the folder where Ray was started."""
         is_file = self.weights not in ("model", *NAMED_WEIGHTS)
         adapter = self.adapter and find_adapter(Path(self.models[0]), self.adapter)
         return self._replace(
@@ -70,7 +70,7 @@ class ModelOptions(NamedTuple):
         return load(*self.models, **options, choice=self._engine_config(cores), tell=tell)
 
     def identity(self, translator: Translator, settings: DecodingSettings) -> ModelIdentity:
-        """What decides the answers of a translator that these options loaded."""
+        """The identity of the model of a translator that these options loaded."""
         folders = [Path(model) for model in self.models]
         files = [
             folder / MODEL_FILE if is_export(folder) else weights_file(folder, self.weights)
@@ -101,11 +101,11 @@ class ModelOptions(NamedTuple):
 
 @dataclass(frozen=True)
 class BulkJob:
-    """A model and how it translates: all that an actor needs to know."""
+    """A model and how it translates: all that an actor needs."""
 
     model: ModelOptions
     identity: ModelIdentity
-    """Of the model that the command has loaded."""
+    """The identity of the model that the command has loaded."""
     settings: DecodingSettings
     split: bool | None = None
     forbidden: tuple[str, ...] = ()
@@ -113,10 +113,10 @@ class BulkJob:
 
 
 class BlockTranslator:
-    """The translations of blocks by the model of a job."""
+    """Translates blocks by the model of a job."""
 
     def __init__(self, job: BulkJob) -> None:
-        """An error if the model is not the one that the command has loaded."""
+        """Raise an error if the model is not the one that the command has loaded."""
         self._job, self._translator = job, job.model.load(cores=job.cores)
         found, wanted = job.model.identity(self._translator, job.settings), job.identity
         same_weights = list(found.weights.values()) == list(wanted.weights.values())
@@ -124,8 +124,8 @@ class BlockTranslator:
             what = "vocabularies" if same_weights else "weights"
             raise RunError(
                 f"{', '.join(job.model.models)}: on the machine {gethostname()} the {what} are not "
-                "those that the command has loaded: they have changed meanwhile, or this is "
-                "another copy; restore them, or begin anew with another --out"
+                "those that the command has loaded: they have changed since, or this is a "
+                "different copy; restore them, or start again with another --out"
             )
 
     def __call__(self, block: SourceBlock) -> TranslatedBlock:

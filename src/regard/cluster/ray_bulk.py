@@ -28,15 +28,15 @@ from regard.interruption import InterruptedBySignal, raise_interrupt
 
 COLUMN = "block"  # the one column of our datasets: a block in JSON
 TASKS_PER_ACTOR = 2  # blocks that an actor translates or has waiting
-OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times what is in flight
+OBJECT_STORE_BYTES = 256 << 20  # of a cluster on this machine: many times the blocks in flight
 LOOPBACK = "127.0.0.1"
-CONNECT_SECONDS = 5.0  # within which a cluster must answer
+CONNECT_SECONDS = 5.0  # timeout for the answer of a cluster
 STDERR = 2  # its file descriptor
 RAY_STAMP = re.compile(rb"^\[[^]]*\] ")  # date, time and process, before a line of Ray's log
 LOG_LEVEL_LINE = b"Set ray log level from environment variable"
 RAY_ADVICE = re.compile(r"\nFailed to .* after \d+/\d+ attempts.*", re.DOTALL)
-"""What Ray Data adds to the message of an error: settings of its own, for a second try."""
-OUR_ERROR = re.compile(r"^regard\.errors\.\w+: ")  # where Ray has only the text of an error
+"""Advice about its own settings that Ray Data adds to the message of an error."""
+OUR_ERROR = re.compile(r"^regard\.errors\.\w+: ")  # if Ray has only the text of an error
 QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 
 
@@ -44,7 +44,7 @@ QUIET = ("ray", "ray.data", "ray.serve", "ray._private")
 def ray_cluster(options: RayOptions) -> Iterator[int]:
     """Connect to Ray, unless this process is connected; yields the number of actors.
 
-    The dashboard listens on this machine alone. See also `RayOptions.environment`.
+    The dashboard listens only on this machine. See also `RayOptions.environment`.
     """
     if ray.is_initialized():
         yield options.actors or _room_for_actors(options)
@@ -64,7 +64,7 @@ def _connect(options: RayOptions) -> None:
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
     for handler in logging.getLogger("ray.data").handlers:
-        if isinstance(handler, logging.StreamHandler):  # its errors are raised here, too
+        if isinstance(handler, logging.StreamHandler):  # its errors are raised here too
             handler.setLevel(logging.CRITICAL)
     local: dict[str, Any] = {}
     if options.address is not None:
@@ -85,19 +85,19 @@ def _connect(options: RayOptions) -> None:
                 logging_level=logging.ERROR,
                 **local,
             )
-    except SystemExit:  # of Ray's handler of SIGTERM
+    except SystemExit:  # raised by Ray's handler of SIGTERM
         raise InterruptedBySignal(signal.SIGTERM) from None
-    except Exception as error:  # on a busy machine Ray gives up after half a minute, with this type
+    except Exception as error:  # Ray's type if it gives up, as on a busy machine
         ray.shutdown()
-        token = "; is RAY_AUTH_TOKEN that of the cluster?" if options.address else ""
+        token = "; is RAY_AUTH_TOKEN the token of the cluster?" if options.address else ""
         reason = f"{_last_line(error)}{token}"
         raise SettingsError(f"Ray cannot be started or reached: {reason}") from None
 
 
 @contextmanager
 def _without_repeated_lines() -> Iterator[None]:
-    """Hold back what is written to stderr until the end, and drop the line in which Ray's C++ code
-    says that it reads RAY_BACKEND_LOG_LEVEL, and what it says again, as at each attempt to connect.
+    """Buffer stderr until the end, and drop repeated lines (as from each attempt to connect) and
+    the line in which Ray's C++ code says that it reads RAY_BACKEND_LOG_LEVEL.
     """
     sys.stderr.flush()
     kept = os.dup(STDERR)
@@ -117,7 +117,7 @@ def _without_repeated_lines() -> Iterator[None]:
 
 
 def _check_address(address: str) -> None:
-    """Raise an error if nothing answers there: Ray would try for a quarter of an hour."""
+    """Raise an error if nothing answers at the address: Ray would try for a quarter of an hour."""
     host, colon, port = address.rpartition(":")
     if "://" in address or (colon and not port.isdecimal()):
         raise SettingsError(
@@ -130,7 +130,7 @@ def _check_address(address: str) -> None:
     except OSError as error:
         raise SettingsError(
             f"--address {address}: no Ray cluster answers ({error}); start one with: ray start "
-            "--head, or leave --address out"
+            "--head, or leave out --address"
         ) from None
 
 
@@ -144,7 +144,7 @@ def translate_on_ray(
     """
     with ray_cluster(options) as actors:
         _configure()
-        actors = min(actors, sum(len(one.waiting) for one in inputs))  # others would never work
+        actors = min(actors, sum(len(one.waiting) for one in inputs))  # more would never work
         blocks = ray.data.read_datasource(
             BlockSource(inputs), override_num_blocks=len(inputs), num_cpus=0
         )
@@ -210,7 +210,7 @@ def _as_table(block: SourceBlock | TranslatedBlock) -> pa.Table:
 
 
 def _configure() -> None:
-    """Make each block of ours one of Ray Data's, and print nothing but our own progress."""
+    """Make each of our blocks a block of Ray Data, and print only our own progress."""
     context = DataContext.get_current()
     context.target_max_block_size = 1  # byte: no two rows share a block
     context.enable_progress_bars = context.print_on_execution_start = False
@@ -219,7 +219,7 @@ def _configure() -> None:
 
 
 def _room_for_actors(options: RayOptions) -> int:
-    """How many actors the cluster has cores, or GPUs, for."""
+    """The number of actors for which the cluster has cores, or GPUs."""
     resources = ray.cluster_resources()
     room = resources.get("GPU", 0) if options.on_gpu else resources.get("CPU", 0) // options.cores
     if room < 1:
@@ -232,7 +232,7 @@ def _room_for_actors(options: RayOptions) -> int:
 
 
 def _as_our_error(error: RayError) -> RegardError:
-    """What went wrong in an actor or a reader, in one line."""
+    """The error of an actor or a reader, in one line."""
     cause: BaseException = error
     if isinstance(error, RayTaskError) and isinstance(error.cause, Exception):
         cause = error.cause
@@ -240,8 +240,8 @@ def _as_our_error(error: RayError) -> RegardError:
         cause.args = (RAY_ADVICE.sub("", str(cause)),)
         return cause
     return RunError(
-        f"an actor failed: {_last_line(cause)}; what was finished is kept, and the same command "
-        "goes on from there"
+        f"an actor failed: {_last_line(cause)}; finished blocks are kept, and the same command "
+        "continues from there"
     )
 
 

@@ -1,9 +1,9 @@
-"""The application of `regard serve` on Ray Serve, which runs replicas of it on many machines.
+"""`regard serve` as an application of Ray Serve, which runs replicas of it on many machines.
 
     serve run regard.cluster.ray_serve:app models=runs/travel replicas=2
 
-A replica has the routes, the page, the batching and the limits of one `regard serve`; Ray Serve
-spreads requests over replicas, replaces those that die, and drains those that it replaces.
+A replica has the routes, the page, the batching and the limits of one `regard serve`. Ray Serve
+distributes requests over replicas, replaces those that die, and drains those that it replaces.
 """
 
 from pathlib import Path
@@ -32,20 +32,20 @@ Words = Annotated[
 
 
 class ServeArguments(ServerSettings):
-    """What `serve run` is given as NAME=VALUE: the settings of a server, and the following."""
+    """The NAME=VALUE arguments of `serve run`: the settings of a server, and the following."""
 
     models: Words
-    """Runs' folders, separated by commas, which every machine sees under the same path."""
+    """Folders of runs, separated by commas; every machine must see them under the same path."""
     replicas: PositiveInt = 1
     """Servers that share the requests."""
     cores: PositiveInt = 1
-    """Cores of each."""
+    """Cores of each replica."""
     gpus: float = 0.0
-    """GPUs of each; a part of one, such as 0.5, is shared."""
+    """GPUs of each replica; with a fraction, such as 0.5, replicas share a GPU."""
     version: str = ""
-    """Any text: with another one all replicas are replaced, as after weights have changed."""
+    """Any text; changing it replaces all replicas, for example after weights have changed."""
     keys: Path | None = None
-    """API keys, one on each line."""
+    """A file of API keys, one on each line."""
     device: str = "auto"
     engine: EngineChoice = "auto"
     precision: ExportPrecision = "float32"
@@ -78,10 +78,10 @@ class TranslationReplica:
 
 
 def app(arguments: ServeArguments) -> Any:
-    """The application; paths are as seen from where `serve run` is called.
+    """The application; paths are relative to the folder where `serve run` is called.
 
-    Translated files are shared by the replicas of one machine, or of all where `files` is a folder
-    that all see.
+    Translated files are shared by the replicas of one machine, or by all replicas if `files` is a
+    folder that all of them see.
     """
     models = tuple(_absolute(model) for model in arguments.models)
     deployment = serve.deployment(
@@ -100,7 +100,7 @@ def app(arguments: ServeArguments) -> Any:
 
 
 def _absolute(model: str) -> str:
-    """A model, as `parse_model_spec` reads it, by its absolute path."""
+    """A model in the form that `parse_model_spec` reads, with an absolute path."""
     languages, equals, folder = model.partition("=")
     if not equals or Path(model).exists():
         return str(Path(model).resolve())

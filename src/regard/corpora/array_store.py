@@ -71,7 +71,7 @@ def prepare_array_store(
     compute: ComputeRows,
     progress: Callable[[int], None] = lambda done: None,
 ) -> ArrayStore:
-    """The store in `folder`, whose name should change with whatever the rows depend on.
+    """The store in `folder`, whose name must change whenever the rows would.
 
     Parts that are missing or damaged are computed; `progress` gets the number of rows done.
     """
@@ -85,7 +85,7 @@ def _compute_parts(
     folder: Path, num_rows: int, compute: ComputeRows, progress: Callable[[int], None]
 ) -> ArrayIndex:
     if not num_rows:
-        raise CorpusError(f"{folder}: there is nothing to compute: no rows")
+        raise CorpusError(f"{folder}: there are no rows to compute")
     digests = []
     for number, rows in enumerate(chunked(range(num_rows), PART_ROWS)):
         path, span = _part_file(folder, number), range(rows[0], rows[-1] + 1)
@@ -93,7 +93,7 @@ def _compute_parts(
             values = compute(span)
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise CorpusError(
-                    f"rows {span[0]} to {span[-1]} have numbers beyond {values.dtype}"
+                    f"rows {span[0]} to {span[-1]} have numbers outside the range of {values.dtype}"
                 )
             content = io.BytesIO()
             np.save(content, values, allow_pickle=False)

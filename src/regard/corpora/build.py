@@ -1,4 +1,4 @@
-"""Settings -> a corpus, by one plain table."""
+"""Settings -> a corpus; one table lists the corpora known by name."""
 
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -53,8 +53,8 @@ UNCLEANED = CleaningSettings.model_validate(
         "leaks": "source",
     }
 )
-"""Drops leaked sources alone. For generated corpora, as the sides of "copy" are equal, and for
-dialogues, as histories may be empty and answers recur.
+"""Drops only pairs with leaked sources: for generated corpora, because the sides of "copy" are
+equal, and for dialogues, because histories may be empty and answers recur.
 """
 UNCLEANED_GROUPS = ("dialogue", "generated")
 MAX_WEIGHT = 100.0
@@ -64,12 +64,13 @@ class WeightedFiles(FilesSettings):
     """One of several corpora that are trained on together, and how much it counts."""
 
     weight: float = Field(default=1.0, gt=0, le=MAX_WEIGHT)
-    """How often each of its pairs is in the training set: 2 has all of them twice, 0.5 half of
-    them, 1.5 half of them twice, always the same ones. Held-out pairs are never repeated."""
+    """How often each of its pairs is in the training set: 2 uses every pair twice, 0.5 only half of
+    the pairs, and 1.5 half of them twice (always the same half). Held-out pairs are never
+    repeated."""
 
 
 class MixedFiles(FilesSettings):
-    """Pairs of elsewhere that are mixed into the training set."""
+    """Pairs from another corpus that are mixed into the training set."""
 
     share: float = Field(gt=0, lt=1)
     """Their share of the training set."""
@@ -83,40 +84,40 @@ TrainingFiles = Annotated[
 
 
 class CorpusSettings(Settings):
-    """What is learned from: a corpus that is known by `name`, or files of one's own."""
+    """The training data: a corpus known by `name`, or your own files."""
 
     name: str | None = None
-    """A corpus that is made or known here; `regard corpora` lists them."""
+    """A generated or public corpus; `regard corpora` lists them."""
     dialogue: DialogueSettings | None = None
-    """Options of dialogues: of dailydialog, and of one's own in files of JSON Lines."""
+    """Options of dialogues: of dailydialog, and of your own in JSON Lines files."""
     generated: GeneratedSettings | None = None
-    """Options of a corpus that is generated."""
+    """Options of a generated corpus."""
     multi30k: Multi30kSettings | None = None
     """Options of multi30k."""
     tatoeba: TatoebaSettings | None = None
     """Options of tatoeba."""
     train: TrainingFiles | None = None
-    """Files of one's own to train on; a list of them, each with a `weight`, where there are
-    several. A pair that several of them hold is taken from the first."""
+    """Your own files to train on; for several corpora, a list of them, each with a `weight`. A
+    pair that occurs in several of them is taken from the first."""
     valid: FilesSettings | None = None
     """Files to validate with; without them, some of the training pairs are held out."""
     test: FilesSettings | None = None
     """Files to test with; without them, some of the training pairs are held out."""
     languages: tuple[str, str] | None = None
-    """ISO 639 codes of source and target of one's own files."""
+    """ISO 639 codes of source and target in your own files."""
     mix: tuple[MixedFiles, ...] = ()
-    """Pairs of elsewhere that make up a share of the training set: of what a model has learned
-    before, so that it forgets less. None of them are held out."""
+    """Pairs from other corpora that make up a share of the training set, such as those a model was
+    trained on before, so that it forgets less. None of them are held out."""
     cleaning: CleaningSettings = CleaningSettings()
-    """Which training pairs are dropped; of a generated corpus and of dialogues none, unless this is
-    given."""
+    """Which training pairs are dropped. From generated corpora and dialogues none are, unless this
+    is given."""
     split: SplitSettings = SplitSettings()
-    """How many pairs of one's own files are held out."""
+    """How many pairs of your own files are held out."""
     join: PositiveInt = 1
-    """Training pairs are joined with their neighbours, 1 to this many together, so that a model
-    learns to read sentences longer than those of the corpus; 1 leaves them alone."""
+    """Training pairs are joined with their neighbours, 1 to this many at a time, so that a model
+    learns to read sentences longer than those of the corpus; 1 joins none."""
     imported: bool = False
-    """There is no corpus: the model is that of another toolkit, as `regard import` wrote it."""
+    """There is no corpus: the model was imported from another toolkit by `regard import`."""
 
     @property
     def label(self) -> str:
@@ -128,7 +129,7 @@ class CorpusSettings(Settings):
         return self.name or ", ".join(labels) or "no corpus"
 
     def training_files(self) -> tuple[FilesSettings, ...]:
-        """All files to train on, where they are one's own."""
+        """All of the user's own files to train on."""
         if self.train is None:
             return ()
         return (self.train,) if isinstance(self.train, FilesSettings) else self.train
@@ -151,7 +152,7 @@ class CorpusSettings(Settings):
 
     @property
     def max_source_tokens(self) -> int | None:
-        """Most tokens of a source, of which the last are kept; None: all are."""
+        """The most tokens of a source; of longer ones the last are kept. None: no limit."""
         settings = self.dialogue_settings
         return None if settings is None else settings.history_tokens
 
@@ -208,18 +209,18 @@ class CorpusSettings(Settings):
     def _check_dialogue_files(self, kinds: Collection[str | None]) -> None:
         """An error if files of dialogues cannot be read as they are given."""
         if len(kinds) > 1:
-            raise ValueError("files of dialogues (.jsonl) go with files of dialogues alone")
+            raise ValueError("files of dialogues (.jsonl) cannot be combined with other files")
         if any(files.data == STDIN for files in self.all_files()):
             raise ValueError("dialogues are read several times: save the standard input to a file")
         if self.mix:
-            raise ValueError("nothing is mixed into dialogues: leave out mix")
+            raise ValueError("mix does not work with dialogues: leave it out")
         if any(getattr(files, "weight", 1.0) != 1 for files in self.training_files()):
             raise ValueError("weight has no effect on files of dialogues: leave it out")
         if self.languages and self.languages[0] != self.languages[1]:
             raise ValueError(f"dialogues are in one language, got {'-'.join(self.languages)}")
 
     def _unused_settings(self) -> list[str]:
-        """The settings given that would do nothing."""
+        """The settings that were given but would have no effect."""
         meant = {CORPORA[self.name].group} if self.name else {"valid", "test", "languages"}
         if self.dialogue_settings is not None:
             meant.add("dialogue")
@@ -230,7 +231,7 @@ class CorpusSettings(Settings):
 
 
 def _names_dialogues(train: Any) -> bool:
-    """Whether `train`, as it is given, names a file of dialogues."""
+    """Whether the raw value of `train` names a file of dialogues."""
     files = train if isinstance(train, list | tuple) else (train,)
     given = (dict(one) for one in files if isinstance(one, dict | FilesSettings))
     return any(
@@ -252,7 +253,7 @@ CORPORA: Mapping[str, CorpusEntry] = {
         "French to English sentences of a small grammar, with gold alignments", "generated", travel
     ),
     "dates": CorpusEntry(
-        "dates as people of some forty places write them, to ISO 8601", "generated", dates
+        "dates as they are written in some forty locales, to ISO 8601", "generated", dates
     ),
     **{
         name: CorpusEntry(f"letters to the same {how}", "generated", partial(sequence_corpus, name))
@@ -280,7 +281,7 @@ CORPORA: Mapping[str, CorpusEntry] = {
 
 
 def build_corpus(settings: CorpusSettings) -> Corpus:
-    """The corpus that the settings describe, as it comes: neither cleaned nor split further."""
+    """The corpus that the settings describe, neither cleaned nor split further."""
     if settings.name is not None:
         entry = CORPORA[settings.name]
         return entry.make(getattr(settings, entry.group) or GROUPS[entry.group]())
@@ -365,7 +366,7 @@ def _read(
 
 @contextmanager
 def _skip_bad_advice() -> Iterator[None]:
-    """Adds to errors of single lines how to skip them."""
+    """Add advice to errors about single lines: how to skip them."""
     try:
         yield
     except BadLineError as error:

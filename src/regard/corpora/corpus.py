@@ -1,4 +1,4 @@
-"""What a corpus is to the rest of the package."""
+"""The corpus, as the rest of the package sees it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ def _as_tuple(given: object) -> object:
 
 
 Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
-"""One file or a list of them, which are read in this order."""
+"""One file, or a list of files that are read in this order."""
 
 
 class Pair(NamedTuple):
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
 
 class AlignedPair(NamedTuple):
-    """A pair, and its alignment if the corpus has them."""
+    """A pair, and its alignment if the corpus has alignments."""
 
     pair: Pair
     gold: GoldAlignment | None = None
@@ -74,7 +74,7 @@ class ReadReport:
 
     @contextmanager
     def told_to(self, note: Callable[[str], None]) -> Iterator[None]:
-        """After a reading inside it, also one that ended in an error, all remarks are noted."""
+        """Pass all remarks to `note` when the block ends, even with an error."""
         try:
             yield
         finally:
@@ -92,13 +92,13 @@ class ReadReport:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pairs in up to three splits; each may be read again and again, and is never held whole."""
+    """Pairs in up to three splits; each can be read repeatedly and is never wholly in memory."""
 
     name: str
     languages: tuple[str, str]
-    """ISO 639 codes of source and target, or "und" where the text is of no language."""
+    """ISO 639 codes of source and target; "und" if the language is undetermined."""
     splits: Mapping[SplitName, Callable[[], Iterator[Pair]]]
-    """A call starts reading at the first pair. A split that is missing is to be cut from train."""
+    """A call starts reading at the first pair. A missing split has to be cut from train."""
     gold: Mapping[SplitName, Callable[[], Iterator[GoldAlignment]]] = field(default_factory=dict)
     """Gold alignments, one for each pair of the split, where the corpus has them."""
     origin: str = ""  # where it comes from and under which licence, for the model's card

@@ -46,7 +46,7 @@ class HashSet:
         return found
 
     def add_new(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add `hashes` (N,) and return which were new (N,): the first of equal ones only."""
+        """Add `hashes` (N,) and return which were new (N,); of equal ones only the first is."""
         distinct, first = np.unique(hashes, return_index=True)
         fresh = ~self.contains(distinct)
         self._append(distinct[fresh])

@@ -23,7 +23,7 @@ from regard.settings import Settings
 USER, ASSISTANT = "<user>", "<assistant>"
 SPEAKERS = (USER, ASSISTANT)
 PRIOR_SEED = 11  # decides which answers are also learned without a history
-LONG_TURN = 6  # words: dialogues that share so long a turn are parts of the same one
+LONG_TURN = 6  # words; dialogues that share a turn this long are parts of the same one
 
 _SPEAKER = re.compile("|".join(SPEAKERS))
 _SEPARATOR = re.compile(r"[\t\r\n]+")
@@ -32,24 +32,23 @@ ReadDialogues = Callable[[], Iterator[Dialogue]]  # a call starts reading at the
 
 
 class DialogueSettings(Settings):
-    """What of a dialogue is learned, and how much of it is read."""
+    """Which turns of a dialogue are learned, and how much of its history is read."""
 
     max_turns: PositiveInt | None = None
-    """Most turns of a history, of which the newest are kept; null keeps all."""
+    """The most turns of a history; the newest are kept. null keeps all."""
     history_tokens: NonNegativeInt = 128
-    """Most tokens of a history, of which the newest are kept; 0 keeps none, so that the decoder
-    learns to speak without being spoken to."""
+    """The most tokens of a history; the newest are kept. 0 keeps none, so that the decoder learns
+    to answer without a history."""
     learn_turns: bool = True
-    """Whether each turn of a history is learned too, as the answer to those before it, where a line
-    has answers of its own; other lines are learned so always. Of held-out lines no turns are
-    asked for."""
+    """Whether each turn of a history is learned too, as the answer to the turns before it, in
+    training lines with `answers`. In lines without `answers`, turns are always learned."""
     prior: float = Field(default=0.1, ge=0, le=1)
-    """Share of the training answers that are learned without their history as well: the model then
-    knows how likely an answer is whatever was said, which `decoding.reranking` needs."""
+    """Share of the training answers that are also learned without their history: the model then
+    knows how likely an answer is regardless of the history, as `decoding.reranking` needs."""
 
 
 def format_history(turns: Sequence[str], max_turns: int | None = None) -> str:
-    """The history of turns by alternating speakers, of which the last is the user's."""
+    """The history of turns by alternating speakers; the last turn is the user's."""
     newest = turns[-max_turns:] if max_turns else turns
     speakers = cycle(SPEAKERS)
     marked = [f"{next(speakers)} {clean_turn(turn)}" for turn in reversed(newest)]
@@ -57,12 +56,12 @@ def format_history(turns: Sequence[str], max_turns: int | None = None) -> str:
 
 
 def clean_turn(text: str) -> str:
-    """A turn as it stands in a history: single spaces, and no tokens of speakers."""
+    """A turn in the form it has in a history: single spaces, and no speaker tokens."""
     return " ".join(_SPEAKER.sub(lambda found: found[0][1:-1], text).split())
 
 
 def parse_history(text: str) -> list[str]:
-    """The turns of a history: after tokens of speakers, or separated by line breaks or tabs."""
+    """The turns of a history: after speaker tokens, or separated by line breaks or tabs."""
     parts = _SPEAKER.split(text) if text.lstrip().startswith(SPEAKERS) else _SEPARATOR.split(text)
     return [part.strip() for part in parts if part.strip()]
 
@@ -115,13 +114,13 @@ def _read_pairs(
 def split_dialogues(
     name: str, files: Mapping[SplitName, ReadDialogues], settings: SplitSettings
 ) -> dict[SplitName, ReadDialogues]:
-    """The dialogues of each split; those that are missing in `files` are held out of train.
+    """The dialogues of each split; splits that are missing in `files` are held out of train.
 
-    They are chosen by a hash of the seed and the id, or else the text, of each dialogue, until
-    their pairs are as many as asked for, at most a tenth of all. A dialogue that shares a turn of
-    six words or more with one of the test split, punctuation aside, is not in the others, and one
-    that shares it with the validation split is not trained on: it may be a part of the same
-    conversation.
+    Dialogues are chosen by a hash of the seed and the dialogue's id, or its text if it has no id,
+    until they have as many pairs as asked for, at most a tenth of all. A dialogue that shares a
+    turn of six words or more (ignoring punctuation) with the test split is in no other split, and
+    one that shares such a turn with the validation split is not trained on: it may belong to the
+    same conversation.
     """
     sizes = dict(zip(HELD_OUT, (settings.valid, settings.test), strict=True))
     missing = {each: size for each, size in sizes.items() if size and each not in files}
@@ -156,7 +155,7 @@ def _choose_dialogues(
         if last >= len(keys):
             raise CorpusError(
                 f"{name}: {len(keys):,} dialogues are too few to hold any out for {each}; give it "
-                "dialogues in a file of their own, or more dialogues"
+                "a separate file of dialogues, or give more dialogues"
             )
         chosen[each], first = frozenset(keys[first:last]), last
     return chosen

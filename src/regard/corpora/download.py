@@ -1,4 +1,4 @@
-"""Files known by their checksum: found where the user keeps data, or fetched once and kept."""
+"""Files known by their checksum: found in the user's data folder, or downloaded once and cached."""
 
 import gzip
 import hashlib
@@ -17,18 +17,18 @@ from urllib.request import Request, urlopen
 from regard.atomic_io import write_atomic
 from regard.errors import CorpusError
 
-TIMEOUT, PAUSES = 30.0, (1.0, 4.0)  # seconds: of an attempt, and before each further one
-RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP answers that may change
-FAST = 1  # of the levels of gzip: the best takes ten times as long
+TIMEOUT, PAUSES = 30.0, (1.0, 4.0)  # seconds: for an attempt, and before each further one
+RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP errors that may be temporary
+FAST = 1  # compression level of gzip: the best takes ten times as long
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class KnownFile(NamedTuple):
-    path: str  # where it lies under a data folder; gzipped
-    sha256: str  # of its unzipped contents: the same text may have been zipped in many ways
+    path: str  # its path in a data folder, where it is gzipped
+    sha256: str  # of its unzipped contents: the same text can be compressed in many ways
     url: str | None = None  # where it can be fetched, gzipped or not; None if nowhere
-    advice: str = ""  # what else to do where it is missing and cannot be fetched
+    advice: str = ""  # what to do if it is missing and cannot be downloaded
     archive: str | None = None  # a tar archive under a data folder that may hold it instead
     member: str = ""  # its path inside the archive, where it may be gzipped
     archive_url: str | None = None  # where the archive can be fetched
@@ -42,13 +42,13 @@ def data_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """The folder that keeps what was fetched: $REGARD_CACHE, or `~/.cache/regard`."""
+    """The folder that keeps downloads: $REGARD_CACHE, or `~/.cache/regard`."""
     named = os.environ.get("REGARD_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "regard"
 
 
 def get_file(file: KnownFile) -> Path:
-    """The path of the file: in the data folder, or in the cache, where it may be fetched to."""
+    """The path of the file: in the data folder, or in the cache; downloaded if necessary."""
     folder, cached = data_folder(), cache_folder() / file.path
     if folder is not None and (folder / file.path).is_file():
         path = folder / file.path
@@ -57,7 +57,7 @@ def get_file(file: KnownFile) -> Path:
             raise CorpusError(
                 f"{path}: not the file that is known by this name: the sha256 of its contents, "
                 f"unzipped, should be {file.sha256} and is {found}; replace it, or remove it to "
-                "have the right one fetched"
+                "have the right one downloaded"
             )
         return path
     if cached.is_file() and _checksum(cached) == file.sha256:
@@ -67,7 +67,7 @@ def get_file(file: KnownFile) -> Path:
     if file.url is None:
         raise CorpusError(
             f"{file.archive or file.path}: found neither in $REGARD_DATA ({folder or 'not set'}) "
-            f"nor in the cache ({cache_folder()}), and no address serves it; put it there: the "
+            f"nor in the cache ({cache_folder()}), and it cannot be downloaded; put it there: the "
             f"sha256 of its {_contents(file)} is {file.sha256}{file.advice and '. '}{file.advice}"
         )
     write_atomic(cached, gzip.compress(_fetch(file, cached), FAST, mtime=0))
@@ -80,8 +80,8 @@ def unzipped(path: Path) -> bytes:
 
 
 def _find_archive(file: KnownFile) -> Path | None:
-    """The archive that holds a file: in the data folder, or in the cache, where it may be fetched
-    to; None where there is none.
+    """The archive that holds a file: in the data folder, or in the cache; downloaded if necessary.
+    None if there is none.
     """
     if file.archive is None:
         return None
@@ -127,7 +127,7 @@ def _checksum(path: Path) -> str:
     try:
         return hashlib.sha256(_unzipped(path.read_bytes())).hexdigest()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        return f"not to be had: the gzip data is damaged ({error})"
+        return f"unknown: the gzip data is damaged ({error})"
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -146,8 +146,8 @@ def _fetch(file: KnownFile, cached: Path) -> bytes:
 def _download(
     url: str, cached: Path, path: str, decode: Callable[[bytes], bytes], advice: str = ""
 ) -> bytes:
-    """What an address serves, decoded; it is known as `path` and to be kept as `cached`. `advice`
-    ends the message if it serves nothing.
+    """The decoded contents of an address. Errors advise to put the file at `path` or `cached`, and
+    end with `advice`.
     """
     for pause in (*PAUSES, None):
         try:
@@ -158,8 +158,8 @@ def _download(
             lasting = isinstance(error, HTTPError) and error.code not in RETRYABLE_STATUSES
             if lasting or pause is None:
                 raise CorpusError(
-                    f"{url}: cannot be fetched: {_reason(error)}; try again, or put the file at "
-                    f"{cached} by other means, or at {path} in a folder that $REGARD_DATA names"
+                    f"{url}: cannot be downloaded: {_reason(error)}; try again, or put the file at "
+                    f"{cached} yourself, or at {path} in a folder that $REGARD_DATA names"
                     f"{advice and '. '}{advice}"
                 ) from error
             time.sleep(pause)
@@ -167,7 +167,7 @@ def _download(
 
 
 def _check_fetched(url: str, content: bytes, sha256: str, what: str) -> None:
-    """An error if what was fetched is something else."""
+    """An error if something else was downloaded."""
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise CorpusError(

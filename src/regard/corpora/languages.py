@@ -15,7 +15,7 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][a-z]{4})?(?:[-_][a-z]{2})?")
 
 @cache
 def _names() -> dict[str, str]:
-    """English name of a language, in small letters -> its code."""
+    """English name of a language, in lower case -> its code."""
     return {
         name.casefold(): code for code, name in Locale("en").languages.items() if "_" not in code
     }
@@ -65,7 +65,7 @@ def explain_codes(given: tuple[str, str]) -> str | None:
     pair = "-".join(code or one for one, code, _ in codes)
     known = all(code or is_code for _, code, is_code in codes)
     hint = f"did you mean {pair}?" if known else "expected codes of ISO 639, such as en-de"
-    verb = "is no code" if len(wrong) == 1 else "are no codes"
+    verb = "is not a code" if len(wrong) == 1 else "are not codes"
     return f"{' and '.join(map(repr, wrong))} {verb} of a language; {hint}"
 
 
@@ -86,7 +86,7 @@ SPACED_SCRIPT_NAMES = frozenset(
     if code not in UNSPACED_SCRIPTS
     for name in names.split()
 ) - {"CJK", "IDEOGRAPHIC"}
-"""The words of scripts that put spaces between words; Korean has Chinese characters, too."""
+"""The words of scripts that put spaces between words; Korean has Chinese characters too."""
 SEVERAL_SCRIPTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("az", "bs", "kk", "ky", "sr", "tg", "tk", "tt", "uz"), ("Cyrl", "Latn")),
     **dict.fromkeys(("ha", "ku", "ms", "ug"), ("Arab", "Latn")),
@@ -94,19 +94,19 @@ SEVERAL_SCRIPTS: dict[str, tuple[str, ...]] = {
     "mn": ("Cyrl", "Mong"),
     "pa": ("Arab", "Guru"),
 }
-"""Languages in more scripts than the one that Unicode's locale data (CLDR) call likely."""
+"""Languages written in more scripts than the likely one in Unicode's locale data (CLDR)."""
 NO_LANGUAGE = {"mis", "mul", "und", "zxx"}
 
 
 @lru_cache(maxsize=1 << 16)
 def script_name(letter: str) -> str:
-    """The first word of a letter's Unicode name: of the plain one if it is full-width or styled."""
+    """The first word of the Unicode name of a letter, or of its plain form if it has one."""
     plain = unicodedata.normalize("NFKC", letter)[0]
     return unicodedata.name(plain, "").replace("-", " ").partition(" ")[0]
 
 
 def scripts_of(language: str) -> tuple[str, ...]:
-    """The ISO 15924 codes of a language's scripts, or of the one it names (`sr-Latn`)."""
+    """The ISO 15924 codes of a language's scripts, or of the script in its code (`sr-Latn`)."""
     first, *rest = language.replace("_", "-").split("-")
     named = tuple(part.title() for part in rest if part.title() in SCRIPTS)
     code = get_global("language_aliases").get(first.lower(), first.lower())  # `en` for `eng`

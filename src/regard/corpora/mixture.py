@@ -13,12 +13,12 @@ from regard.corpora.dedup import HashSet, hash_exact_pairs
 from regard.iterate import chunked
 
 CHUNK, WEIGHT_SEED, LENGTH_SEED = 8192, 7, 1
-"""Pairs processed together; seeds of which are repeated, and of how many are joined."""
-MAX_MIXTURE_COPIES = 16  # of each pair of a corpus, so that more of the mixed-in pairs are used
+"""Pairs processed together; the seeds that decide which are repeated and how many are joined."""
+MAX_MIXTURE_COPIES = 16  # of each pair of the corpus; more copies use more mixed-in pairs
 
 
 def copy_counts(pairs: Sequence[Pair], weight: float) -> NDArray[np.int64]:
-    """How often each of `pairs` is used (N,): `weight`, rounded up or down by a hash of each."""
+    """How often each of `pairs` is used (N,): `weight`, rounded up or down by the pair's hash."""
     drawn = hash_exact_pairs(pairs, seed=WEIGHT_SEED) / 2.0**64  # (N,) from 0 to 1
     return np.floor(weight + 1 - drawn).clip(int(weight), np.ceil(weight)).astype(np.int64)
 
@@ -61,13 +61,13 @@ class Mixture(NamedTuple):
     """How often pairs are used in a training set that has shares of mixed-in pairs."""
 
     copies: int  # of each pair of the corpus itself
-    weights: tuple[float, ...]  # of what is mixed in: how often each of its pairs is used
+    weights: tuple[float, ...]  # of each mixed-in corpus: how often each of its pairs is used
 
     @classmethod
     def of(cls, pairs: int, mixed: Sequence[int], shares: Sequence[float]) -> "Mixture":
         """The mixture of `pairs` pairs with others, by their shares of the whole.
 
-        The corpus is repeated if there are enough of the others, so that more of them are used.
+        The corpus is repeated if there are many others, so that more of them are used.
         """
         own = 1 - sum(shares)
         wanted = [share / own * pairs for share in shares]  # with one copy
@@ -90,7 +90,7 @@ def _stripped(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def concatenate_pairs(pairs: Iterable[Pair], max_pairs: int) -> Iterator[Pair]:
-    """The same text in fewer pairs: each joins 1 to `max_pairs` neighbours (Kondo et al. 2021)."""
+    """The same text in fewer pairs, each of 1 to `max_pairs` neighbours (Kondo et al. 2021)."""
     random, stream = Random(LENGTH_SEED), iter(pairs)
     while group := list(islice(stream, random.randint(1, max_pairs))):
         yield Pair(*(" ".join(side) for side in zip(*group, strict=True)))

@@ -29,8 +29,8 @@ class Multi30kSettings(Settings):
     pair: Literal["en-de", "de-en", "en-fr", "fr-en", "de-fr", "fr-de"] = "en-de"
     """The languages of source and target."""
     form: Literal["raw", "tok"] = "raw"
-    """Text as it was written, or in small letters, normalised and cut into words, as most
-    published scores have it."""
+    """`raw`: the original text. `tok`: lower-cased, normalised and tokenised, as in most published
+    scores."""
     test: Literal["test_2016_flickr", "test_2017_flickr"] = "test_2016_flickr"
     """The test set."""
 
@@ -43,7 +43,7 @@ class TatoebaSettings(Settings):
 
 
 def multi30k(settings: Multi30kSettings) -> Corpus:
-    """The corpus of task 1, found or fetched, and checked."""
+    """The corpus of task 1, found or downloaded, and checked."""
     source, target = settings.pair.split("-")
     names: dict[SplitName, str] = {"train": "train", "valid": "val", "test": settings.test}
     files = {
@@ -77,7 +77,7 @@ def dailydialog(settings: DialogueSettings) -> Corpus:
 
 
 def tatoeba(settings: TatoebaSettings) -> Corpus:
-    """The corpus with splits of our own, found and checked; what its address serves has grown."""
+    """The corpus with splits of our own, found and checked; the data at its address has grown."""
     source, target = settings.pair.split("-")
     columns, other = ((0, 1), target) if source == "eng" else ((1, 0), source)
     names: tuple[SplitName, ...] = ("train", "valid", "test")
@@ -150,8 +150,8 @@ def _multi30k_file(form: str, name: str, language: str) -> KnownFile:
 def _tatoeba_file(split: str, other: str) -> KnownFile:
     path = f"tatoeba/{split}.eng-{other}.tsv.gz"
     advice = (
-        "These splits are our own, of what https://www.manythings.org/anki served in 2018 and "
-        f"2019; what it serves today can be trained on as files of your own: data={other}.txt, "
+        "These splits are our own, made from what https://www.manythings.org/anki served in 2018 "
+        f"and 2019; what it serves today can be trained on as your own files: data={other}.txt, "
         "format=tsv"
     )
     return KnownFile(path, TATOEBA[split, f"eng-{other}"], advice=advice)

@@ -27,7 +27,7 @@ Documents = Literal["text", "file", "paragraph", "line"]
 
 
 class TextPart(NamedTuple):
-    """A part of a document, cut behind a line end where the document has one."""
+    """A part of a document, cut after a line end if the document has one."""
 
     text: str
     ends_document: bool  # whether the document ends here, so that EOS follows
@@ -38,34 +38,32 @@ ReadParts = Callable[[], Parts]
 
 
 class RunningTextSettings(Settings):
-    """The text of a language model: a corpus that is known by `name`, or files of one's own.
+    """The text of a language model: a corpus known by `name`, or your own files.
 
     Files are UTF-8, with or without a byte order mark, of any size, and may be compressed by gzip
-    or xz, whatever their names. A line ends in \\n or \\r\\n, which are read alike.
+    or xz, regardless of their names. Lines end in \\n or \\r\\n, which make no difference.
     """
 
     name: TextName | None = None
-    """A corpus that is known here: looked for as language/NAME.tar.xz in the folder that
-    $REGARD_DATA names, or fetched. `trec6-texts` and `sst2-texts` are the texts of trec6 and sst2
-    without their labels, each a document."""
+    """A known corpus: read from language/NAME.tar.xz in the folder that $REGARD_DATA names, or
+    downloaded. `trec6-texts` and `sst2-texts` are the texts of trec6 and sst2 without labels, each
+    text a document."""
     train: Files = ()
-    """A text file of one's own to train on, or a list of them."""
+    """Your own text file to train on, or a list of files."""
     valid: Files = ()
-    """Files to validate with; without them, `valid_share` of the training text is cut off its
-    end."""
+    """Files to validate with; without them, `valid_share` is cut off the end of `train`."""
     test: Files = ()
     """Files to test with; without them, `test_share` is cut off the end."""
     documents: Documents | None = None
-    """What a document is, behind which EOS follows: a `line` without the white space around it
-    (blank ones too), a `paragraph` (up to a blank line), or a `file`. `text`: all files are one
-    text in which nothing marks an end. Left out: `line` for corpora by name but tinyshakespeare,
-    by their convention; else `text`."""
+    """What a document is; EOS follows each: a `line` without the white space around it (also blank
+    lines), a `paragraph` (up to a blank line), or a `file`. `text`: all files are one text without
+    EOS. By default `line` for corpora by name, except tinyshakespeare; else `text`."""
     valid_share: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the characters of the training text that is for validation; left out, 0.1."""
+    """Share of the training text's characters that is cut off for validation; by default 0.1."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
-    """Share that is for testing, behind that for validation; left out, 0: no test."""
+    """Share that is cut off for testing, after that for validation; by default 0: no test."""
     imported: bool = False
-    """There is no text: the model is that of another toolkit, as `regard import` wrote it."""
+    """There is no text: the model was imported from another toolkit by `regard import`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -99,7 +97,7 @@ class RunningTextSettings(Settings):
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Which shares of the training text are cut off for valid and test."""
+        """The shares of the training text that are cut off for valid and test."""
         valid = 0.0 if self.valid else self.valid_share or 0.1
         return valid, 0.0 if self.test else self.test_share or 0.0
 
@@ -108,11 +106,11 @@ class KnownText(NamedTuple):
     """A corpus that is known by name."""
 
     about: str
-    files: Mapping[SplitName, KnownFile]  # the whole text as `train`, where it is cut
+    files: Mapping[SplitName, KnownFile]  # if splits are cut from one text, it is `train`
     documents: Documents
     origin: str
     valid_share: float = 0.0  # cut off the end of `train`
-    column: int | None = None  # of a table, which has the texts; None: the file is no table
+    column: int | None = None  # of a table with the texts; None: the file is not a table
 
 
 def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
@@ -208,9 +206,9 @@ TEXTS: Mapping[TextName, KnownText] = {
 
 
 def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
-    """Functions that read each split from its beginning, a part of it in memory at a time.
+    """Functions that read each split from its beginning, with one part in memory at a time.
 
-    There is always `train` and `valid`; `test` where the corpus has one.
+    There are always `train` and `valid`; `test` if the corpus has one.
     """
     files, shares = _find_files(settings)
     column = TEXTS[settings.name].column if settings.name else None
@@ -245,7 +243,7 @@ def text_lines(parts: Iterable[TextPart]) -> Iterator[str]:
 
 
 def _read_documents(files: tuple[str, ...], kind: Documents, column: int | None) -> Parts:
-    """The parts of all files; an error if one of them holds nothing but white space."""
+    """The parts of all files; an error if one of them has only white space."""
     for file in files:
         texts = _read_text(file) if column is None else _read_column(file, column)
         match kind:
@@ -261,7 +259,7 @@ def _read_documents(files: tuple[str, ...], kind: Documents, column: int | None)
 
 
 def _read_text(path: str) -> Iterator[str]:
-    """The text of a file in parts, each cut behind a line end if it has one."""
+    """The text of a file in parts, each cut after a line end if it has one."""
     blank, num_lines, rest = True, 0, ""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()  # without a byte order mark
     with open_bytes(path) as stream:
@@ -269,7 +267,7 @@ def _read_text(path: str) -> Iterator[str]:
             decoded = _decode(decoder, block, path, num_lines)
             num_lines += decoded.count("\n")
             text = (rest + decoded).replace("\r\n", "\n")
-            end = text.rfind("\n") + 1 or max(0, len(text) - 1)  # no cut inside of "\r\n"
+            end = text.rfind("\n") + 1 or max(0, len(text) - 1)  # no cut inside "\r\n"
             rest = text[end:]
             blank = blank and not text.strip()
             if end:
@@ -328,7 +326,7 @@ def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: int) -> Parts:
-    """The stretch of a text that is train, valid or test: 0, 1 or 2.
+    """The section of a text that is train, valid or test, as `which` is 0, 1 or 2.
 
     The text is cut at a character. A line or paragraph belongs to the split that it begins in.
     """
@@ -350,5 +348,5 @@ def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: i
     if not found:
         raise CorpusError(
             f"a text of {total:,} characters is too short to cut off {shares[0]:.0%} for valid and "
-            f"{shares[1]:.0%} for test; give files of their own, or more text"
+            f"{shares[1]:.0%} for test; give separate files, or more text"
         )

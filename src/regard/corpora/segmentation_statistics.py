@@ -1,4 +1,4 @@
-"""Training pairs -> whether lines hold sentences to split, and what of them is not translated."""
+"""Training pairs -> whether to split lines into sentences, and what is not translated."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,24 +15,24 @@ from regard.text.segmentation import (
     split_sentences,
 )
 
-MIN_PAIRS = 3  # that show that a kind of text is translated; fewer may be mistakes
-RARE_ONE_IN = 2000  # what no more than one pair in so many shows is rare
-MIN_AGREEMENT = 0.7  # of pairs of several sentences, those with as many on both sides
-MAJORITY_SHARE = 0.5  # of pairs, from which a model has learned to expect something
+MIN_PAIRS = 3  # needed to show that a kind of text is translated; fewer may be mistakes
+RARE_ONE_IN = 2000  # what at most one pair in this many shows is rare
+MIN_AGREEMENT = 0.7  # of pairs of several sentences: the share with as many on both sides
+MAJORITY_SHARE = 0.5  # of pairs, above which a model has learned to expect something
 
 
 @dataclass
 class SegmentationStatistics:
-    """What some training pairs show of sentences, and of text that is none."""
+    """Counts over training pairs: of sentences, and of text that is not a sentence."""
 
     pairs: int = 0
     ends_as_sentence: int = 0  # sources that end as sentences do
     multi_sentence: int = 0  # sources of several sentences
     same_sentence_count: int = 0  # those of them whose target has as many
     changed: Counter[Kind] = field(default_factory=Counter)
-    """Pairs whose source has text of a kind alone, or a list marker, that their target changes."""
+    """Pairs whose source is only text of a kind or has a list marker, which the target changes."""
     kept: Counter[Kind] = field(default_factory=Counter)
-    """Those that their target repeats."""
+    """Such pairs whose target repeats it."""
 
     def add(self, pair: Pair) -> None:
         source, target = pair.source.strip(), pair.target.strip()
@@ -49,7 +49,7 @@ class SegmentationStatistics:
             counts.update(("layout",))
 
     def __str__(self) -> str:
-        """Why these settings, in one plain sentence without its full stop."""
+        """The reasons for the settings, in one sentence without its full stop."""
         count = max(1, self.pairs)
         ends, several = self.ends_as_sentence / count, self.multi_sentence / count
         shares = f"{ends:.0%} end as a sentence does and {several:.0%} hold several"
@@ -57,9 +57,9 @@ class SegmentationStatistics:
         return "; ".join([f"of the training sources {shares}", *translated])
 
     def settings(self) -> InputSettings:
-        """What follows from the pairs."""
+        """The settings that follow from the pairs."""
         split = self.splits()
-        # lines that are no sentences are no items of lists either
+        # lines that are not sentences are not list items either
         possible = (kind for kind in KINDS if split or kind != "layout")
         kept = tuple(kind for kind in possible if not self.translates(kind))
         return InputSettings(split_sentences=split, pass_through=kept)
@@ -80,7 +80,7 @@ class SegmentationStatistics:
 
 
 def measure_segmentation(pairs: Iterable[Pair]) -> SegmentationStatistics:
-    """What some training pairs show."""
+    """The statistics of some training pairs."""
     found = SegmentationStatistics()
     for pair in pairs:
         found.add(pair)

@@ -27,7 +27,7 @@ Indices = NDArray[np.int64]
 MAX_FIBONACCI_TERMS = 1436  # the next one exceeds `MAX_MAGNITUDE`
 MAX_MAGNITUDE = 1e300  # differences and forecasts of such numbers are finite
 TUTORIAL_SEED = 13
-"""Of the split in the lectures' source, https://machinelearningmastery.com/
+"""The seed of the split in the tutorial that the lectures cite, https://machinelearningmastery.com/
 adding-a-custom-attention-layer-to-recurrent-neural-network-in-keras."""
 
 GENERATED_SERIES = {"fibonacci": "1, 2, 3, 5, 8, …: the series of numbers of the lectures"}
@@ -40,38 +40,38 @@ class SeriesSplitSettings(Settings):
     """Which windows are held out."""
 
     order: Literal["time", "random"] = "time"
-    """`time`: the last ones, first to validate with and then to test with. `random`: any ones, as
-    in the lectures; their numbers occur in windows of the training set too."""
+    """`time`: the last windows, first those for validation, then those for testing. `random`: any
+    windows, as in the lectures; their numbers also occur in windows of the training set."""
     valid: Share = 0.1
-    """Of all windows, those to validate with; 0 validates with those of the training set."""
+    """Share of all windows to validate with; 0 validates on the training set."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.3
-    """Of all windows, those to test with."""
+    """Share of all windows to test with."""
     seed: NonNegativeInt = TUTORIAL_SEED
-    """Decides a random order."""
+    """The seed of the random order."""
 
 
 class SeriesSettings(Settings):
-    """A series that is generated here, or columns of a table; and how windows are cut from it."""
+    """A generated series or columns of a table, and how windows are cut from it."""
 
     name: Literal["fibonacci"] | None = None
-    """A series that is generated: `fibonacci` is 1, 2, 3, 5, 8, …"""
+    """A generated series: `fibonacci` is 1, 2, 3, 5, 8, …"""
     terms: Annotated[int, Field(ge=3, le=MAX_FIBONACCI_TERMS)] = 1200
-    """Numbers of a series that is generated."""
+    """Number of terms of a generated series."""
     file: str | None = None
-    """A table with a row for each time step: .csv, or .tsv; gzipped or not; - is the standard
-    input. Goes without `name`."""
+    """A table with a row for each time step: .csv or .tsv, gzipped or not; - is the standard input.
+    Not used together with `name`."""
     columns: tuple[NonNegativeInt | str, ...] = (0,)
     """The columns of the file that are read and forecast, each a feature of a time step: numbers
     from 0, or names of the header. A first line without numbers in them is a header."""
     window: NumPositions = 20
     """The time steps from which the next one is forecast."""
     shortest: NumPositions | None = None
-    """Windows are shortened, to this at the least, so that short series can be forecast too; null:
-    all have the length of `window`."""
+    """Windows are shortened at random in training, to at least this, so that short series can be
+    forecast too; null: all windows have the length of `window`."""
     scaling: Scaling = "window-maxabs"
-    """`minmax`: the whole series from 0 to 1, as in the lectures. `window-maxabs`: each window is
-    divided by its largest magnitude, so that numbers of any size can be forecast. `window-minmax`:
-    each window from 0 to 1."""
+    """`minmax`: the whole series is scaled to 0 to 1, as in the lectures. `window-maxabs`: each
+    window is divided by its largest magnitude, so that numbers of any size can be forecast.
+    `window-minmax`: each window is scaled to 0 to 1."""
     split: SeriesSplitSettings = SeriesSplitSettings()
     """Which windows are held out."""
 
@@ -87,7 +87,7 @@ class SeriesSettings(Settings):
         if self.shortest_window > self.window:
             raise ValueError(f"shortest {self.shortest} must be no more than window {self.window}")
         if not self.columns:
-            raise ValueError("columns is an empty list: name what is to be forecast")
+            raise ValueError("columns is an empty list: name the columns to forecast")
         unused = {"terms": self.name is None, "columns": self.file is None}
         given = [name for name, is_unused in unused.items() if is_unused and self._is_set(name)]
         if given:
@@ -199,7 +199,7 @@ def split_targets(settings: SeriesSettings, series: NumberSeries) -> dict[SplitN
     if num_train < 1 or num_test < 1 or (split.valid and num_valid < 1):
         raise CorpusError(
             f"{series.name}: too short: its {rows} numbers hold {count} windows of {shortest} and "
-            f"the number behind them, and {split.valid:.0%} and {split.test:.0%} of these are held "
+            f"the number after them, and {split.valid:.0%} and {split.test:.0%} of these are held "
             "out; give a longer series, or a smaller corpus.window"
         )
     targets = np.arange(shortest, rows)  # (count,)
@@ -222,7 +222,7 @@ class Scale(NamedTuple):
         return (values - self.offset) / self.factor
 
     def invert(self, scaled: Numbers) -> Numbers:
-        """The numbers that were scaled; those that are too large are infinite."""
+        """The unscaled numbers; those that are too large become infinite."""
         with np.errstate(over="ignore"):
             return scaled * self.factor + self.offset
 
@@ -254,10 +254,9 @@ class Windows(NamedTuple):
 
 
 class SeriesWindows:
-    """Cuts windows from a series, in the scale that the settings say.
+    """Cuts windows from a series, scaled as the settings say.
 
-    `minmax` scales by the whole series that this was made with, held-out numbers too, as in the
-    lectures.
+    `minmax` scales by the whole series given here, including held-out numbers, as in the lectures.
     """
 
     def __init__(self, settings: SeriesSettings, series: NumberSeries) -> None:

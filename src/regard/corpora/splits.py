@@ -24,7 +24,7 @@ MIN_PAIRS_TO_SPLIT = 10  # in a corpus that pairs are held out of
 HELD_OUT: tuple[SplitName, SplitName] = ("valid", "test")
 
 _WORDS = re.compile(r"\w+")
-_ADVICE = "give validation and test pairs in files of their own, or ask for 0 of them"
+_ADVICE = "give validation and test pairs in separate files, or ask for 0 of them"
 
 
 def check_shares(settings: Settings, shares: Iterable[float]) -> None:
@@ -39,18 +39,18 @@ def check_shares(settings: Settings, shares: Iterable[float]) -> None:
 
 
 class SplitSettings(Settings):
-    """How pairs are held out of a corpus that comes without a split for validation or test."""
+    """How pairs are held out of a corpus that has no validation or test split."""
 
     valid: NonNegativeInt = 1000
-    """Pairs to validate with during training, which cannot do without any."""
+    """Pairs to validate with during training; at least one is needed."""
     test: NonNegativeInt = 1000
     """Pairs for the test at the end; 0 for none."""
     seed: NonNegativeInt = 1
-    """Another number makes another choice."""
+    """The seed of the choice: another number holds out other pairs."""
 
 
 def comparison_key(text: str) -> str:
-    """The text in the form that is compared: NFKC, case-folded, single spaces."""
+    """The form in which texts are compared: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -89,7 +89,7 @@ def split_corpus(
         total += len(chunk)
         leaks = given.leaks([row.pair for _, row in chunk], by)
         for (key, row), is_leak in zip(chunk, leaks.tolist(), strict=True):
-            choice = choices.get(HELD_OUT[key % 2])  # half of all sources may go to either
+            choice = choices.get(HELD_OUT[key % 2])  # each split is chosen from half of the sources
             if choice is not None and _is_nonempty(row.pair) and not is_leak:
                 choice.offer(key, row)
     messages = _limit_sizes(choices, corpus.name, total)
@@ -146,7 +146,7 @@ class _Selection:
             self.shrink(self.size)
 
     def shrink(self, size: int) -> None:
-        """Remove the largest keys that are not needed for `size` rows."""
+        """Remove the largest keys, which are not needed for `size` rows."""
         self.size = size
         while self.groups and self.total - len(self.groups[-self._largest_first[0]]) >= size:
             self.total -= len(self.groups.pop(-heapq.heappop(self._largest_first)))
@@ -157,7 +157,7 @@ class _Selection:
 
 
 def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) -> list[str]:
-    """Limit the choices by the size of the corpus; messages about that."""
+    """Limit the choices by the size of the corpus; returns notes about it."""
     if total < MIN_PAIRS_TO_SPLIT:
         raise CorpusError(
             f"{name}: {total} pairs are too few to hold any out, which takes {MIN_PAIRS_TO_SPLIT}; "
@@ -171,7 +171,7 @@ def _limit_sizes(choices: dict[SplitName, _Selection], name: str, total: int) ->
             raise CorpusError(f"{name}: no source sentence was found for {split}; {_ADVICE}")
         if choice.total < asked:
             notes.append(
-                f"{name}: {split} holds {choice.total:,} of {total:,} pairs; {asked:,} were asked"
+                f"{name}: {split} holds {choice.total:,} of {total:,} pairs instead of {asked:,}"
             )
     return notes
 
@@ -222,7 +222,7 @@ def drop_leaks(
     by: LeakRule = "either",
     ignored: IgnoredDifference = "spacing",
 ) -> Iterator[Pair]:
-    """The pairs that share no sentence with those held out, as `by` says."""
+    """The pairs that share no sentence with held-out pairs, as defined by `by`."""
     index = LeakIndex(held_out, comparison_key if ignored == "spacing" else punctuationless_key)
     for chunk in chunked(pairs, CHUNK):
         report.received["leak check"] += len(chunk)

@@ -41,13 +41,13 @@ class Lengths(NamedTuple):
 
 
 def fingerprint(*parts: str) -> str:
-    """A SHA-256, in hex, that changes when any of `parts` does, or where one ends."""
+    """A SHA-256, in hex, that changes with any of `parts` and with their boundaries."""
     joined = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_store(path: Path, chunks: Iterable[TokenChunk], fingerprint: str) -> None:
-    """Write `chunks`, of any size, to `path`: all of them, or nothing, and an old store stays."""
+    """Write `chunks`, of any size, to `path`: all of them, or none, and then keep an old store."""
     schema = pa.schema(_COLUMNS, metadata={FINGERPRINT_KEY: fingerprint.encode()})
     with atomic_file(path) as file, pa.ipc.new_file(file, schema) as sink:
         for rows in _batches(chunks):
@@ -111,7 +111,7 @@ class TokenStore:
 
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
-        """The store at `path`; with a `fingerprint`, only one that was written under the same."""
+        """The store at `path`; with a `fingerprint`, an error if it was written with another."""
         try:
             file = pa.memory_map(str(path)).read_buffer()
             reader = pa.ipc.open_file(file)
@@ -125,7 +125,8 @@ class TokenStore:
             raise CorpusError(f"{path}: no such token store; prepare the corpus first") from None
         except (OSError, ValueError, KeyError) as error:
             raise CorpusError(
-                f"{path}: not a whole token store ({error}); remove it and prepare the corpus again"
+                f"{path}: not a complete token store ({error}); remove it and prepare the corpus "
+                "again"
             ) from error
         if fingerprint is not None and found != fingerprint:
             raise CorpusError(
@@ -138,7 +139,7 @@ class TokenStore:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def lengths(self) -> Lengths:
-        """The lengths of all pairs, computed anew by each call."""
+        """The lengths of all pairs; each call computes them again."""
         return Lengths(self._source.lengths(self._rows), self._target.lengths(self._rows))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> TokenPairs:
@@ -153,7 +154,7 @@ class TokenStore:
 
 
 def store_matches(path: Path, fingerprint: str) -> bool:
-    """Whether a whole store with this fingerprint is at `path`."""
+    """Whether a complete store with this fingerprint is at `path`."""
     try:
         TokenStore.open(path, fingerprint)
     except CorpusError:

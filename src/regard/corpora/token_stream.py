@@ -22,7 +22,7 @@ from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
 
 MAGIC = b"RegardTokens1\n"
-PARTS_PER_CHUNK = 4096  # parts tokenised at a time, with fewer characters than
+PARTS_PER_CHUNK = 4096  # parts tokenised at a time, and the limit of their characters
 CHUNK_CHARACTERS = 1 << 22
 MAX_FOOTER = 1 << 16  # bytes
 
@@ -30,12 +30,12 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class StreamCounts(Settings):
-    """How much text a stream has: what perplexities per token, word and character divide by."""
+    """The size of a text: the divisors of perplexities per token, word and character."""
 
     tokens: NonNegativeInt = 0
     """Ids, with an EOS for each end of a document."""
     words: NonNegativeInt = 0
-    """Stretches without white space."""
+    """Words, separated by white space."""
     line_ends: NonNegativeInt = 0
     """Line ends and ends of documents; by the convention of PTB and WikiText each counts as a
     word."""
@@ -44,11 +44,11 @@ class StreamCounts(Settings):
     documents: NonNegativeInt = 0
     """Documents that end in EOS."""
     unknown: NonNegativeInt = 0
-    """Ids of what the vocabulary lacks."""
+    """Unknown-word ids, for words that the vocabulary lacks."""
 
 
 class StreamFooter(Settings):
-    """What stands behind the ids."""
+    """What follows the ids in the file."""
 
     version: Literal[1] = 1
     dtype: Literal["<u2", "<u4"]
@@ -74,7 +74,7 @@ class _Line(NamedTuple):
 def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[EncodedPart]:
     """The ids of a text, part by part; an EOS follows the end of each document.
 
-    Decoded in one piece, the ids of a document give its normalised text.
+    The ids of a whole document decode to its normalised text.
     """
     begins = True  # whether the next part begins a document
     for chunk in _chunks(parts):
@@ -100,7 +100,7 @@ def encode_stream(tokenizer: Tokenizer, parts: Iterable[TextPart]) -> Iterator[E
 
 
 def _chunks(parts: Iterable[TextPart]) -> Iterator[list[TextPart]]:
-    """Consecutive parts, limited in number and, all together, in characters."""
+    """Consecutive parts, limited in number and in total characters."""
     chunk: list[TextPart] = []
     size = 0
     for part in parts:
@@ -164,7 +164,7 @@ class TokenStream:
 
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
-        """The stream at `path`; with a `fingerprint`, only one that was written under the same."""
+        """The stream at `path`; with a `fingerprint`, an error if it was written with another."""
         try:
             footer = _read_footer(path)
             stream = cls(path, footer)
@@ -173,7 +173,7 @@ class TokenStream:
         except (OSError, ValueError) as error:
             reason = describe_error(error) if isinstance(error, ValidationError) else error
             raise CorpusError(
-                f"{path}: not a whole token stream ({reason}); remove it and prepare the corpus "
+                f"{path}: not a complete token stream ({reason}); remove it and prepare the corpus "
                 "again"
             ) from None
         if fingerprint not in (None, footer.fingerprint):
@@ -205,7 +205,7 @@ def _read_footer(path: Path) -> StreamFooter:
 
 
 def stream_matches(path: Path, fingerprint: str) -> bool:
-    """Whether a whole stream with this fingerprint is at `path`."""
+    """Whether a complete stream with this fingerprint is at `path`."""
     try:
         TokenStream.open(path, fingerprint)
     except CorpusError:

@@ -9,7 +9,7 @@ from regard.types import GoldAlignment, Link
 
 
 class AlignmentScore(NamedTuple):
-    """Of all sentences together; each from 0 to 1."""
+    """Scores over all sentences together; each from 0 to 1."""
 
     error_rate: float  # AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|) of links A, sure S, possible P
     precision: float  # |A ∩ P| / |A|; 0 if there are no links

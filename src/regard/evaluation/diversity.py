@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from regard.errors import CorpusError
 
-Words = Callable[[str], Sequence[str]]  # cuts a text into words
+Words = Callable[[str], Sequence[str]]  # splits a text into words
 
 
 def distinct(texts: Iterable[str], n: int, words: Words = str.split) -> float:
     """distinct-n: the number of distinct n-grams over that of all n-grams (Li et al. 2016).
 
-    It falls with the number of texts, so compare only sets of equally many. Without any n-gram it
+    It falls with the number of texts, so compare only sets of the same size. Without any n-gram it
     is 0.
     """
     if n < 1:

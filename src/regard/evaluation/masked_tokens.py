@@ -19,7 +19,7 @@ from regard.types import Batch, Padded
 
 
 class MaskedScores(NamedTuple):
-    """Of the masked tokens of some batches."""
+    """Scores on the masked tokens of some batches."""
 
     loss: float  # nats a token
     accuracy: float
@@ -36,7 +36,7 @@ def masked_scores(model: MaskedLanguageModel, batches: Iterable[Batch[Padded]]) 
         totals += _batch_totals(model, batch.to(device)).cpu()
     nats, right, tokens, right_rows, rows = totals.tolist()
     if not tokens:
-        raise CorpusError("there is no token to mask: the text has ends of documents alone")
+        raise CorpusError("there is no token to mask: the text has only ends of documents")
     accuracy = right_rows / rows if rows else None
     return MaskedScores(nats / tokens, right / tokens, int(tokens), accuracy)
 
@@ -64,11 +64,11 @@ def _batch_totals(model: MaskedLanguageModel, batch: Batch[Padded]) -> Tensor:
 def pseudo_losses(
     model: MaskedLanguageModel, windows: NDArray[np.int64], *, rows: int
 ) -> NDArray[np.float64]:
-    """The negative log-likelihood (N,), in nats, of each token of `windows` but special ones, with
-    that token alone masked. A batch has `rows` such windows.
+    """The negative log-likelihood (N,), in nats, of each token of `windows` except special ones,
+    with only that token masked. A batch has `rows` such windows.
     """
     if not (windows >= len(SPECIAL_PIECES)).any():
-        raise CorpusError("there is no token to mask: the text has ends of documents alone")
+        raise CorpusError("there is no token to mask: the text has only ends of documents")
     return all_token_losses(model, each_token_masked(windows, model.mask_id, rows=rows))
 
 

@@ -11,7 +11,7 @@ from regard.evaluation.scores import Comparison, ScoreSettings, compare_counts
 
 Losses = NDArray[np.float64]
 
-BLOCK = 64  # tokens of a text that are drawn together: neighbours depend on each other
+BLOCK = 64  # tokens of a text that are resampled together, as neighbours depend on each other
 
 
 class MeanLoss(SummedMetric):

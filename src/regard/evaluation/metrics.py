@@ -1,5 +1,5 @@
 """Metrics as sums over lines: the statistics of each line are counted once, so that scores of many
-selections of lines (bootstrap, comparisons, by length) are cheap.
+selections of lines (bootstrap, comparisons, by length) are fast.
 """
 
 from abc import ABC, abstractmethod
@@ -40,14 +40,14 @@ LineScores = Callable[[Sequence[str], Sequence[tuple[str, ...]]], Iterable[float
 class MetricOptions:
     """What a metric is built with."""
 
-    tokenize: BleuTokenizer = "13a"  # how BLEU, GLEU and TER cut lines into words
+    tokenize: BleuTokenizer = "13a"  # how BLEU, GLEU and TER split lines into words
     lowercase: bool = False
     warn: bool = True  # whether BLEU warns of lines that look tokenized
 
 
 class SummedMetric(ABC):
-    """A number from 0 to 100 (TER and CIDEr may exceed it) that depends on N examples by the sum of
-    their statistics alone.
+    """A number from 0 to 100 (TER and CIDEr may exceed it) that depends on N examples only through
+    the sum of their statistics.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Metric(SummedMetric):
 
 
 class SacreBleuMetric(Metric):
-    """One of sacrebleu's metrics; with `pretokenize`, lines are first cut into words by it.
+    """One of sacrebleu's metrics; with `pretokenize`, lines are first split into words by it.
 
     The statistics of lines come from the two private methods that its own significance test uses.
     """
@@ -107,7 +107,7 @@ class SacreBleuMetric(Metric):
 
 
 class LineMean(Metric):
-    """100 times the mean of a number for each line, which is from 0 to 1 or more."""
+    """100 times the mean of a number for each line, mostly from 0 to 1."""
 
     def __init__(self, name: str, score_lines: LineScores, lowercase: bool, details: str) -> None:
         self.name, self._score_lines, self._num_references = name, score_lines, "1"
@@ -180,7 +180,7 @@ def line_gleu(options: MetricOptions) -> LineScore:
 
 
 def sentence_gleu(hypothesis: Sequence[Hashable], reference: Sequence[Hashable]) -> float:
-    """The smaller of precision and recall of 1- to 4-grams (Wu et al. 2016); 1 if none has any."""
+    """The smaller of precision and recall of 1- to 4-grams (Wu et al. 2016); 1 if none exist."""
     counts, expected = (
         Counter(
             words[first : first + length]
@@ -201,7 +201,7 @@ class MetricSpec:
     digits: int = 2  # decimals in the progress of training
     lower_is_better: bool = False
     validates: bool = False  # whether validations compute it, and it may select the best weights
-    reported: bool = False  # whether `regard evaluate` and the scores of a finished run have it
+    reported: bool = False  # whether `regard evaluate` and the scores of a finished run include it
 
 
 METRICS: dict[str, MetricSpec] = {
@@ -265,7 +265,7 @@ def check_lines(**lists: Sequence[object]) -> None:
     lengths = {name.replace("_", " "): len(lines) for name, lines in lists.items()}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise CorpusError(f"lines must pair up, found {found}; is one of the files cut short?")
+        raise CorpusError(f"lines must pair up, found {found}; is one of the files truncated?")
     if 0 in lengths.values():
         raise CorpusError(f"there is nothing to measure: no {' and no '.join(lengths)}")
 
@@ -279,12 +279,12 @@ def reference_texts(references: Sequence[Reference]) -> list[tuple[str, ...]]:
 
 
 def _own_tokenizer(options: MetricOptions) -> BleuTokenizer | None:
-    """The tokenizer, if sacreBLEU has no such one."""
+    """The tokenizer, if it is not one of sacreBLEU's."""
     return "coco" if options.tokenize == "coco" else None
 
 
 def word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
-    """Cuts a line into the words that BLEU counts."""
+    """A function that splits a line into the words that BLEU counts."""
     if options.tokenize == "coco":
         return caption_words
     tokenizer = _bleu(MetricOptions(options.tokenize, options.lowercase, warn=False)).tokenizer
@@ -294,13 +294,13 @@ def word_tokenizer(options: MetricOptions) -> Callable[[str], list[str]]:
 
 def _bleu(options: MetricOptions, **more: Any) -> BLEU:
     """sacreBLEU's BLEU, with `more` of its options."""
-    tokenize = "none" if options.tokenize == "coco" else options.tokenize  # lines are cut before
+    tokenize = "none" if options.tokenize == "coco" else options.tokenize  # lines are split before
     if tokenize in SPM_MODELS:
         url = SPM_MODELS[tokenize]["url"]
         model = Path(SACREBLEU_DIR) / "models" / url.rpartition("/")[2]
         if not model.exists():
             raise SettingsError(
-                f"tokenize: {tokenize!r} needs a model that is not here, and regard downloads "
+                f"tokenize: {tokenize!r} needs a model that is missing, and regard downloads "
                 f"nothing: save {url} as {model}"
             )
     # `force` silences the warning that lines look tokenized, which is intended with "none".

@@ -18,7 +18,7 @@ from regard.text.ragged import Ids
 from regard.types import AnyBatch
 
 CHUNK_ROWS = 1024  # tokens whose logits are computed at once: all would take too much memory
-MAX_NATS = 700.0  # larger mean losses count as this in a perplexity: exp would overflow
+MAX_NATS = 700.0  # limit of mean losses in a perplexity: exp of more would overflow
 
 
 class Perplexity(NamedTuple):

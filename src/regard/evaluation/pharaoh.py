@@ -24,7 +24,7 @@ def read_pharaoh(
             if match is None:
                 raise CorpusError(
                     f"{name}:{number}: {word!r} is not a link; "
-                    "write source-target, as in 0-0 or, where merely possible, 0p0"
+                    "write source-target, as in 0-0 or, if only possible, 0p0"
                 )
             link = int(match[1]) - counted_from, int(match[3]) - counted_from
             if min(link) < 0:

@@ -28,8 +28,8 @@ from regard.text.word_units import count_units
 
 MIN_COMPARED_RESAMPLES = 100
 MIN_TESTED_EXAMPLES = 20
-"""Examples below which a difference is not tested: resamples of so few are too alike, and equal
-systems are told apart too often, by one example always.
+"""With fewer examples a difference is not tested: their resamples are too similar, and equal
+systems are found different too often (with one example, always).
 """
 SIGNIFICANCE_LEVEL = 0.05  # differences with a p-value below this are marked
 UNTESTED_NOTE = (
@@ -43,17 +43,17 @@ class ScoreSettings(Settings):
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = ("bleu", "chrf", "ter")
     """The metrics, in the order in which they are reported."""
     tokenize: TokenizerChoice = "auto"
-    """How BLEU, GLEU, TER and CIDEr cut lines into words, by sacrebleu's names; `none`: at spaces;
-    `coco`: as captions of COCO are cut. `auto`: by the language, or where that is unknown by the
+    """The tokenizer of BLEU, GLEU, TER and CIDEr, by sacrebleu's names. `none` splits at spaces;
+    `coco` is that of COCO captions; `auto` goes by the language, or if that is unknown by the
     script of the references."""
     language: str = UNDETERMINED
     """The language of the references."""
     lowercase: bool = False
     """Whether case is ignored; TER always ignores it."""
     resamples: NonNegativeInt = 1000
-    """Bootstrap resamples behind confidence intervals and comparisons; 0: no intervals."""
+    """Bootstrap resamples for confidence intervals and comparisons; 0: no intervals."""
     warn: bool = True
-    """Whether BLEU warns of lines that look as if they had been cut into tokens before."""
+    """Whether BLEU warns of lines that look tokenized."""
     seed: NonNegativeInt = 12345
     """Seed of the resampling; 12345 is sacrebleu's own."""
 
@@ -115,8 +115,8 @@ def score_counts(metric: SummedMetric, counts: Counts, settings: ScoreSettings) 
 
 
 def bootstrap(metric: SummedMetric, counts: Counts, settings: ScoreSettings) -> BootstrapScores:
-    """The score of N lines with the statistics `counts` (N, C), and of R draws with replacement,
-    which are sacrebleu's for that seed, and the same for all systems with N lines.
+    """The score of N lines with the statistics `counts` (N, C), and of R resamples with
+    replacement, which are sacrebleu's for that seed, and the same for all systems with N lines.
     """
     rng = np.random.default_rng(settings.seed)
     lines = len(counts)
@@ -158,12 +158,12 @@ def score_by_length(
     num_groups: int = 5,
 ) -> list[LengthGroup]:
     """Scores by source length, counted in words (letters in scripts without spaces), shortest
-    first. Groups have equal shares of the lines, but equal lengths are in one group.
+    first. Groups have about the same number of lines; lines of equal length are in one group.
     """
     check_lines(sources=sources, hypotheses=hypotheses, references=references)
     sizes = np.array([count_units(line) for line in sources])  # (N,)
     ordered, last = np.sort(sizes), np.arange(1, num_groups) * len(sizes) // num_groups
-    edges = np.unique(ordered[np.maximum(last, 1) - 1])  # the longest of each group but the last
+    edges = np.unique(ordered[np.maximum(last, 1) - 1])  # the longest of each group except the last
     group_of_line = np.searchsorted(edges, sizes)  # (N,)
     metrics = build_metrics(settings, references)
     counts = [metric.count(hypotheses, references) for metric in metrics]
@@ -188,10 +188,10 @@ class Comparison:
     first_mean: float  # the mean over the resamples, as `second_mean`
     second_mean: float
     delta: float  # `second` - `first`; with TER a negative one is a gain
-    interval: Interval | None  # of the difference; None where `p_value` is
+    interval: Interval | None  # of the difference; None if `p_value` is None
     wins: float  # the share of resamples in which the second system is better, ties counted half
     p_value: float | None
-    """Two-sided probability of at least this difference between equal systems; None of fewer than
+    """Two-sided probability of at least this difference between equal systems; None with fewer than
     `MIN_TESTED_EXAMPLES` lines."""
     resamples: int
     seed: int
@@ -242,8 +242,8 @@ def compare_counts(
 
 
 def p_value(first: BootstrapScores, second: BootstrapScores) -> float | None:
-    """The two-sided p-value of two scores resampled on the same lines, never 0; None of fewer than
-    `MIN_TESTED_EXAMPLES` lines.
+    """The two-sided p-value of two scores resampled on the same lines, never 0; None with fewer
+    than `MIN_TESTED_EXAMPLES` lines.
 
     The differences are shifted to mean 0, as if the systems were equal (Efron and Tibshirani 1993,
     section 16.4).
@@ -262,5 +262,5 @@ def is_significant(p: float | None) -> bool:
 
 
 def format_p_value(p: float | None) -> str:
-    """A p-value for a table, with its mark; a dash where nothing was tested."""
+    """A p-value for a table, with its mark; a dash if nothing was tested."""
     return "– " if p is None else f"{p:.3f}{'*' if is_significant(p) else ' '}"

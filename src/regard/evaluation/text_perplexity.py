@@ -1,4 +1,4 @@
-"""Losses of a language model with a carried memory on a running text."""
+"""Losses on a running text of a language model that carries its memory between windows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from regard.kernels.cross_entropy import IGNORE_INDEX
 from regard.models.contracts import AnyStatefulGenerator
 
 CARRIED_ROWS, CARRIED_OVERLAP = 32, 256
-"""Rows that a text is read in, and tokens before its own that each reads first."""
+"""The number of rows that a text is split into, and preceding tokens that each reads first."""
 CARRIED_LENGTH = 512  # tokens of a window
 
 
@@ -23,8 +23,8 @@ def carried_nats(model: AnyStatefulGenerator, ids: NDArray[np.integer[Any]]) -> 
     """The negative log-likelihood, in nats, of all tokens of a text, for a model that carries its
     memory from window to window.
 
-    Each token is predicted from all tokens before it in its row: at least `CARRIED_OVERLAP`, but at
-    the beginning of the text.
+    Each token is predicted from all tokens before it in its row: at least `CARRIED_OVERLAP`,
+    except at the beginning of the text.
     """
     return sum(float(losses.sum()) for losses, _ in _window_losses(model, ids))
 

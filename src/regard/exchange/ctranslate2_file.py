@@ -25,11 +25,11 @@ from regard.settings import abbreviate
 
 MODEL_FILE = "model.bin"
 VERSIONS = range(2, 7)
-TYPED_VERSION = 4  # variables have a type since then; before, an item's size implies it
+TYPED_VERSION = 4  # variables have a type from this version on; before, an item's size implies it
 ALIAS_VERSION = 3
 MAX_RANK = 4
 MAX_NAME_BYTES = 512
-INT16_SCALE = 1000.0  # of int16 weights of old models that have no scale of their own
+INT16_SCALE = 1000.0  # scale of int16 weights of old models without their own scale
 TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 TYPES_BY_SIZE = {4: torch.float32, 2: torch.int16, 1: torch.int8}
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -40,7 +40,7 @@ class Ct2Variables(NamedTuple):
 
     specification: str  # the name of the kind of model
     revision: int
-    tensors: Mapping[str, Tensor]  # views of the file, under all names that they have there
+    tensors: Mapping[str, Tensor]  # views of the file, under all of their names
 
     def weight(self, name: str) -> Tensor:
         """A weight in float32; a quantized one is divided by its scale."""
@@ -48,11 +48,11 @@ class Ct2Variables(NamedTuple):
         if tensor.dtype in FLOATS:
             return tensor.float()
         if tensor.dtype not in (torch.int8, torch.int16):
-            raise RunError(f"its weight {name} is of {tensor.dtype}, which no weight can be")
+            raise RunError(f"its weight {name} is of {tensor.dtype}, which weights cannot be")
         scale = self.tensors.get(f"{name}_scale")
         if scale is None:
             if tensor.dtype == torch.int8:
-                raise RunError(f"its weight {name} is of int8 and has no {name}_scale")
+                raise RunError(f"its weight {name} is of int8 but has no {name}_scale")
             return tensor.float() / INT16_SCALE
         if scale.dtype not in FLOATS or scale.numel() not in (1, len(tensor)):
             raise RunError(
@@ -63,7 +63,7 @@ class Ct2Variables(NamedTuple):
 
 
 def read_variables(path: Path) -> Ct2Variables:
-    """The variables of a `model.bin`; a `RunError` says what is wrong with a file."""
+    """The variables of a `model.bin`; a `RunError` says what is wrong with the file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -78,11 +78,11 @@ def read_variables(path: Path) -> Ct2Variables:
     try:
         return _Reader(content).variables()
     except _FormatError as error:
-        raise RunError(f"{path}: no model of CTranslate2, or damaged: {error}") from None
+        raise RunError(f"{path}: not a CTranslate2 model, or damaged: {error}") from None
 
 
 class _FormatError(Exception):
-    """Where a file departs from the format."""
+    """How a file violates the format."""
 
 
 @dataclass
@@ -95,7 +95,7 @@ class _Reader:
         version = self._number("I")
         if version not in VERSIONS:
             raise _FormatError(
-                f"its version is {version}, and known are {VERSIONS[0]} to {VERSIONS[-1]}"
+                f"its version is {version}; supported are {VERSIONS[0]} to {VERSIONS[-1]}"
             )
         specification, revision = self._string(), self._number("I")
         for _ in range(self._number("I")):
@@ -111,7 +111,7 @@ class _Reader:
     def _tensor(self, version: int) -> Tensor:
         rank = self._number("B")
         if rank > MAX_RANK:
-            raise _FormatError(f"an array has {rank} axes, and at most {MAX_RANK} are known")
+            raise _FormatError(f"an array has {rank} axes, and at most {MAX_RANK} are supported")
         shape = [self._number("I") for _ in range(rank)]
         kind = self._number("B")
         if version >= TYPED_VERSION:
@@ -139,7 +139,7 @@ class _Reader:
 
     def _alias(self, name: str, existing: str) -> None:
         if existing not in self.tensors:
-            raise _FormatError(f"{name!r} is to be {existing!r}, which is not there")
+            raise _FormatError(f"{name!r} is an alias of {existing!r}, which does not exist")
         self._register(name, self.tensors[existing])
         if f"{existing}_scale" in self.tensors:
             self._register(f"{name}_scale", self.tensors[f"{existing}_scale"])
@@ -155,7 +155,7 @@ class _Reader:
                 return found[:-1].decode()
         except ValueError:  # also UnicodeDecodeError
             pass
-        raise _FormatError(f"{abbreviate(repr(found))} is no name")
+        raise _FormatError(f"{abbreviate(repr(found))} is not a name")
 
     def _number(self, kind: str) -> int:
         number: int
@@ -167,7 +167,7 @@ class _Reader:
         place, end = self.position, self.position + size
         if end > len(self.content):
             raise _FormatError(
-                f"it ends at byte {len(self.content):,}, and {size:,} were to follow byte {place:,}"
+                f"it ends at byte {len(self.content):,}, and {size:,} should follow byte {place:,}"
             )
         self.position = end
         return place

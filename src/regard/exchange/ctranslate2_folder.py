@@ -1,6 +1,6 @@
 """A folder with CTranslate2's `model.bin` -> settings, vocabularies and weights of our Transformer.
 
-Every attribute of the model is honoured or refused by its name, and every variable is used.
+Every attribute of the model is imported or refused by its name, and every variable is used.
 """
 
 import re
@@ -24,12 +24,12 @@ from regard.settings import expectation
 
 SPECIFICATIONS = {"TransformerSpec": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Kinds of models that are Transformers for translation, and their heads if none are given."""
-FIRST_REVISION = 2  # variables have their present names since then
+FIRST_REVISION = 2  # the first with the present names of variables
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
 """CTranslate2's numbers of activation functions."""
 SINUSOID_TOLERANCE = 1e-6
 GENERATED_SINUSOIDS: dict[str, Any] = {"sinusoids": "tensor2tensor", "first_position": 1}
-"""The position encodings that CTranslate2 computes where a file holds none."""
+"""The position encodings that CTranslate2 computes if a file has none."""
 STACKS = ("encoder", "decoder")
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "source_dropout")
 WITHOUT_EFFECT = ("alignment_layer", "alignment_heads", "embeddings_merge")
@@ -44,7 +44,7 @@ FALSE_ONLY = (
 
 
 class Ct2Config(BaseModel):
-    """The content of `config.json`; models of before version 3 have none."""
+    """The content of `config.json`, which models before version 3 lack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,18 +59,18 @@ class Ct2Config(BaseModel):
 
 
 class Ct2Model(NamedTuple):
-    """What a folder of CTranslate2 holds."""
+    """The contents of a CTranslate2 folder."""
 
     config: Ct2Config
     settings: TransformerSettings
     source_tokens: list[str]  # in the order of the rows of the embeddings
     target_tokens: list[str]  # the same list if the vocabulary is shared
     weights: dict[str, Tensor]  # under our names, in float32, rows of tokens in their order
-    positions: int | None  # the longest text that CTranslate2 can read with it, in tokens
+    positions: int | None  # the longest text that CTranslate2 can read, in tokens
 
 
 def read_ct2_folder(folder: Path) -> Ct2Model:
-    """The model of a folder; a `RunError` names what cannot be read or honoured."""
+    """The model of a folder; a `RunError` names what cannot be read or imported."""
     config = _read_config(folder)
     path = folder / MODEL_FILE
     variables = read_variables(path)
@@ -105,7 +105,7 @@ def _read_config(folder: Path) -> Ct2Config:
         if getattr(config, name) != allowed:
             raise RunError(f"{path}: {name} is true, and only false can be imported")
     if config.decoder_start_token is None:
-        raise RunError(f"{path}: decoder_start_token is null, so that nothing begins a translation")
+        raise RunError(f"{path}: decoder_start_token is null: no token begins a translation")
     return config
 
 
@@ -123,7 +123,7 @@ def _read_vocabularies(folder: Path, config: Ct2Config) -> tuple[list[str], list
 
 
 def _read_vocabulary(folder: Path, side: str, config: Ct2Config) -> list[str] | None:
-    """The tokens of a vocabulary; CTranslate2 adds the unknown one where a file lacks it."""
+    """The tokens of a vocabulary; CTranslate2 adds the unknown token if a file lacks it."""
     stem = folder / f"{side}_vocabulary"
     json_file, text_file = stem.with_suffix(".json"), stem.with_suffix(".txt")
     try:
@@ -139,24 +139,24 @@ def _read_vocabulary(folder: Path, side: str, config: Ct2Config) -> list[str] | 
     if config.unk_token not in tokens:
         tokens.append(config.unk_token)
     if len({*tokens}) < len(tokens) or "" in tokens:
-        raise RunError(f"{stem}: a token is empty or there twice")
+        raise RunError(f"{stem}: a token is empty or occurs twice")
     return tokens
 
 
 class _ModelReader:
-    """Reads variables and tracks which were read, so that none is left over unnoticed."""
+    """Reads variables and tracks which were read, so that none is overlooked."""
 
     def __init__(self, variables: Ct2Variables, config: Ct2Config) -> None:
         self._config = config
         if variables.specification not in SPECIFICATIONS:
             raise RunError(
-                f"its model is a {variables.specification}, and what can be imported is a "
-                f"Transformer that translates: {', '.join(SPECIFICATIONS)}"
+                f"its model is a {variables.specification}; only Transformers for "
+                f"translation can be imported: {', '.join(SPECIFICATIONS)}"
             )
         if variables.revision < FIRST_REVISION:
             raise RunError(
-                f"its revision is {variables.revision}, and those from {FIRST_REVISION} on can be "
-                "imported; convert the original model again"
+                f"its revision is {variables.revision}, and only those from {FIRST_REVISION} on "
+                "can be imported; convert the original model again"
             )
         renamed = {  # older files have `embeddings` without a number
             re.sub("^encoder/embeddings/weight", "encoder/embeddings_0/weight", name): tensor
@@ -215,8 +215,7 @@ class _ModelReader:
             weight = self._variables.weight(theirs)
             if rows is not None and len(weight) != rows[1] - rows[0]:
                 raise RunError(
-                    f"its {theirs} has {len(weight):,} rows, and the others make them "
-                    f"{rows[1] - rows[0]:,}"
+                    f"its {theirs} has {len(weight):,} rows, and should have {rows[1] - rows[0]:,}"
                 )
             if theirs.endswith("relative_position_keys"):
                 weight = self._relative_keys(theirs, weight)
@@ -229,8 +228,8 @@ class _ModelReader:
                 table = self._variables.weight(f"{stack}/position_encodings/encodings")
                 parts[f"{side}_positions.table.weight"] = [table]
         if self._unread:
-            raise RunError(f"it holds {min(self._unread)}, which has no place here")
-        return {name: torch.cat(some) for name, some in parts.items()}  # copies: of aliases, too
+            raise RunError(f"it has {min(self._unread)}, which is not supported here")
+        return {name: torch.cat(some) for name, some in parts.items()}  # copies, also of aliases
 
     @staticmethod
     def target_rows(weights: dict[str, Tensor]) -> Tensor:
@@ -245,7 +244,7 @@ class _ModelReader:
         return len(found)
 
     def _scalar(self, name: str) -> float | None:
-        """An attribute of the model; None if it has none."""
+        """An attribute of the model; None if it is missing."""
         self._unread.discard(name)
         tensor = self._variables.tensors.get(name)
         if tensor is None:
@@ -255,7 +254,7 @@ class _ModelReader:
         return tensor.item()
 
     def _of_both(self, name: str, default: float) -> float:
-        """An attribute that must be equal in encoder and decoder; old models have it once."""
+        """An attribute that must be equal in encoder and decoder; old models have it only once."""
         once = self._scalar(name)
         otherwise = default if once is None else once
         found = [self._scalar(f"{stack}/{name}") for stack in STACKS]
@@ -280,7 +279,7 @@ class _ModelReader:
         return name
 
     def _tying(self) -> str:
-        """Which embeddings are the same matrix: those of equal content."""
+        """The kind of tying: embeddings of equal content are the same matrix."""
         names = ("encoder/embeddings_0", "decoder/embeddings", "decoder/projection")
         tensors = self._variables.tensors
         if missing := [name for name in names if f"{name}/weight" not in tensors]:
@@ -338,11 +337,11 @@ class _ModelReader:
             allowed = {"rotary_dim": 0, "rotary_interleave": 1, "rotary_base": 10000}
             value = self._scalar(name)
             if allowed.get(attribute) != value:
-                raise RunError(f"{place}: {attribute} is {value:g}, which is not known here")
+                raise RunError(f"{place}: {attribute} is {value:g}, which is not supported here")
         return {"positions": "rotary"}
 
     def _relative_keys(self, name: str, keys: Tensor) -> Tensor:
-        """The vectors that a layer uses; those for values must be zeros, as ours has none."""
+        """The vectors for keys of a layer; those for values must be zeros, as ours has none."""
         values_name = name.replace("_keys", "_values")
         self._unread.discard(values_name)
         values = self._variables.tensors.get(values_name)
@@ -367,7 +366,7 @@ class _ModelReader:
 
 
 def _find_sinusoids(table: Tensor) -> dict[str, Any] | None:
-    """The settings of the sinusoids that make up this table (P, D); None if none do."""
+    """The settings of the sinusoids in this table (P, D); None if it is not of sinusoids."""
     if table.ndim != 2:
         raise RunError(f"its position_encodings have {table.ndim} axes")
     places, width = torch.arange(len(table)), table.shape[1]
@@ -383,8 +382,8 @@ def _find_sinusoids(table: Tensor) -> dict[str, Any] | None:
 def restore_settings(
     card: Mapping[str, Any], settings: TransformerSettings, weights: dict[str, Tensor]
 ) -> tuple[TransformerSettings, dict[str, Tensor]]:
-    """Settings and weights of the run that an export was made of, whose card has its own settings,
-    as far as `model.bin` holds them in another form: a bias excludes absent tokens there.
+    """Settings and weights of the run that an export was made from. The export's card has the
+    settings that `model.bin` has in another form: there, a bias excludes absent tokens.
     """
     made_of = TransformerSettings.model_validate(card)
     carried = {name: getattr(made_of, name) for name in DROPOUTS}

@@ -1,4 +1,4 @@
-"""Which variable of CTranslate2's Transformer is which of our parameters, for both directions."""
+"""The mapping between variables of CTranslate2's Transformer and our parameters."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class WeightPlace(NamedTuple):
 
 
 def weight_places(settings: TransformerSettings) -> list[WeightPlace]:
-    """All weights of a model but position encodings; parts of one of ours are in row order.
+    """All weights of a model except position encodings; parts of one of ours are in row order.
 
     A matrix that several embeddings share is listed once for each.
     """
@@ -58,7 +58,7 @@ def _layer(
         yield from _linear(f"{cross}/linear_1", f"{ours}.cross.project", bias, others)
         yield from _linear(f"{cross}/linear_2", f"{ours}.cross.out", bias)
         yield from _norm(f"{cross}/layer_norm", f"{ours}.around_cross.norm")
-    if settings.activation == "swiglu":  # the gate, and what is multiplied by it
+    if settings.activation == "swiglu":  # the gate, and the values that it multiplies
         gate, value = (0, hidden), (hidden, 2 * hidden)
         yield from _linear(f"{feed}/linear_0", f"{ours}.feed.inner", bias, gate)
         yield from _linear(f"{feed}/linear_0_noact", f"{ours}.feed.inner", bias, value)

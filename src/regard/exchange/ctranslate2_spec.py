@@ -32,9 +32,9 @@ def unsupported_reason(settings: Settings) -> str | None:
     if not isinstance(settings, TransformerSettings):
         return "CTranslate2 runs Transformers only"
     if settings.window is not None:
-        return f"CTranslate2 knows no window ({settings.window}) around each position"
+        return f"CTranslate2 has no window ({settings.window}) around each position"
     if settings.experts is not None:
-        return "CTranslate2 knows no experts in place of feed-forward layers"
+        return "CTranslate2 has no experts instead of feed-forward layers"
     return None
 
 
@@ -43,12 +43,12 @@ def write_model(
 ) -> int | None:
     """Write the model into `folder`, its matrices in `precision`, with `positions` sinusoids.
 
-    Returns how many positions it then has; None if unlimited. The vocabularies hold ids, since
+    Returns the number of positions; None if unlimited. The vocabularies hold ids, since
     our own tokenizers are used.
     """
     if not isinstance(settings, TransformerSettings) or unsupported_reason(settings):
         raise ValueError(f"not a model for CTranslate2: {unsupported_reason(settings)}")
-    weights = {  # copies: quantisation writes into what it is given
+    weights = {  # copies: quantisation changes its argument
         name: one.detach().float().cpu().numpy().copy() for name, one in model.state_dict().items()
     }
     spec = _empty_spec(settings)
@@ -114,7 +114,7 @@ def _set_weights(
     """Fill the rest of the specification; every one of `weights` must have a place."""
     places = weight_places(settings)
     if unknown := weights.keys() - {place.ours for place in places}:
-        raise ValueError(f"weights that have no place in CTranslate2's model: {sorted(unknown)}")
+        raise ValueError(f"CTranslate2's model does not have the weights {sorted(unknown)}")
     for theirs, ours, rows in places:
         value = weights[ours] if rows is None else weights[ours][slice(*rows)]
         scope, _, attribute = theirs.rpartition("/")

@@ -39,7 +39,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What reading an archive may raise that is damaged, encrypted, or has a header in no syntax."""
+"""Errors of reading an archive that is damaged, is encrypted, or has an invalid header."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # after <pad>, <unk> and </s>
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH UW V W Y Z ZH"
@@ -68,11 +68,11 @@ NAMES = {
     "fc_w": "output.weight",
     "fc_b": "output.bias",
 }
-"""Names of its arrays -> ours; all of them, and nothing else, are in the file."""
+"""Names of its arrays -> ours; the file has exactly these."""
 
 
 class G2pModel(NamedTuple):
-    """What a file of `g2p_en` holds."""
+    """The contents of a file of `g2p_en`."""
 
     settings: RnnSettings
     tokenizers: Tokenizers
@@ -88,12 +88,12 @@ def read_g2p(path: Path) -> G2pModel:
         raise RunError(f"{path}: no arrays can be read: {abbreviate(str(error))}") from None
     if arrays.keys() != NAMES.keys():
         wrong = min(arrays.keys() ^ NAMES.keys())
-        raise RunError(f"{path}: not the weights of g2p_en: {wrong} is missing, or too much")
+        raise RunError(f"{path}: not the weights of g2p_en: {wrong} is missing or unknown")
     width, vectors = (max((1, *arrays[name].shape[-1:])) for name in ("enc_w_hh", "enc_emb"))
     expected = _shapes(width, vectors)
     for name, array in arrays.items():
         if array.shape != expected[name]:
-            raise RunError(f"{path}: {name} is of {array.shape}, and g2p_en's of {expected[name]}")
+            raise RunError(f"{path}: {name} has shape {array.shape}, g2p_en's {expected[name]}")
     weights = {ours: torch.from_numpy(arrays[name]) for name, ours in NAMES.items()}
     letters = weights["source.weight"]
     weights["source.weight"] = torch.cat(  # ours has a row for BOS, which sources do not use
@@ -168,9 +168,9 @@ def _read_array(name: str, content: bytes) -> NDArray[np.float32]:
     file = BytesIO(content)
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
-        raise ValueError(f"{name!r} is an array of format {version}, and known is (1, 0)")
+        raise ValueError(f"{name!r} is an array of format {version}; only (1, 0) is supported")
     shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
     body = content[file.tell() :]
     if dtype != np.float32 or by_columns or prod(shape) * dtype.itemsize != len(body):
-        raise ValueError(f"{name!r} is no array of float32 of shape {shape}")
+        raise ValueError(f"{name!r} is not an array of float32 of shape {shape}")
     return np.frombuffer(body, np.float32).reshape(shape).copy()

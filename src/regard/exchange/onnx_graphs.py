@@ -41,13 +41,13 @@ ENCODER_MASK, USE_CACHE, PAST_KEY_VALUES = (
     "past_key_values.",
 )
 """Names of transformers.js."""
-SOURCE_MASK = "source_mask"  # a Transformer's state holds it beside keys and values
+SOURCE_MASK = "source_mask"  # part of a Transformer's state, with keys and values
 INPUT_NAMES = {"ids": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
 """Fields of our inputs -> their usual names; other fields keep theirs."""
 
 
 MakeInputs = Callable[[int, int], Any]
-"""(rows, length) -> random inputs of a model; length is ignored where they have none."""
+"""(rows, length) -> random inputs of a model; length is ignored if they have none."""
 TRACED_SIZES, OTHER_SIZES = (2, 5), (3, 7)
 
 
@@ -69,7 +69,7 @@ def named_inputs(inputs: Any) -> dict[str, Tensor]:
 
 
 def to_number(x: Tensor) -> Tensor:
-    """A mask as integers; other tensors as they are."""
+    """A mask as integers; other tensors unchanged."""
     return x.long() if x.dtype == torch.bool else x
 
 
@@ -115,9 +115,9 @@ def generator_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph
 
 
 def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
-    """The graphs of a Transformer by the names of transformers.js.
+    """The graphs of a Transformer with the names of transformers.js.
 
-    Its decoder takes what the encoder gives, and the keys and values of earlier steps. In the first
+    Its decoder takes the encoder's output, and the keys and values of earlier steps. In the first
     step there are none: `use_cache_branch` is false, and those of the source are computed.
     """
     inputs, others = (make_inputs(*sizes) for sizes in (TRACED_SIZES, OTHER_SIZES))
@@ -133,7 +133,7 @@ def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
         states, mask = tensors[ENCODER_STATES], tensors[ENCODER_MASK] != 0  # (B, S, D), (B, S)
         cached = tensors[USE_CACHE].long().sum()  # ()
         fresh = states.shape[1] * (1 - cached)
-        least = fresh.clamp_min(1)  # no node is given an empty tensor to project
+        least = fresh.clamp_min(1)  # so that no node projects an empty tensor
         computed = model.start(Memory(states[:, :least], mask[:, :least])).named_tensors()
         past = {name: _past_slots(tensors, name, cached) for name in (*sources, *targets)}
         for name in sources:
@@ -151,7 +151,7 @@ def browser_graphs(model: AnyGenerator, make_inputs: MakeInputs) -> list[Graph]:
 
 
 def _past_slots(tensors: Mapping[str, Tensor], name: str, cached: Tensor) -> Tensor:
-    """Keys or values (B, H, P, K) of earlier steps; P is 0 where `cached` is 0."""
+    """Keys or values (B, H, P, K) of earlier steps; P is 0 if `cached` is 0."""
     kept = tensors[f"{PAST_KEY_VALUES}{name}"]
     return kept[:, :, : kept.shape[2] * cached]
 
@@ -204,7 +204,7 @@ def write_graphs(
 ) -> list[Path]:
     """Write the graphs of a model in float32 and return their paths.
 
-    `browser`: by the names and in the sub-folder of transformers.js, for Transformers that
+    `browser`: with the names and in the subfolder of transformers.js, for Transformers that
     translate.
     """
     model = copy.deepcopy(model).cpu().float().eval().requires_grad_(False)
@@ -238,7 +238,7 @@ def write_graph(model: nn.Module, graph: Graph, folder: Path) -> Path:
 
 
 class _Traced(nn.Module):
-    """A function of named tensors as a module of positional ones."""
+    """A function of named tensors as a module with positional arguments."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ def _unflatten(graph: Any, x: Any, axis: Any, sizes: Any) -> Any:
     """
     try:
         number, known = _parse_arg(axis, "i"), _parse_arg(sizes, "is")
-    except SymbolicValueError:  # they are computed in the graph
+    except SymbolicValueError:  # sizes are computed in the graph
         return symbolic_opset13.unflatten(graph, x, axis, sizes)
     before = [-1 if size is None else size for size in x.type().varyingSizes()]
     number %= len(before)

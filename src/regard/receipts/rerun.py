@@ -1,4 +1,4 @@
-"""Running the command of a receipt again, and comparing what it prints with the page."""
+"""Run the command of a receipt again, and compare its output with the page."""
 
 import os
 import re
@@ -20,7 +20,7 @@ PRINTED_NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(
 
 @dataclass(frozen=True)
 class NamedReceipt:
-    """A receipt and the section that it stands in."""
+    """A receipt and the section that it belongs to."""
 
     page: str
     anchor: str
@@ -41,13 +41,13 @@ def all_receipts(checkout: Checkout) -> Iterator[NamedReceipt]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command gave when it was run again."""
+    """The result of running a command again."""
 
     seconds: float
     missing: list[Number]
-    """The numbers that it should have printed, and did not."""
+    """The numbers that it should have printed but did not."""
     failed: str = ""
-    """Its last line, where it failed."""
+    """Its last line, if it failed."""
 
     @property
     def same(self) -> bool:
@@ -64,7 +64,7 @@ def full_form(receipt: Receipt) -> Rerun | None:
 def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
     """Run a command in a new folder, `$OUT`, with the checkout's `bench` and this Python.
 
-    Digests that it prints must be among those of the receipt's `data`, where it has any.
+    Digests that it prints must be among those of the receipt's `data`, if that has any.
     """
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     begin = time.perf_counter()
@@ -89,7 +89,7 @@ def rerun(root: Path, form: Rerun, data: str = "") -> Outcome:
 
 
 def missing_numbers(form: Rerun, output: str) -> list[Number]:
-    """The numbers of the page that are not in the output, even within the tolerance."""
+    """The numbers of the page that are not in the output within the tolerance."""
     printed = [parse_value(text) for text in PRINTED_NUMBER.findall(output)]
     return [
         number

@@ -1,4 +1,4 @@
-"""Checks that every number of the documentation has a source, and is the one that was recorded.
+"""Check that every number of the documentation has a source and equals the recorded one.
 
 A measured number has one of three sources: the build (the code of its chapter of the tour, a source
 file that defines it, or another page, which is checked itself), a receipt, or a citation. Plain
@@ -34,12 +34,12 @@ SCALES = {
     "MiB": Decimal(1 << 20),
     "megapixels": Decimal(1_000_000),
 }
-"""Units -> the factor by which code may write such a number instead: 2 % as 0.02."""
+"""Units -> the factor of the number in code: 2 % may be 0.02 there."""
 
 
 @dataclass(frozen=True)
 class NumberFinding:
-    """Something about the numbers of a section that is not as it should be."""
+    """A fault of the numbers of a section."""
 
     page: str
     anchor: str
@@ -50,7 +50,7 @@ class NumberFinding:
 
 
 def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
-    """The sections of a page that have numbers. Those that the code of a chapter has are computed
+    """The sections of a page that have numbers. Numbers in the code of a chapter are computed
     there, and do not count as measured.
     """
     text = (checkout.root / page).read_text("utf-8")
@@ -67,7 +67,7 @@ def numbered_sections(checkout: Checkout, page: str) -> list[Section]:
 def _without_computed(
     section: Section, computed: set[tuple[int, ...]]
 ) -> Iterator[tuple[Number, ...]]:
-    """The blocks of a section, in which only what is not computed counts as measured."""
+    """The blocks of a section, in which computed numbers do not count as measured."""
     for block in section.blocks:
         yield tuple(
             replace(one, measured=one.measured and significand(one.value) not in computed)
@@ -98,11 +98,11 @@ class Scan:
         return self.checkout.citations()
 
     def findings(self) -> list[NumberFinding]:
-        """All that is wrong."""
+        """All faults."""
         return [finding for page in self.checkout.pages() for finding in self.page_findings(page)]
 
     def page_findings(self, page: str) -> Iterator[NumberFinding]:
-        """What is wrong with the numbers of a page."""
+        """The faults of the numbers of a page."""
         record = self.checkout.read_record(page)
         sections = {section.anchor: section for section in self.sections(page)}
         for anchor, section in sections.items():
@@ -115,10 +115,10 @@ class Scan:
                 faults = self.record_faults(section, known)
                 yield from (NumberFinding(page, anchor, what) for what in faults)
         for anchor in record.keys() - sections.keys():
-            yield NumberFinding(page, anchor, "recorded, and no longer on the page")
+            yield NumberFinding(page, anchor, "recorded, but no longer on the page")
 
     def record_faults(self, section: Section, known: SectionRecord) -> Iterator[str]:
-        """What is wrong with the record of a section whose numbers are as recorded."""
+        """The faults of the record of a section whose numbers are as recorded."""
         there = {number.figures for number in section.numbers}
         for name, line in known.cited.items():
             if name not in self.citations:
@@ -155,7 +155,7 @@ class Scan:
         ]
 
     def _in_file(self, section: Section, file: str) -> Iterator[Number]:
-        """The numbers of a section whose values stand in a source file too."""
+        """The numbers of a section whose values are in a source file too."""
         path = self.checkout.root / file
         values = code_values(path.read_text("utf-8")) if path.is_file() else set()
         return (number for number in section.numbers if _spellings(number) & values)
@@ -187,7 +187,7 @@ def _spellings(number: Number) -> set[Decimal]:
 
 
 def compare(before: tuple[str, ...], now: tuple[str, ...]) -> str:
-    """What has become of recorded numbers, in words."""
+    """The changes of recorded numbers, in words."""
     if not before:
         return f"new: {' '.join(now)}"
     old, new = " ".join(before).split(), " ".join(now).split()
@@ -201,7 +201,7 @@ def compare(before: tuple[str, ...], now: tuple[str, ...]) -> str:
 
 
 def page_of(checkout: Checkout, name: str) -> str:
-    """The page that a person names: `docs/results.md`, `results.md` or `results`."""
+    """The page of a given name: `docs/results.md`, `results.md` or `results`."""
     wanted = Path(name).as_posix()
     for page in checkout.pages():
         short = page.removeprefix("docs/")

@@ -26,7 +26,7 @@ def available_memory(device: torch.device) -> int:
 def physical_memory() -> int:
     """Bytes of the machine's memory, or the limit of the container."""
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # a ValueError where it says "max"
+    with suppress(OSError, ValueError):  # a ValueError if it says "max"
         return min(whole, int((CGROUP / "memory.max").read_text()) or whole)
     return whole
 
@@ -37,7 +37,7 @@ def reset_peak_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
         return
-    with suppress(OSError):  # otherwise the peak is that of the whole process
+    with suppress(OSError):  # if it fails, the peak is since the start of the process
         CLEAR_REFS.write_text("5")  # proc(5): resets the peak of the resident set
 
 

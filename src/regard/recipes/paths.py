@@ -1,4 +1,4 @@
-"""Paths of runs and in their folders, for modules that must not import torch."""
+"""Paths of runs and of files in them, for modules that must not import torch."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,10 +21,10 @@ TASK_COMMANDS = {
 }
 """Task -> the command that uses a run of it."""
 RECIPE_FILE = "recipe.yaml"
-RUNS = Path("runs")  # where a run is made unless a folder is named
+RUNS = Path("runs")  # where runs are made, unless --out names a folder
 PACKAGED_RUN = Path(__file__).parent / "packaged" / "travel"
-"""The run that comes with the package, a small translator: it answers where none is named."""
-EXCHANGE_REPORT = "exchange.json"  # of a run that was imported: from where, and what was checked
+"""The run in the package, a small translator; commands use it if no run is named."""
+EXCHANGE_REPORT = "exchange.json"  # of an imported run: its source, and what was checked
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
 ADAPTERS = "adapters"  # the folder of a run that holds those made for it
@@ -41,8 +41,8 @@ def weights_file(run: Path, name: str) -> Path:
 
 
 def find_adapter(run: Path, name: str) -> Path:
-    """The file of an adapter for a run: one that the run holds under that name, that of another
-    run, or a file; an error that says what there is.
+    """The file of an adapter for a run: `name` is an adapter in the run, another run, or a file. An
+    error lists the adapters that the run has.
     """
     own, other = run / ADAPTERS / f"{name}.safetensors", Path(name)
     for file in (own, other / ADAPTER_FILE, other):
@@ -52,18 +52,18 @@ def find_adapter(run: Path, name: str) -> Path:
     found = f"there are {', '.join(there)}" if there else "it has none"
     raise RunError(
         f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
-        f"--adapter {name} --data FILE`, or name a file, or a run that was trained so"
+        f"--adapter {name} --data FILE`, or name a file, or a run that was trained with one"
     )
 
 
 def is_packaged(run: Path) -> bool:
-    """Whether a folder is that of the run in the package."""
+    """Whether a folder is the run in the package."""
     return run.resolve() == PACKAGED_RUN.resolve()
 
 
 def check_not_packaged(run: Path, what: str, form: str = "run --out DIR") -> None:
-    """Raise an error if `what` is to be kept in the run of the package, which is left as it was
-    installed; it names the export that serves instead, by default a copy of the run.
+    """Raise an error if `run` is the run in the package, where `what` cannot be kept; it names the
+    export to use instead, by default a copy of the run.
     """
     if is_packaged(run):
         instead = f"regard export {run} --to {form}"
@@ -71,8 +71,8 @@ def check_not_packaged(run: Path, what: str, form: str = "run --out DIR") -> Non
 
 
 def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:
-    """The error about a run of the task `found`, with the command for it; `needed` says what was
-    expected.
+    """The error about a run of the task `found`, with its command; `needed` describes the expected
+    task.
     """
     return RunError(
         f"{run}: its task is {found}, {needed}; the command for it is: "
@@ -86,13 +86,13 @@ def require_run(folder: Path) -> None:
         raise RunError(f"{folder}: no such folder")
     if not (folder / RECIPE_FILE).is_file():
         is_export = (folder / EXPORT_INFO).is_file()
-        hint = "; it is an export, with which one can only translate" if is_export else ""
-        raise RunError(f"{folder}: not a run: it holds no {RECIPE_FILE}{hint}")
+        hint = "; it is an export, which can only translate" if is_export else ""
+        raise RunError(f"{folder}: not a run: it has no {RECIPE_FILE}{hint}")
 
 
 def require_different(runs: Sequence[Path | str], adapter: str | None = None) -> None:
-    """Raise an error if a run is named twice: it would count twice in a mean. An adapter is for the
-    first one, which is then another model than the same run without it.
+    """Raise an error if a run is named twice, as it would count twice in a mean. An adapter belongs
+    to the first run, and makes it a different model from the same run without it.
     """
     seen = set[Path]()
     for number, run in enumerate(runs):
@@ -104,7 +104,7 @@ def require_different(runs: Sequence[Path | str], adapter: str | None = None) ->
 
 
 def run_task_name(folder: Path) -> str:
-    """The task of the run in a folder, read from its recipe alone; translation where none is said.
+    """The task of the run in a folder, read from its recipe only; translation if it names none.
 
     A recipe that cannot be read gives no error here: loading it does.
     """

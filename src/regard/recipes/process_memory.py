@@ -18,7 +18,7 @@ def peak_rss() -> int:
 
 
 def read_proc_kb(file: Path, key: str) -> int | None:
-    """The size of `key` in a file of /proc, in bytes; None if it is not there."""
+    """The value of `key` in a file of /proc, in bytes; None if it has none."""
     try:
         match = re.search(rf"^{key}:\s+(\d+) kB", file.read_text(), re.MULTILINE)
     except OSError:

@@ -35,22 +35,22 @@ from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
 MAX_ERRORS_SHOWN = 10  # errors of one recipe that a message lists
 RENAMED_SETTINGS: dict[str, str] = {"model.experts.chosen": "model.experts.top_k"}
-"""Old name -> new name of each renamed setting, by which all recipes and overrides are read."""
+"""Old name -> new name of each renamed setting; both are accepted in recipes and overrides."""
 OLD_DEFAULTS: dict[str, Any] = {
     "decoding.beam.normalise": "gnmt",
     "decoding.rules.excluded": "lost",
 }
-"""What runs did that were saved before these settings existed."""
+"""What runs that were saved before these settings existed did."""
 REFERENCE_HEADER = """# Settings
 
 Every setting of a recipe, as `regard recipes settings` prints it; `regard recipes schema` prints
 the same as a JSON schema, for editors.
 
-Where a setting may say `auto`, training chooses its value from the training pairs and the machine,
-says what it chose and why, and keeps it: the run's `recipe.yaml` holds the value, and `--resume`
-never chooses anew. What is given is kept as it is, and the rest is chosen to go with it. The recipe
-`own`, which files of one's own are trained with, leaves sizes and steps to this; `regard doctor`
-shows what would be chosen. Steps that are given are all taken: `patience: auto` is then null.
+If a setting is `auto`, training chooses its value from the training pairs and the machine, and
+prints the value and the reason. The run's `recipe.yaml` keeps the value, and `--resume` does not
+choose again. Settings that are given are kept, and the others are chosen to fit them. The recipe
+`own`, for training on your own files, leaves sizes and steps to `auto`; `regard doctor` shows what
+would be chosen. If `steps` is given, all steps are taken: `patience: auto` is then null.
 """
 
 
@@ -66,7 +66,7 @@ def load_any_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskReci
 
 
 def require_translation(recipe: TaskRecipe, where: str) -> TranslationRecipe:
-    """The recipe, if it is one of translation."""
+    """The recipe, if its task is translation."""
     found = require_text_task(recipe, where)
     if found.task != TRANSLATION:
         raise _needs_error(found, where, TRANSLATION)
@@ -74,7 +74,7 @@ def require_translation(recipe: TaskRecipe, where: str) -> TranslationRecipe:
 
 
 def require_text_task(recipe: TaskRecipe, where: str) -> TranslationRecipe:
-    """The recipe, if it is one of translation or chat."""
+    """The recipe, if its task is translation or chat."""
     if not isinstance(recipe, TranslationRecipe):
         raise _needs_error(recipe, where, " or ".join(TEXT_TASKS))
     return recipe
@@ -89,7 +89,7 @@ def _needs_error(recipe: TaskRecipe, where: str, needed: str) -> SettingsError:
 
 
 def read_raw(file: Traversable, *, where: str) -> Raw:
-    """The plain values in a recipe's file; messages call it `where`."""
+    """The plain values in a recipe's file, which messages call `where`."""
     try:
         raw = read_yaml(file)
     except UnicodeDecodeError as error:
@@ -105,12 +105,12 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
 
 
 def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TranslationRecipe:
-    """The recipe of translation or chat of plain values, with `a.b=c` overrides."""
+    """The recipe of translation or chat made from plain values, with `a.b=c` overrides."""
     return require_text_task(make_any_recipe(raw, overrides, where=where), where)
 
 
 def make_any_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TaskRecipe:
-    """The recipe of plain values, with `a.b=c` overrides; its `task` says of which class."""
+    """The recipe made from plain values, with `a.b=c` overrides; its `task` decides the class."""
     raw = rename_old_settings(raw)
     for override in overrides:
         raw = _override(raw, override)
@@ -153,13 +153,13 @@ def _group_of(raw: Raw, setting: str) -> tuple[Raw | None, str]:
 
 
 def dump_recipe(recipe: TaskRecipe) -> str:
-    """The recipe as YAML, every default written out."""
+    """The recipe as YAML, with all defaults written out."""
     plain = json.loads(recipe.model_dump_json())
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
 def find_recipe(name: str) -> Traversable:
-    """The file called `name`, or else the recipe of that name on the shelf."""
+    """The file called `name`, or the recipe of that name on the shelf."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
@@ -194,7 +194,7 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def _override(raw: Raw, override: str) -> Raw:
-    """`raw` with one `a.b=c` put in."""
+    """`raw` with one `a.b=c` applied."""
     name, value = parse_override(override)
     try:
         return set_values(raw, {name: value})
@@ -231,7 +231,7 @@ def _describe_errors(
 
 
 def _keys(location: Sequence[int | str], raw: Any) -> Iterator[int | str]:
-    """The keys of the file in an error's location, to which pydantic adds the tags of unions."""
+    """The keys of an error's location that are in the file; pydantic adds the tags of unions."""
     *outer, last = location or [""]
     for part in outer:
         if (isinstance(raw, Mapping) and part not in raw) or (
@@ -268,8 +268,8 @@ def _find_nested_key(schema: Raw, group: Raw, wrong: str) -> list[str]:
 
 
 def _suggest_tag(mistake: ErrorDetails, kind: type[TaskRecipe]) -> tuple[str, str]:
-    """The key that says which of several groups of settings is meant, such as the `family` of a
-    model, and what is wrong with its value: missing or unknown.
+    """The key that selects one of several groups of settings, such as the `family` of a model, and
+    what is wrong with its value: it is missing or unknown.
     """
     name = mistake["ctx"]["discriminator"].strip("'")
     schema = kind.model_json_schema()
@@ -377,27 +377,25 @@ def _default(field: Raw, groups: list[Raw]) -> str:
 
 
 def _with_auto(setting: str, default: str, meaning: str) -> tuple[str, str]:
-    """The default and the meaning of a setting, with what `auto` means where it may be that."""
+    """The default and the meaning of a setting, and what `auto` means if it may be `auto`."""
     plain = re.sub(r" \([^)]*\)", "", setting)
     resizable = re.search("|".join(RESIZABLE_FAMILIES), setting)
-    chosen = "chosen by the training pairs and the machine"
+    chosen = "chosen from the training pairs and the machine"
     if plain == "model.preset":
-        chosen = "each size that is not given is chosen as if it said so"
+        chosen = "each size that is not given is chosen as if it were `auto`"
     elif plain not in AUTO_SETTINGS or (plain in AUTO_MODEL and not resizable):
         return default, meaning
     elif plain in AUTO_LIMITS:
         usual = getattr(RuleSettings(), plain.rpartition(".")[2])
-        chosen = (
-            f"what the targets of the training pairs need, and the usual {usual:g} at the least"
-        )
+        chosen = f"as much as the targets of the training pairs need, but at least {usual:g}"
     elif plain in AUTO_CLEANING:
-        chosen = f"by what the corpus is like, for files of one's own; {default} otherwise"
+        chosen = f"chosen from the corpus for your own files; {default} otherwise"
     auto_by_default = plain in (*AUTO_LIMITS, *AUTO_CLEANING)
     return "`auto`" if auto_by_default else default, f"{meaning} `auto`: {chosen}."
 
 
 def _choices(field: Raw) -> str:
-    """The values that a field may take, where they can be counted."""
+    """The values that a field may take, if they can be listed."""
     for option in (field, *field.get("anyOf", [])):
         if "enum" in option:
             return "One of " + ", ".join(f"`{value}`" for value in option["enum"]) + ". "

@@ -63,11 +63,11 @@ from regard.training.checkpoints import (
 ModelT = TypeVar("ModelT", bound=AnyModel)
 BYTES_PER_PARAMETER = 4
 MAX_SHARED_MODULES = 4  # modules that may share a parameter, which is stored once
-FIRST_WEIGHTS_FILE = "first.safetensors"  # weights that refinement begins with, in its folder
+FIRST_WEIGHTS_FILE = "first.safetensors"  # in the folder of refinement: its initial weights
 COMPARISON_PLAN_FILE = "plan.json"  # found in the folder of a comparison
 RUN_SUBFOLDERS = ("", "data", "weights", "checkpoints")
 WEIGHT_SETTINGS = {"model": "model", "text": "text", "limit": "training.max_tokens"}
-"""Parts of a recipe that must be those that the run's weights were trained with."""
+"""Parts of a recipe that must not change after the run's weights were trained."""
 
 
 class RunFolder:
@@ -91,7 +91,7 @@ class RunFolder:
         return weights_file(self.path, name)
 
     def exists(self) -> bool:
-        """Whether the data of a run have been read, so that it can be resumed."""
+        """Whether the data of the run have been read, so that it can be resumed."""
         prepared = self.data / PREPARED_FILE
         return self.has_checkpoints() or (self.recipe.exists() and prepared.exists())
 
@@ -100,14 +100,14 @@ class RunFolder:
         return bool(list_checkpoints(self.path / "checkpoints"))
 
     def has_training(self) -> bool:
-        """Whether a training has begun here, or there are weights, as of an imported run; otherwise
-        a run may begin here, also one whose settings its model has refused.
+        """Whether training has begun here, or there are weights (of an imported run). Otherwise a
+        new run may begin here, for example after one that failed because of its settings.
         """
         files = self.path / "metrics.jsonl", self.weights("model")
         return self.has_checkpoints() or any(file.exists() for file in files)
 
     def has_whole_checkpoint(self) -> bool:
-        """Whether one of them is whole; if none is, training starts over."""
+        """Whether a checkpoint is complete; if none is, training starts over."""
         return find_checkpoint(self.path / "checkpoints").path is not None
 
     def finished(self) -> bool:
@@ -143,13 +143,13 @@ class RunFolder:
         if wrong := [WEIGHT_SETTINGS[part] for part in changed if part in WEIGHT_SETTINGS]:
             raise DamagedError(
                 f"{self.recipe}: {' and '.join(wrong)}: not what "
-                "the run's weights were trained with: damaged, or edited; undo that, or restore "
-                f"the file from a copy. `regard verify {self.path}` checks all files"
+                "the run's weights were trained with: damaged, or edited; undo the edit, or "
+                f"restore the file from a copy. `regard verify {self.path}` checks all files"
             )
         if changed:
             warnings.warn(
-                f"{self.recipe}: {' and '.join(changed)}: not as the run wrote it, but as it was "
-                f"edited since; to be told no more: regard verify {self.path} --accept",
+                f"{self.recipe}: {' and '.join(changed)}: edited since the run wrote it; "
+                f"to accept that and hide this note: regard verify {self.path} --accept",
                 RunWarning,
                 stacklevel=1,
             )
@@ -167,7 +167,7 @@ class RunFolder:
             if others and not known:
                 more = f" and {len(others) - 1} more" if len(others) > 1 else ""
                 raise RunError(
-                    f"{self.path}: not empty, and nothing of regard's: it holds {others[0]}{more}; "
+                    f"{self.path}: not empty, and not a run: it holds {others[0]}{more}; "
                     "name a folder that is new or empty with --out"
                 )
             if self.exists():
@@ -211,21 +211,21 @@ class RunFolder:
             raise self._in_use_error(owner)
 
     def require_new(self) -> None:
-        """Raise an error if the folder holds a run that has been trained, however little, or a
-        process is training here now.
+        """Raise an error if the folder holds a run whose training has begun, or if a process is
+        training here now.
         """
         self.check_not_in_use()
         if self.has_training():
             raise RunError(
-                f"{self.path}: holds a run already; go on with it by --resume, "
-                "or train elsewhere with --out"
+                f"{self.path}: already holds a run; continue it with --resume, "
+                "or train in another folder with --out"
             )
 
     def _owner(self) -> str | None:
         """The number of the process that holds the lock; None if none does."""
         try:
             handle = os.open(self.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:  # there is no lock, or it may not be read
+        except OSError:  # there is no lock, or it cannot be read
             return None
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -270,7 +270,7 @@ class Run(NamedTuple):
     tokenizers: Tokenizers
     model: AnyGenerator
     folder: RunFolder
-    loaded_from: LoadedFrom | None = None  # None if it was not loaded, or was changed since
+    loaded_from: LoadedFrom | None = None  # None if it was not loaded, or changed since
 
     def __repr__(self) -> str:
         count = count_parameters(self.model)
@@ -278,7 +278,7 @@ class Run(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """The most tokens of a sentence that the model was trained for, and has positions for."""
+        """The most tokens of a sentence that the model was trained on and has positions for."""
         return min(self.recipe.training.max_tokens, (self.model.max_length or 1 << 30) - 1)
 
 
@@ -291,7 +291,7 @@ def load_run(
     adapter: str | None = None,
 ) -> Run:
     """The run in a folder, ready to translate on `device`, with its matrices in a `precision`, and
-    an adapter merged into its weights if one is named.
+    with an adapter merged into its weights if one is named.
     """
     folder = RunFolder(Path(path))
     recipe = folder.load_recipe()
@@ -310,11 +310,10 @@ def load_data(folder: RunFolder) -> PreparedData:
     """The data that a run of translation or chat was trained on."""
     saved = folder.data / PREPARED_FILE
     if run_task_name(folder.path) not in TEXT_TASKS or not saved.exists():
-        recipe = folder.load_recipe()  # raises an error of its own if there is no such run
+        recipe = folder.load_recipe()  # raises its own error if there is no such run
         if recipe.is_imported:
             raise RunError(
-                f"{folder.path}: was imported, and has no data of its own; name files, as with "
-                "--source"
+                f"{folder.path}: was imported and has no data; name files, as with --source"
             )
         raise RunError(f"{folder.path}: its data are gone: {saved} is missing")
     return load_prepared(folder.data)
@@ -322,7 +321,7 @@ def load_data(folder: RunFolder) -> PreparedData:
 
 @contextmanager
 def _fitting(file: Path, folder: RunFolder) -> Iterator[None]:
-    """Raise an error about the weights in a file if the run's model cannot be built or filled."""
+    """Turn errors while the run's model is built or filled into one about its file of weights."""
     try:
         yield
     except (SettingsError, RuntimeError) as error:
@@ -334,7 +333,7 @@ def load_model(
     folder: RunFolder, file: Path, build: Callable[[], ModelT], adapter: str | None = None
 ) -> ModelT:
     """The model that `build` makes, with the weights in a file of a run, and an adapter merged into
-    them if one is named; an error if it is far larger than they are, or than the memory.
+    them if one is named; an error if the model is far larger than the weights or the memory.
     """
     weights = load_checked_weights(folder, file, adapter)
     with _fitting(file, folder):
@@ -353,8 +352,8 @@ def _load_into(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def describe_misfit(expected: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
-    """The first tensor of each way in which weights are not those `expected`, and how many others
-    there are; nothing if all fit.
+    """How weights differ from those `expected`: for each kind of difference, the first tensor and
+    the number of others; empty if all fit.
     """
     resized = [name for name in expected if name in given and _shape(expected, given, name)]
     found = {
@@ -370,7 +369,7 @@ def describe_misfit(expected: Mapping[str, Tensor], given: Mapping[str, Tensor])
 
 
 def _shape(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], name: str) -> str:
-    """How the shape of a tensor differs, or nothing."""
+    """How the shape of a tensor differs; empty if it does not."""
     wanted, found = (" × ".join(map(str, one[name].shape)) for one in (expected, given))
     return f"{found}, the model has {wanted}" if wanted != found else ""
 
@@ -378,7 +377,7 @@ def _shape(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], name: st
 def load_checked_weights(
     folder: RunFolder, file: Path, adapter: str | None = None
 ) -> dict[str, Tensor]:
-    """The weights in a file of a run, with an adapter added if one is named: all are finite."""
+    """The weights in a file of a run, with an adapter added if one is named; all must be finite."""
     loaded = load_weights(file)
     if adapter is not None:
         loaded = merge_adapter(folder.path, adapter, file, loaded)
@@ -387,7 +386,7 @@ def load_checked_weights(
 
 
 def find_weights(folder: RunFolder, weights: str) -> Path:
-    """The file of a run's weights called `weights`, or an error that says what there is."""
+    """The file of a run's weights called `weights`; an error lists those that exist."""
     file = folder.weights(weights)
     if not file.is_file():
         if weights not in ("model", *NAMED_WEIGHTS):
@@ -396,14 +395,14 @@ def find_weights(folder: RunFolder, weights: str) -> Path:
         reached = "a validation" if weights == "model" else "its end"
         raise RunError(
             f"{folder.path}: holds no weights {file.name} yet: its training has not "
-            f"reached {reached}; go on with: regard train --resume --out {folder.path}"
+            f"reached {reached}; continue with: regard train --resume --out {folder.path}"
         )
     return file
 
 
 def memory_limit(max_parameters: int | None = None) -> AbstractContextManager[None]:
-    """A context in which it is an error to build a model of more parameters than the memory holds,
-    or than `max_parameters`.
+    """A context in which building a model with more parameters than the memory holds, or than
+    `max_parameters`, is an error.
     """
     in_memory = physical_memory() // BYTES_PER_PARAMETER
     return parameter_limit(min(in_memory, max_parameters or in_memory))

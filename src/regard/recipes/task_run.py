@@ -1,4 +1,4 @@
-"""Loading a trained run of any task, and measuring one whose task measures its models itself."""
+"""Load a trained run of any task; measure a run whose task has its own evaluation."""
 
 import platform
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class TaskRun(NamedTuple):
     """A trained model with its recipe and task."""
 
     recipe: Any  # of the task's class of recipes
-    task: Any  # of the class that `TASKS` has for it
+    task: Any  # an instance of its class in `TASKS`
     model: Any
     folder: RunFolder
 
@@ -58,12 +58,12 @@ def load_task_run(
 
 
 def _same_content(file: Path, other: Path) -> bool:
-    """Whether two files of weights, of which the second may be missing, are alike."""
+    """Whether two files of weights are the same; the second may be missing."""
     return other.is_file() and sha256_of_file(file) == sha256_of_file(other)
 
 
 def finish_task_run(folder: RunFolder, progress: Progress, device: torch.device) -> Evaluation:
-    """Measure the run on its test data, or its validation data without any, and write its card."""
+    """Measure the run on its test data, or else its validation data, and write its card."""
     run = load_task_run(folder.path, folder.load_any_recipe().task, device=device)
     run.task.finish(run.model)
     if (temperature := run.task.fitted_temperature()) is not None:

@@ -1,4 +1,4 @@
-"""Every task, by the name that a recipe's `task` has."""
+"""All tasks, by their name in a recipe's `task`."""
 
 from regard.errors import SettingsError
 from regard.settings import abbreviate
@@ -27,7 +27,7 @@ TASKS: dict[str, type[AnyTrainableTask]] = {
 
 
 def recipe_class(task: object, where: str) -> type[TaskRecipe]:
-    """The class of recipes for a task, which messages find in the file `where`."""
+    """The class of recipes for a task; error messages name the file `where`."""
     if isinstance(task, str) and task in TASKS:
         return TASKS[task].recipe_class
     known = ", ".join(TASKS)

@@ -1,5 +1,5 @@
 """A recipe of any task -> a trained model: checks, data, model, the training loop, and a second
-stage where the recipe has one.
+stage if the recipe has one.
 """
 
 from collections.abc import Collection
@@ -32,12 +32,13 @@ from regard.training.settings import TrainingSettings
 from regard.training.weight_transfer import WeightTransfer
 
 CHANGEABLE_GROUPS = ("name", "about", "training", "decoding", "evaluation", "input")
-"""Groups of a recipe that may change in a run that has checkpoints, as that of a second stage may.
+"""Groups of a recipe that may change in a run that has checkpoints, besides the group of a second
+stage.
 """
 
 
 class RunReporter(Reporter, Protocol):
-    """Shows how a run goes, from the first file read."""
+    """Shows the progress of a run, from the first file read."""
 
     def prepared(self, task: AnyTrainableTask, model: AnyModel) -> None: ...
     def transferred(self, run: str, transfer: WeightTransfer) -> None: ...
@@ -55,8 +56,8 @@ def train(
 ) -> Progress:
     """Train the recipe's model in `folder`, from its last checkpoint if there is one.
 
-    A second stage has its own folder; once it has begun, the first cannot go on. Each of several
-    `ranks` calls it alike; rank 0 alone reads `recipe`, and writes.
+    A second stage has its own folder; once it has begun, the first cannot continue. With several
+    `ranks`, each calls this with the same arguments; only rank 0 reads `recipe` and writes.
     """
     if (folder.path / COMPARISON_PLAN_FILE).exists():
         raise RunError(f"{folder.path}: holds a comparison; train in another folder with --out")
@@ -64,8 +65,8 @@ def train(
         require_cuda_graphs(device)  # before a corpus is read, which may take an hour
     if ranks.count > 1 and recipe.training.sharded and recipe.second_stage_settings() is not None:
         raise SettingsError(
-            f"{recipe.second_stage_group} begins with whole weights, and training.sharded divides "
-            "them among the devices: leave out one of them"
+            f"{recipe.second_stage_group} needs complete weights, and training.sharded divides "
+            "them among the devices: leave out one of the two"
         )
     recipe = resolve_start(recipe)
     with folder.locked() if ranks.leads else nullcontext():
@@ -90,7 +91,7 @@ def train(
             if lacking := start.lacks_adapter():
                 reporter.noted(lacking)
         elif ranks.leads and not folder.has_whole_checkpoint():
-            task.initialize(model)  # the loop gives the others its weights
+            task.initialize(model)  # the loop sends these weights to the other ranks
         if settings.schedule.warmup_steps > settings.steps:
             reporter.noted(warmup_warning(settings))
         stages = _Stages(recipe, model, folder, reporter, stop_requested, ranks)
@@ -149,8 +150,8 @@ class _Stages(NamedTuple):
         return self.ranks.any(self.stop_requested())
 
     def first(self, task: AnyTrainableTask, new_weights: Collection[str]) -> Progress:
-        """Train, unless a second stage has begun; `new_weights` are those that the run that this
-        one began with did not have.
+        """Train, unless a second stage has begun; `new_weights` are those that were not taken from
+        the run that training started from.
         """
         has_second = self.recipe.second_stage_settings() is not None
         if has_second and self.ranks.from_first(self.folder.refined.has_checkpoints):
@@ -161,7 +162,7 @@ class _Stages(NamedTuple):
         return self._fit(training, self.recipe.training, self.folder)
 
     def second(self, task: AnyTrainableTask) -> None:
-        """Go on with the weights that training ended with; the best ones become the run's model."""
+        """Continue from the final weights of training; the best ones become the run's model."""
         stage = task.second_stage(self.model)
         assert stage is not None
         refined, model_file = self.folder.refined, self.folder.weights("model")
@@ -184,7 +185,7 @@ class _Stages(NamedTuple):
             self.reporter.noted(stage.no_gain)
 
     def _fit(self, task: TrainingTask, settings: TrainingSettings, folder: RunFolder) -> Progress:
-        with keep_trainable(self.model):  # each stage freezes what it is told to
+        with keep_trainable(self.model):  # each stage freezes its own parts
             return fit(
                 self.model,
                 task,
@@ -202,7 +203,7 @@ def warmup_warning(settings: TrainingSettings) -> str:
     return (
         f"the warm-up of {settings.schedule.warmup:,} steps is longer than the {settings.steps:,} "
         "steps of training: the learning rate never reaches its peak; lower "
-        "training.schedule.warmup, to a tenth of the steps or so"
+        "training.schedule.warmup, to about a tenth of the steps"
     )
 
 
@@ -213,14 +214,14 @@ def _check_resumable(recipe: TaskRecipe, saved: TaskRecipe, folder: RunFolder) -
         same = getattr(saved, group, None) == getattr(recipe, group)
         if group not in (*CHANGEABLE_GROUPS, stage) and not same:
             raise SettingsError(
-                f"{folder.path}: its run was begun with another {group}, which cannot change any "
-                "more; train a new run in another folder with --out"
+                f"{folder.path}: its run was started with another {group}, which can no longer "
+                "change; train a new run in another folder with --out"
             )
     if saved.training != recipe.training:
         if folder.refined.has_checkpoints():
             raise SettingsError(
-                f"{folder.path}: its {stage} has begun with the weights that training ended with, "
-                f"and training cannot change any more; delete {folder.refined.path} to train on"
+                f"{folder.path}: its {stage} has started from the final weights of training, "
+                f"whose settings can no longer change; delete {folder.refined.path} to train on"
             )
         _check_changed_stage(folder, saved.training, recipe.training, "training")
     before, after = saved.second_stage_settings(), recipe.second_stage_settings()
@@ -241,18 +242,18 @@ def _check_changed_stage(
         return
     if after.steps < progress.step:
         raise SettingsError(
-            f"{folder.path}: {progress.step:,} steps of its {group} are done, and cannot become "
+            f"{folder.path}: {progress.step:,} steps of its {group} are done, more than "
             f"{after.steps:,}; give {group}.steps={progress.step} or more"
         )
     was, now = (stage.validation.model_dump().get("by") for stage in (before, after))
     if progress.best and was != now:
         raise SettingsError(
-            f"{folder.path}: its weights are chosen by {was}, to which {now} does not compare: "
-            f"leave {group}.validation.by as it was, or train a new run in another folder with "
+            f"{folder.path}: its weights are chosen by {was}, which cannot be compared to {now}: "
+            f"leave {group}.validation.by unchanged, or train a new run in another folder with "
             "--out"
         )
     if is_finished(progress, before) and is_finished(progress, after):
         raise SettingsError(
-            f"{folder.path}: its {group} ended after {progress.step:,} steps, and other settings "
-            f"would do nothing; to go on raise {group}.steps, and its patience if that ended it"
+            f"{folder.path}: its {group} ended after {progress.step:,} steps; other settings would "
+            f"have no effect; to continue, raise {group}.steps, or its patience if that ended it"
         )

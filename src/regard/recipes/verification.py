@@ -17,21 +17,21 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (r"(.*/)?ctranslate2/.*", "the next regard translate makes it again, or: regard export {run}"),
     (r"data/\w+\.(arrow|mark)", "made again from the texts by: regard train --resume --out {run}"),
     (r"weights/average\.safetensors", "made again by: regard average {run}"),
-    (r"(refined/)?weights/step-\d+\.safetensors", "training and averages do without it"),
+    (r"(refined/)?weights/step-\d+\.safetensors", "training and averages work without it"),
     (
         r"(refined/)?checkpoints/.*",
-        "training goes on from the one before it; where none is whole, it starts over",
+        "training continues from the one before it; if none is complete, it starts over",
     ),
     (
         r"calibration\.json",
-        "remove it, if it is still there; fitted again by: regard train --resume --out {run}",
+        "remove it if it exists; fitted again by: regard train --resume --out {run}",
     ),
     (r"card\.md|scores\.json", "written again by: regard train --resume --out {run}"),
     (r"alignment\.json", "measured again by: regard align {run} --choose"),
     (r"measured\.json", "measured again by: regard bench {run}"),
     (
         r"recipe\.yaml",
-        "undo what was changed, or restore it from a copy; if you have edited it and it is right: "
+        "undo what was changed, or restore it from a copy; if you edited it on purpose: "
         "regard verify {run} --accept",
     ),
     (
@@ -46,16 +46,16 @@ REMEDIES: tuple[tuple[str, str], ...] = (
         "restore it from a copy",
     ),
 )
-"""What to do for a file, by its path in the folder {run}."""
-OTHER_REMEDY = "it was made by a command: give that again"
-"""What to do for files that no run needs, such as images."""
+"""How to repair a file, by its path in the folder {run}."""
+OTHER_REMEDY = "it was made by a command: run that again"
+"""How to repair files that no run needs, such as images."""
 
 
 State = Literal["damaged", "missing", "unexpected"]
 
 
 class FileFinding(NamedTuple):
-    """A file that is not as it was written."""
+    """A file that differs from what was written."""
 
     file: str  # its path in the folder
     state: State
@@ -98,8 +98,8 @@ def verify(folder: Path) -> Verification:
             continue
         if listed is None:
             raise RunError(
-                f"{root}: has no {MANIFEST}: it is from before there were any, so that nothing is "
-                f"known of its files; if you trust them: regard verify {root} --accept"
+                f"{root}: has no {MANIFEST}: it is from a version without manifests, so that its "
+                f"files cannot be checked; if you trust them: regard verify {root} --accept"
             )
         names = {name for name in listed if "#" not in name}.union(manifest.list_files(root))
         for name in sorted(names):
@@ -149,7 +149,7 @@ def _roots(folder: Path) -> Iterator[Path]:
 
 
 def _state(name: str, digest: str | None, expected: manifest.Digests) -> State | None:
-    """What is wrong with a file of that name in its folder; None: nothing."""
+    """What is wrong with a file of that name in its folder; None if nothing is."""
     if not expected:
         return "unexpected"
     if digest in expected or (digest is None and _remedy_for(name) is None):
@@ -158,14 +158,14 @@ def _state(name: str, digest: str | None, expected: manifest.Digests) -> State |
 
 
 def _remedy_for(name: str) -> str | None:
-    """What to do for a file of that name; None if no run needs it."""
+    """How to repair a file of that name; None if no run needs it."""
     return next((remedy for pattern, remedy in REMEDIES if re.fullmatch(pattern, name)), None)
 
 
 def _remedy(
     file: str, state: State, folder: Path, copies: Mapping[str, str], expected: manifest.Digests
 ) -> str:
-    """What to do for a file: copy another file with the expected content, if there is one."""
+    """How to repair a file: by a copy of a file with the expected content, if there is one."""
     if state == "unexpected":
         return "regard does not read it"
     for digest in expected:

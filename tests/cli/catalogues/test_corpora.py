@@ -29,7 +29,7 @@ def test_the_list_names_every_corpus(monkeypatch, tmp_path):
     lines = run().output.splitlines()[1:]
     assert [line.split()[0] for line in lines] == NAMES
     here = {line.split()[0]: line for line in lines}
-    assert here["travel"].rstrip().endswith("made when asked for")
+    assert here["travel"].rstrip().endswith("generated when needed")
     assert here["multi30k"].rstrip().endswith(str(tmp_path / "multi30k"))
     assert here["tatoeba"].rstrip().endswith("not yet")
 

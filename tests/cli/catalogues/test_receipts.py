@@ -66,5 +66,5 @@ def test_list_and_record_name_pages_and_sections(checkout):
 
 def test_elsewhere_than_in_a_checkout_it_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsError, match="receipts are in a checkout of the repository"):
+    with pytest.raises(SettingsError, match="receipts need a checkout of the repository"):
         run("list")

@@ -247,14 +247,14 @@ def test_sinks_are_reported(run, monkeypatch):
     said = json.loads(run("--sinks", "--json").stdout)["sinks"]
     assert len(said) == len(rows)
     assert said[0]["part"] == "cross"
-    assert "attention, the most layer" in run("--quiet").stderr
+    assert "attention sinks, mostly layer" in run("--quiet").stderr
 
 
 def test_no_sinks_to_report(run, monkeypatch):
     monkeypatch.setattr(attention_sinks, "MIN_SINK_WEIGHT", 1.1)
     shown = run("--sinks")
     assert shown.stdout == ""
-    assert "no head parks its attention" in shown.stderr
+    assert "no head is an attention sink" in shown.stderr
 
 
 def test_a_run_without_test_pairs_aligns_valid(run, tiny_run, tmp_path):
@@ -289,7 +289,7 @@ def test_a_dictionary_of_the_training_pairs(run, words_run, tmp_path):
     run("--dictionary", path, "--min-count", 3, model=words_run)
     assert 0 < len(read_dictionary(path)) < len(entries)
     few = path.read_bytes()
-    with pytest.raises(SettingsError, match="no two words were aligned 99999 times; count on mor"):
+    with pytest.raises(SettingsError, match="no two words were aligned 99999 times; use mor"):
         run("--dictionary", path, "--min-count", 99999, model=words_run)
     assert path.read_bytes() == few
 
@@ -307,28 +307,28 @@ def test_a_dictionary_of_some_pairs_or_of_files(run, files, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--source", "a"), "--source goes with --target"),
-        (("--target", "a"), "--target goes with --source"),
+        (("--source", "a"), "--source can only be used with --target"),
+        (("--target", "a"), "--target can only be used with --source"),
         (("--source", "-", "--target", "-"), "cannot both be the standard input"),
         (("--choose", "--layer", "0"), "--choose finds --layer, --head, --shift and --links"),
         (("--choose", "--shift"), "--choose finds"),
         (("--choose", "--plain"), "--choose finds"),
         (
             ("--plain", "--links", "union"),
-            "--links does not go with --plain: drop one of them; --plain reads by rows",
+            "--links cannot be used with --plain: drop one of them; --plain reads by rows",
         ),
-        (("--gold-from", "1"), "--gold-from goes with --gold"),
-        (("--gold-reversed",), "--gold-reversed goes with --gold"),
-        (("--symmetrize", "union"), "--symmetrize goes with --reverse"),
+        (("--gold-from", "1"), "--gold-from can only be used with --gold"),
+        (("--gold-reversed",), "--gold-reversed can only be used with --gold"),
+        (("--symmetrize", "union"), "--symmetrize can only be used with --reverse"),
         (("--reverse", "m", "--links", "union"), "--links is for one model: with --reverse give"),
-        (("--dictionary", "d", "--quiet"), "--quiet does not go with --dictionary"),
-        (("--sinks", "--gold", "g"), "--gold does not go with --sinks"),
-        (("--sinks", "--reverse", "m"), "--reverse does not go with --sinks"),
-        (("--sinks", "--layer", "0"), "--layer does not go with --sinks"),
-        (("--dictionary", "d", "--json"), "--json does not go with --dictionary"),
-        (("--cut-apart",), "--cut-apart goes with --source"),
-        (("--pairs", "9"), "--pairs goes with --dictionary"),
-        (("--min-count", "1"), "--min-count goes with --dictionary"),
+        (("--dictionary", "d", "--quiet"), "--quiet cannot be used with --dictionary"),
+        (("--sinks", "--gold", "g"), "--gold cannot be used with --sinks"),
+        (("--sinks", "--reverse", "m"), "--reverse cannot be used with --sinks"),
+        (("--sinks", "--layer", "0"), "--layer cannot be used with --sinks"),
+        (("--dictionary", "d", "--json"), "--json cannot be used with --dictionary"),
+        (("--cut-apart",), "--cut-apart can only be used with --source"),
+        (("--pairs", "9"), "--pairs can only be used with --dictionary"),
+        (("--min-count", "1"), "--min-count can only be used with --dictionary"),
         (("--layer", "9"), "layer: cross attention has 2, counted from 0; got 9"),
     ],
 )
@@ -340,7 +340,7 @@ def test_mistakes(run, args, message):
 def test_no_gold_to_go_by(run, without_gold):
     with pytest.raises(SettingsError, match=r"--choose: the pairs that .* have no gold"):
         run("--choose", model=without_gold)
-    with pytest.raises(SettingsError, match="--quiet prints the error rate alone, but there is no"):
+    with pytest.raises(SettingsError, match="--quiet prints only the error rate, which needs"):
         run("--quiet", model=without_gold)
 
 

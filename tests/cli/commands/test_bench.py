@@ -157,7 +157,7 @@ def test_a_folder_that_is_closed_to_us_is_only_noted(tmp_path, sentences, measur
     (tmp_path / "file").touch()
     shown = run(tmp_path / "file", "--source", sentences)
     assert shown.exit_code == 0
-    assert "what was measured cannot be kept" in shown.stderr
+    assert "the measurement cannot be kept" in shown.stderr
 
 
 def test_blank_sentences_are_refused(tmp_path):

@@ -60,7 +60,7 @@ def test_recipes_become_a_ladder(done):
     assert (ladder["sentences"], ladder["beam"]) == (16, 2)
     for part in ("Quality and cost (16 sentences of test, beam 2)", "plain", "good", "BLEU"):
         assert part in shown.stdout
-    for part in ("reading and cleaning travel", "training good-seed2", "all of it is in done"):
+    for part in ("reading and cleaning travel", "training good-seed2", "the results are in done"):
         assert part in shown.stderr
     assert "seeds: plain 1; good 1, 2" in (folder / "ladder.md").read_text()
     for name in ("plain-seed1", "good-seed1", "good-seed2"):
@@ -138,7 +138,7 @@ def test_a_row_that_fails_is_told_and_stops_no_other(tmp_path):
     write_recipes(tmp_path)
     shown = run_compare("bad=bad.yaml", "plain.yaml", "--steps", 2, "--beam", 1)
     assert shown.exit_code == 1
-    assert "all of it is in ladder: ladder.md, ladder.json, by-length.png" in shown.stderr
+    assert "the results are in ladder: ladder.md, ladder.json, by-length.png" in shown.stderr
     assert "bad-seed1 failed: none of the 200 training pairs has at most 1 tokens" in shown.stderr
     bad, plain = json.loads((tmp_path / "ladder" / "ladder.json").read_text())["standings"]
     assert bad["failures"][0]["reason"].startswith("none of the 200 training pairs")
@@ -184,12 +184,12 @@ def test_another_corpus_for_all(tmp_path):
     ("args", "kind", "message"),
     [
         ((), RunError, "ladder: holds no comparison yet: name recipes or runs to compare"),
-        (("--steps", 3), SettingsError, "name the recipes or runs too: options alone say too"),
-        (("--beam", 3), SettingsError, "name the recipes or runs too: options alone say too"),
+        (("--steps", 3), SettingsError, "name the recipes or runs to compare: options alone are"),
+        (("--beam", 3), SettingsError, "name the recipes or runs to compare: options alone are"),
         (("travle",), SettingsError, "did you mean 'travel'"),
-        (("plain.yaml", "--steps", 3, "--tokens", 5), SettingsError, "--steps and --tokens: one"),
-        (("plain.yaml", "--seeds", "1,x"), SettingsError, "--seeds 1,x: expected unlike numbers"),
-        (("plain.yaml", "--seeds", "1,1"), SettingsError, "--seeds 1,1: expected unlike numbers"),
+        (("plain.yaml", "--steps", 3, "--tokens", 5), SettingsError, "--tokens: give only one"),
+        (("plain.yaml", "--seeds", "1,x"), SettingsError, "--seeds 1,x: expected different"),
+        (("plain.yaml", "--seeds", "1,1"), SettingsError, "--seeds 1,1: expected different"),
         (("plain.yaml", "--seeds", f"1,{2**63}"), SettingsError, "numbers from 0 to 92233720368"),
         (
             ("plain.yaml", "--seeds-for", "plain=1", "--seeds-for", "plain=2"),
@@ -200,7 +200,7 @@ def test_another_corpus_for_all(tmp_path):
         (
             ("plain.yaml", "--seeds-for", "rnn=3"),
             SettingsError,
-            "--seeds-for rnn: no recipe of that name is compared; there are plain",
+            "--seeds-for rnn: no compared recipe has this name; there are plain",
         ),
         (("plain.yaml", "plain.yaml"), SettingsError, "two rows are called plain with seed 1"),
         (
@@ -211,7 +211,7 @@ def test_another_corpus_for_all(tmp_path):
         (
             ("plain.yaml", "--seeds", "1,2", "--seeds-for", "plain=3"),
             SettingsError,
-            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two",
+            "--seeds: every recipe has its own seeds from --seeds-for; drop one of the two",
         ),
         (
             ("x=/etc/passwd",),
@@ -221,10 +221,10 @@ def test_another_corpus_for_all(tmp_path):
         (
             ("sst2", "sst2-ulmfit", "--set", "text.size=900"),
             SettingsError,
-            "text.size=900: has no effect: training that begins with a run of sst2-awd-lstm has "
+            "text.size=900: has no effect: training that starts from a run of sst2-awd-lstm has "
             "the value 8000 for text.size; leave it out",
         ),
-        (("there",), RunError, r"there: not a run: it holds no recipe\.yaml"),
+        (("there",), RunError, r"there: not a run: it has no recipe\.yaml"),
     ],
 )
 def test_mistakes(args, kind, message, tmp_path):
@@ -248,7 +248,9 @@ def test_a_device_that_is_not_there():
 
 
 def test_options_that_would_do_nothing(done):
-    with pytest.raises(SettingsError, match="all that is compared are finished runs, which are"):
+    with pytest.raises(
+        SettingsError, match="only finished runs are compared, and nothing is trained"
+    ):
         run_compare(done[0] / "runs" / "plain-seed1", "--steps", 9)
 
 
@@ -263,14 +265,14 @@ def test_a_path_may_hold_an_equals_sign(tmp_path):
     (tmp_path / "rate=1").mkdir()
     (tmp_path / "plain.yaml").rename(tmp_path / "rate=1" / "plain.yaml")
     for system, label in (("rate=1/plain.yaml", "plain"), ("mine=rate=1/plain.yaml", "mine")):
-        with pytest.raises(SettingsError, match=f"no recipe of that name .* are {label}$"):
+        with pytest.raises(SettingsError, match=f"no compared recipe has this name.* are {label}$"):
             run_compare(system, "--seeds-for", "other=1")
 
 
 def test_without_a_row_there_are_no_figures(tmp_path):
     shown = run_compare("plain.yaml", "--set", "training.max_tokens=1")
     assert shown.exit_code == 1
-    assert "all of it is in ladder: ladder.md, ladder.json, logs/, runs/" in shown.stderr
+    assert "the results are in ladder: ladder.md, ladder.json, logs/, runs/" in shown.stderr
     assert not list((tmp_path / "ladder").glob("*.png"))
 
 
@@ -326,7 +328,7 @@ def test_stopped_in_whatever_way_it_goes_on(tmp_path, monkeypatch):
             wait_for(stopped, lambda: progress() > reached)  # noqa: B023
             stopped.send_signal(number)
             assert stopped.wait(300) == code
-        assert ("Go on with: regard compare --out here" in stopped.said()) == (code == 143)
+        assert ("Continue with: regard compare --out here" in stopped.said()) == (code == 143)
         assert 0 < progress() < 300
         assert not (tmp_path / "here" / "rows").exists()
     with Fork(tmp_path / "said", *args) as whole:

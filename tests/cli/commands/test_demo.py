@@ -68,12 +68,12 @@ def test_a_demo_that_is_stopped_can_go_on(run, monkeypatch):
     monkeypatch.setattr(demo, "StopRequests", InterruptedBySignal)
     shown = run("--out", "there")
     assert shown.exit_code == 130
-    assert "stopped at step 1; all is saved: run the same again to go on" in shown.stderr
+    assert "stopped at step 1; all is saved: run the same again to continue" in shown.stderr
 
 
 def test_another_model_needs_another_folder(run):
     run("--out", "there")
-    with pytest.raises(SettingsError, match="there: its run was begun with another model"):
+    with pytest.raises(SettingsError, match="there: its run was started with another model"):
         run("--out", "there", "--set", "model.width=32")
 
 

@@ -171,9 +171,9 @@ def test_a_corpus_too_small_to_train_on_is_not_tried(tmp_path):
     [
         ((), "give one corpus to examine"),
         (("travel", "--data", "a.tsv"), "give one corpus to examine"),
-        (("travle",), "travle: no corpus and no recipe of that name; did you mean 'travel'"),
-        (("zzz",), "zzz: no corpus and no recipe of that name; corpora: travel, "),
-        (("travel", "--valid", "x.tsv"), "--valid, --test, --languages and --skip-bad go with"),
+        (("travle",), "travle: no corpus or recipe has this name; did you mean 'travel'"),
+        (("zzz",), "zzz: no corpus or recipe has this name; corpora: travel, "),
+        (("travel", "--valid", "x.tsv"), "--valid, --test, --languages and --skip-bad need"),
         (("--source", "-", "--target", "a.fr"), "train: the standard input can be read only once"),
         (("--data", "a.tsv", "--test", "-"), "test: the standard input can be read only once"),
     ],
@@ -194,7 +194,7 @@ def test_several_devices_are_planned():
     assert [row["devices"] for row in said["rows"]] == [1, 2, 3]
     assert said["bandwidth"] == 2.0
     assert "On several devices" in run("tiny.yaml", "--devices", "2", "--device", "cpu").stdout
-    with pytest.raises(SettingsError, match="--devices plans by the steps of a trial: drop"):
+    with pytest.raises(SettingsError, match="--devices needs the steps of a trial: drop"):
         run("no-such-corpus", "--devices", "2", "--no-trial")  # before anything is read
-    with pytest.raises(SettingsError, match="--bandwidth goes with --devices"):
+    with pytest.raises(SettingsError, match="--bandwidth can only be used with --devices"):
         run("no-such-corpus", "--bandwidth", "2")

@@ -186,7 +186,7 @@ def test_an_unknown_tokenizer_is_refused(run):
 
 
 def test_mistakes(run, files, tmp_path):
-    with pytest.raises(SettingsError, match="--source and --reference go together"):
+    with pytest.raises(SettingsError, match="--source and --reference must be given together"):
         run("--source", tmp_path / "source")
     with pytest.raises(RunError, match="nowhere: no such folder"):
         run(model=tmp_path / "nowhere")
@@ -212,5 +212,5 @@ def test_an_imported_run_has_no_test_data_wherever_it_is_named(tmp_path):
         for name, flag in {"own": False, "other": True}.items()
     )
     assert _held_out([own], (), tmp_path) == "test"
-    with pytest.raises(SettingsError, match="other: was imported, and has no data of its own"):
+    with pytest.raises(SettingsError, match="other: was imported and has no data"):
         _held_out([own, imported], (), tmp_path)

@@ -263,7 +263,7 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
     [
         (
             ("--all", "--layer", "0"),
-            "--all does not go with --layer: drop one of them; --all shows every",
+            "--all cannot be used with --layer: drop one of them; --all shows every",
         ),
         (("--without", "a"), "--without a: expected LAYER.HEAD or LAYER, such as 3.5"),
         (("--without", "encoder"), "--without encoder: expected LAYER.HEAD or LAYER"),
@@ -284,7 +284,7 @@ def test_a_model_that_does_not_attend_has_a_search(run, tmp_path, monkeypatch, t
         ),
         (("--force", "99=0"), "word 99 of the translation: it has "),
         (("--force", "0=mer"), "word 'mer': the sentence has no such word; it has 0 Jane"),
-        (("--as", "arcs"), "--as arcs says what to draw: give it a file with --png or --svg"),
+        (("--as", "arcs"), "--as arcs needs a file to draw: give --png or --svg"),
         (("--html", "a.txt"), r"--html a\.txt: the file's name should end in \.html"),
         (("--without", "1.2.3"), r"--without 1\.2\.3: expected LAYER\.HEAD"),
         (("--without", "-1"), "--without -1: expected LAYER.HEAD"),
@@ -379,8 +379,8 @@ def test_a_language_model_looks_at_its_text(run, language_run, tmp_path):
         (("--without", "0.4"), "no such head; this model has only decoder attention, layers 0 to"),
         (("--part", "cross"), "--part has no effect here: the task of .* is language-model"),
         (("--force", "0=1"), "--force has no effect here"),
-        (("--all", "--layer", "0"), "--all does not go with --layer"),
-        (("--as", "arcs"), "--as arcs says what to draw"),
+        (("--all", "--layer", "0"), "--all cannot be used with --layer"),
+        (("--as", "arcs"), "--as arcs needs a file to draw"),
         (("--as", "tree", "--png", "a.png"), "the hypotheses of a language model's search are"),
     ],
 )

@@ -100,8 +100,8 @@ def test_files_of_ones_own(tmp_path):
 def test_a_run_is_not_overwritten(begun):
     with pytest.raises(
         RunError,
-        match="begun: holds a run already; go on with it by --resume, or train elsewhere with "
-        "--out",
+        match="begun: already holds a run; continue it with --resume, or train in another folder "
+        "with --out",
     ):
         run("mine.yaml", *FEW, "--out", "begun")
 
@@ -133,7 +133,7 @@ def test_a_finished_run_can_be_refined(begun):
     few = ("steps=2", "samples=2", "batch_tokens=64", "validate_every=1")
     shown = run("--resume", "--out", "begun", *(f"--set=refinement.{one}" for one in few))
     assert shown.exit_code == 0
-    assert "refinement  2 steps; step 0 is what training ended with" in shown.stderr
+    assert "refinement  2 steps; step 0 is the end of training" in shown.stderr
     assert "- refinement by expected GLEU: 2 steps in " in begun.card.read_text()
     again = json.loads(run("--resume", "--out", "begun", "--json").stdout)
     assert (again["step"], again["refinement_step"]) == (3, 2)
@@ -142,8 +142,8 @@ def test_a_finished_run_can_be_refined(begun):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("training.optimizer.learning_rate=1", "its training ended after 3 steps, and other"),
-        ("training.steps=2", "3 steps of its training are done, and cannot become 2"),
+        ("training.optimizer.learning_rate=1", "its training ended after 3 steps; other"),
+        ("training.steps=2", "3 steps of its training are done, more than 2"),
     ],
 )
 def test_a_setting_without_effect_is_not_written(begun, setting, message):
@@ -165,7 +165,9 @@ def test_a_run_is_found_by_its_recipe(tmp_path):
 
 
 def test_what_a_run_is_cannot_change(begun):
-    with pytest.raises(SettingsError, match="begun with another model, which cannot change"):
+    with pytest.raises(
+        SettingsError, match="started with another model, which can no longer change"
+    ):
         run("--resume", "--out", "begun", "--set", "model.width=16")
 
 
@@ -176,7 +178,7 @@ def test_what_a_run_is_cannot_change(begun):
         (
             ("--valid", "v.tsv"),
             SettingsError,
-            "--valid, --test, --languages and --skip-bad go with --data",
+            "--valid, --test, --languages and --skip-bad need --data",
         ),
         (("travle",), SettingsError, "did you mean 'travel'"),
         (("mine.yaml", "--set", "trainnig.steps=5"), SettingsError, "did you mean 'training'"),
@@ -187,11 +189,11 @@ def test_what_a_run_is_cannot_change(begun):
         (("--resume",), SettingsError, "--resume needs the run's folder: --out DIR"),
         (("--resume", "--out", "none"), RunError, "none: no such folder"),
         (("--resume", "nowhere"), RunError, "runs/nowhere: no such folder"),
-        (("--resume", "--out", "."), RunError, r"not a run: it holds no recipe\.yaml"),
+        (("--resume", "--out", "."), RunError, r"not a run: it has no recipe\.yaml"),
         (
             ("--resume", "--out", "x", "--data", "a.tsv"),
             SettingsError,
-            "--resume goes on with the run's own data: drop the files",
+            "--resume continues with the run's own data: drop the files",
         ),
     ],
 )

@@ -30,7 +30,7 @@ def test_a_run_is_verified(tiny_run, tmp_path):
     assert [one["file"] for one in found["findings"]] == ["model.safetensors"]
     shown = run(copied, "--accept")
     assert shown.exit_code == 0
-    assert "its files are taken as they are now" in shown.stderr
+    assert "its files are accepted as they are now" in shown.stderr
 
 
 def test_a_damaged_manifest_counts_as_a_file(tiny_run, tmp_path):

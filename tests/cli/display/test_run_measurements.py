@@ -46,7 +46,7 @@ def test_the_table_of_head_costs(run, files):
     assert lines[3].startswith("cross 0")
     assert len(lines[4].split()) == 2 + 5
     assert lines[5].startswith("no p-value: a paired bootstrap of fewer than 20 examples says")
-    assert "dearest: cross " in lines[6]
+    assert "costliest: cross " in lines[6]
     assert " of 8 heads" in lines[7]
 
 
@@ -87,7 +87,7 @@ def test_heads_within_the_tolerance_are_free(run, files):
 
 
 def test_options_that_heads_cannot_use(run, files, other_run):
-    with pytest.raises(SettingsError, match="--source and --reference go together"):
+    with pytest.raises(SettingsError, match="--source and --reference must be given together"):
         run("--source", "a")
     with pytest.raises(SettingsError, match=r"--svg a\.png: the file's name should end in \.svg"):
         run(*files, "--svg", "a.png")
@@ -154,7 +154,7 @@ def test_the_table_and_figure_of_position_encodings(tiny_run, tmp_path):
     svg = tmp_path / "positions.svg"
     shown = look(tiny_run, "--positions", "--svg", svg, "--length", "20", "--theme", "dark")
     title, header, row = shown.stdout.splitlines()[:3]
-    assert title.strip() == "mean cosine of two that are so far apart"
+    assert title.strip() == "mean cosine of two positions by distance"
     assert header.split() == ["kind", "where", "vectors", "1", "2", "4", "8", "16", "32"]
     kind, *where, size, _, _, _, _, last = row.split()
     assert (kind, size) == ("sinusoid", "20×32")
@@ -186,13 +186,13 @@ def test_a_figure_file_must_be_named_for_its_format(tiny_run, tmp_path):
     ("options", "message"),
     [
         ((), "give a SENTENCE, or one of --heads, --distances, --positions"),
-        (("--heads", "--positions"), "--positions does not go with --heads"),
-        (("Elle danse.", "--heads"), "SENTENCE does not go with --heads"),
-        (("--positions", "--beam", "2"), "--beam does not go with --positions"),
-        (("--distances", "--tree"), "--tree goes with SENTENCE"),
-        (("--distances", "--part", "all"), "--part all goes with --heads"),
-        (("Elle danse.", "--length", "9"), "--length goes with --positions"),
-        (("Elle danse.", "--limit", "9"), "--limit goes with --heads or --distances"),
+        (("--heads", "--positions"), "--positions cannot be used with --heads"),
+        (("Elle danse.", "--heads"), "SENTENCE cannot be used with --heads"),
+        (("--positions", "--beam", "2"), "--beam cannot be used with --positions"),
+        (("--distances", "--tree"), "--tree can only be used with SENTENCE"),
+        (("--distances", "--part", "all"), "--part all can only be used with --heads"),
+        (("Elle danse.", "--length", "9"), "--length can only be used with --positions"),
+        (("Elle danse.", "--limit", "9"), "--limit can only be used with --heads or --distances"),
     ],
 )
 def test_options_of_another_kind_are_rejected(tiny_run, options, message):

@@ -85,7 +85,7 @@ def test_the_second_stage_is_told_apart(console):
             reporter.logged(100, LOGGED)
             reporter.second_stage("refinement", 30)
             reporter.logged(10, LOGGED)
-    assert "\nrefinement  30 steps; step 0 is what training ended with\n" in console.export_text()
+    assert "\nrefinement  30 steps; step 0 is the end of training\n" in console.export_text()
     live = screen.getvalue()
     [line] = {one for one in live.splitlines() if "10/30" in one}
     assert "refinement" in line

@@ -88,7 +88,7 @@ def test_a_layer_and_a_head_of_a_caption_are_looked_at(transformer_run, folder, 
 
 def test_mistakes_are_told(caption_run, folder, tiny_run):
     found = run(caption, caption_run, folder / "a.png", "--top-k", 3)
-    assert "--top-k goes with --sample" in str(found.exception)
+    assert "--top-k can only be used with --sample" in str(found.exception)
     (folder / "empty").mkdir()
     found = run(caption, caption_run, folder / "empty")
     assert "a folder without pictures" in str(found.exception)

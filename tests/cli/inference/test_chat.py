@@ -51,7 +51,7 @@ def test_options_change_the_search(run):
     found = json.loads(greedy.stdout)
     sampled = json.loads(run("Do you like tea in Rome?\n", "--temperature", "5", "--json").stdout)
     assert found["answer"] != sampled["answer"]
-    with pytest.raises(SettingsError, match="--temperature does not go with --beam"):
+    with pytest.raises(SettingsError, match="--temperature cannot be used with --beam"):
         run("", "--temperature", "2", "--beam", "3")
 
 

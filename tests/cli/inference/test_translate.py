@@ -210,9 +210,9 @@ def test_other_weights(run):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--temperature", "2"), "--temperature goes with --sample"),
-        (("--top-k", "2"), "--top-k goes with --sample"),
-        (("--seed", "2"), "--seed goes with --sample"),
+        (("--temperature", "2"), "--temperature can only be used with --sample"),
+        (("--top-k", "2"), "--top-k can only be used with --sample"),
+        (("--seed", "2"), "--seed can only be used with --sample"),
         (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
         (("--n-best", "1001"), "--n-best 1001: a beam keeps at most 1,000: lower it"),
         (
@@ -354,12 +354,15 @@ def test_markup_in_lines(run, expected, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--format", "html", "--scores"), "--scores goes with lines, and - is translated whole"),
-        (("--format", "srt", "--n-best", "2"), "--n-best goes with lines"),
-        (("--format", "vtt", "--prefix", "A"), "--prefix goes with lines"),
-        (("--format", "text", "--markup"), "--markup goes with lines: text is translated with its"),
-        (("--markup", "--align"), "--align does not go with --markup"),
-        (("--markup", "--json"), "--json does not go with --markup"),
+        (("--format", "html", "--scores"), "--scores is only for lines, and - is translated whole"),
+        (("--format", "srt", "--n-best", "2"), "--n-best is only for lines"),
+        (("--format", "vtt", "--prefix", "A"), "--prefix is only for lines"),
+        (
+            ("--format", "text", "--markup"),
+            "--markup is only for lines: text is translated with its",
+        ),
+        (("--markup", "--align"), "--align cannot be used with --markup"),
+        (("--markup", "--json"), "--json cannot be used with --markup"),
     ],
 )
 def test_options_that_a_document_has_no_use_for(run, args, message):

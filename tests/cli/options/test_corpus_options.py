@@ -32,7 +32,9 @@ def test_a_comma_in_a_name_is_not_dropped(tmp_path):
 
 def test_what_goes_with_pairs_is_refused_for_other_tasks():
     require_pairs("--mix", "travel")
-    with pytest.raises(SettingsError, match="text-classification; --mix goes with pairs: drop it"):
+    with pytest.raises(
+        SettingsError, match="text-classification; --mix is only for pairs: drop it"
+    ):
         require_pairs("--mix", "labels")
 
 
@@ -79,7 +81,7 @@ def test_no_files():
 
 @pytest.mark.parametrize("given", [("v.tsv", None, None), (None, "t.tsv", None), (None, None, "x")])
 def test_held_out_files_need_others(given):
-    with pytest.raises(SettingsError, match="go with --data or --source"):
+    with pytest.raises(SettingsError, match="need --data or --source"):
         corpus_from_options(None, None, None, *given)
 
 
@@ -90,7 +92,7 @@ def test_languages_are_two():
 
 def test_languages_are_codes():
     with pytest.raises(
-        SettingsError, match=r"'english' and 'jp' are no codes .* did you mean en-ja\?"
+        SettingsError, match=r"'english' and 'jp' are not codes .* did you mean en-ja\?"
     ):
         corpus_from_options(["a.tsv"], languages="english-jp")
 

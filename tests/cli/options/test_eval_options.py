@@ -21,5 +21,5 @@ def test_the_runs_own_sentences(tiny_run):
 
 @pytest.mark.parametrize("files", [("a", None), (None, "b")])
 def test_one_file_is_not_enough(files):
-    with pytest.raises(SettingsError, match="--source and --reference go together"):
+    with pytest.raises(SettingsError, match="--source and --reference must be given together"):
         read_eval_data("none", *files)

@@ -47,14 +47,22 @@ def test_objects_of_json_have_one_caption_or_several(photos):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("c.tsv", "a.png a cat\n", r"c\.tsv: line 1: no name, tab and caption, but 'a.png a cat'"),
-        ("c.tsv", "a.png\tx\nd.png\ty\n", r"1 of the 2 pictures .* not there, .* is 'd\.png'"),
+        (
+            "c.tsv",
+            "a.png a cat\n",
+            r"c\.tsv: line 1: expected a name, a tab and a caption, got 'a.png a cat'",
+        ),
+        ("c.tsv", "a.png\tx\nd.png\ty\n", r"1 of the 2 pictures .* missing, .* is 'd\.png'"),
         ("c.tsv", "\n", "holds no captions"),
-        ("c.tsv", "../a.png\tx\n", "must lead to a place inside"),
-        ("c.jsonl", "{", "line 1: no JSON: "),
-        ("c.jsonl", "[1]", "line 1: no JSON object with `picture`"),
-        ("c.jsonl", '{"picture": "a.png"}', "line 1: no JSON object with `picture`"),
-        ("c.jsonl", '{"picture": "a.png", "captions": ["x", ""]}', "line 1: a caption is no text"),
+        ("c.tsv", "../a.png\tx\n", "must lie inside"),
+        ("c.jsonl", "{", "line 1: not JSON: "),
+        ("c.jsonl", "[1]", "line 1: expected a JSON object with `picture`"),
+        ("c.jsonl", '{"picture": "a.png"}', "line 1: expected a JSON object with `picture`"),
+        (
+            "c.jsonl",
+            '{"picture": "a.png", "captions": ["x", ""]}',
+            "line 1: a caption is empty or not a text",
+        ),
     ],
 )
 def test_what_is_wrong_with_captions_is_said(photos, name, content, message):
@@ -65,7 +73,7 @@ def test_what_is_wrong_with_captions_is_said(photos, name, content, message):
 def test_a_picture_without_a_name_is_not_there(photos, monkeypatch):
     monkeypatch.chdir(photos)
     (photos / "c.jsonl").write_text('{"picture": "", "caption": "x"}\n')
-    with pytest.raises(CorpusError, match=r"1 of the 1 pictures .* are not there"):
+    with pytest.raises(CorpusError, match=r"1 of the 1 pictures .* are missing"):
         read_caption_files(CaptionFilesSettings(captions="c.jsonl"))
 
 

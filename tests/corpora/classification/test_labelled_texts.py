@@ -82,7 +82,7 @@ def test_a_header_is_known_as_one(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("NUM\tHow far ?\nHUM\t \n", "line 2: no text beside the label 'HUM'"),
+        ("NUM\tHow far ?\nHUM\t \n", "line 2: no text after the label 'HUM'"),
         ("\tHow far ?\n", "line 1: no label before the text 'How far"),
         ("NUM\n", "line 1: column 1 was asked for, counted from 0, and 1 found"),
     ],

@@ -50,7 +50,7 @@ def test_what_is_no_dialogue_is_said_with_its_line(written, line, message):
     report = ReadReport()
     assert len(list(read_dialogues(written(good, line, good), report, skip_bad=True))) == 2
     [remark] = report.messages()
-    assert "skipped 1 lines that are no dialogues, the first at line 2" in remark
+    assert "skipped 1 lines that are not dialogues, the first at line 2" in remark
 
 
 def test_lines_that_are_not_utf8_are_an_error_or_skipped(tmp_path):

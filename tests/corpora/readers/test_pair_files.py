@@ -94,7 +94,7 @@ class TestText:
         first, second = counts.split()
         assert message(source=source, target=target) == (
             f"{source} has {first} lines and {target} has {second}: parallel files must have "
-            "equally many; look for a line lost or broken in two"
+            "the same number; look for a line lost or split in two"
         )
 
     def test_both_empty(self, put):
@@ -139,8 +139,8 @@ class TestBadFiles:
     def test_not_utf8(self, put):
         path = put("a", "gut\nschön\n".encode("latin-1"))
         assert self.error(path) == (
-            f"{path}: line 2: not UTF-8: byte 4 of the line is 0xf6; convert it, from Latin-1 say: "
-            "iconv -f LATIN1 -t UTF-8"
+            f"{path}: line 2: not UTF-8: byte 4 of the line is 0xf6; convert it, from Latin-1 for "
+            "example: iconv -f LATIN1 -t UTF-8"
         )
 
     def test_not_utf8_replaced(self, put):
@@ -150,7 +150,7 @@ class TestBadFiles:
     def test_utf16(self, put):
         path = put("a", "gut\n".encode("utf-16"))
         assert self.error(path) == (
-            f"{path}: UTF-16, and text is read as UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+            f"{path}: is UTF-16, and text must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
         )
 
     def test_endless_line(self, put, monkeypatch):
@@ -169,7 +169,7 @@ class TestBadFiles:
             lines.extend(read_lines(path))
         count = len(lines)
         assert str(caught.value) == (
-            f"{path}: line {count + 1}: the gzip data ends too early: the file is cut short; copy "
+            f"{path}: line {count + 1}: the gzip data ends too early: the file is truncated; copy "
             "or download it again"
         )
         assert count == pytest.approx(keep * 50_000, rel=0.2)
@@ -297,7 +297,7 @@ class TestTables:
         path = put("a.csv", f"{first}\nx,y,z\n")
         assert list(read_pairs(FilesSettings(data=str(path)), EN_DE, report)) == [pair]
         [told] = report.messages()
-        assert f"line 1 is a header ({', '.join(first.split(','))}) and no pair" in told
+        assert f"line 1 is a header ({', '.join(first.split(','))}), not a pair" in told
 
     @pytest.mark.parametrize("first", ["en,Hund", "is,so", "Source: de,Target: en"])
     def test_what_may_be_a_pair_is_one(self, put, first):

@@ -114,8 +114,8 @@ GRAMMAR = '<!ATTLIST tuv lang CDATA "en">'
 def test_declarations_are_refused(declared):
     before = f'<?xml version="1.0"?>\n\n<!DOCTYPE tmx [{declared}]>'
     assert message(document(unit(en="&a;", de="&a;"), before=before)) == (
-        "a.tmx: line 3: declares XML entities or other grammar in its DOCTYPE, which can do harm "
-        "and is refused; remove the [...] there"
+        "a.tmx: line 3: declares XML entities or other grammar in its DOCTYPE, which is refused as "
+        "harmful; remove the [...] there"
     )
 
 
@@ -185,7 +185,7 @@ def test_units_without_a_language_are_counted():
     content = io.BytesIO(document(*units).encode())
     assert list(read_tmx(content, "a.tmx", ("en", "de"), report)) == [("one", "eins")]
     assert report.messages() == [
-        "a.tmx: skipped 1 units with text of no language (xml:lang), the first at unit 2"
+        "a.tmx: skipped 1 units with text without language (xml:lang), the first at unit 2"
     ]
 
 

@@ -114,7 +114,7 @@ def test_another_recipe_has_another(exported, tmp_path):
     raw = yaml.safe_load((copied / "recipe.yaml").read_text())
     raw["decoding"]["beam"]["size"] = 3
     (copied / "recipe.yaml").write_text(yaml.safe_dump(raw))
-    with pytest.warns(RunWarning, match="decoding: not as the run wrote it"):
+    with pytest.warns(RunWarning, match="decoding: edited since the run wrote it"):
         assert load(copied, device="cpu", precision="float32").settings.beam.size == 3
     assert load(copied, device="cpu", precision="float32").remarks == ()
 

@@ -35,7 +35,7 @@ def test_text_keeps_its_mark():
     ("data", "message"),
     [
         (b"caf\xe9", r"a\.srt: not UTF-8: byte 4 of the file is 0xe9; convert it, from Latin-1"),
-        ("né".encode("utf-16"), r"a\.srt: not UTF-8 but, it seems, UTF-16"),
+        ("né".encode("utf-16"), r"a\.srt: not UTF-8 but apparently UTF-16"),
         (b"\x7fELF\0\0", r"a\.srt: has a null character, the 5th: is it a text\?"),
     ],
 )

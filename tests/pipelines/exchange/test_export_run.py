@@ -53,4 +53,4 @@ def test_a_refusal_says_on_lines_of_their_own_why_each_family_does_not_fit(
     names = [line.partition(": ")[0].strip() for line in lines]
     assert names[0] == "marian"
     assert sorted(", ".join(names).split(", ")) == ["bart", "m2m_100", "marian", "mbart", "pegasus"]
-    assert "words: Marian's tokenizer has SentencePiece's" in lines[0]
+    assert "words: Marian's tokenizer has only SentencePiece's" in lines[0]

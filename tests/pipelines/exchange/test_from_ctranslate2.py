@@ -213,7 +213,7 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(folder, tmp_path):
     for path in folder.iterdir():
         content = path.read_bytes()
         (tmp_path / path.name).write_bytes(content[:-9] if path.name == "model.bin" else content)
-    with pytest.raises(RunError, match=r"model\.bin: no model of CTranslate2, or damaged: it ends"):
+    with pytest.raises(RunError, match=r"model\.bin: not a CTranslate2 model, or damaged: it ends"):
         import_folder(tmp_path, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -86,7 +86,7 @@ HUGE_HEADER = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(999999999999,)
 NO_END = npy(np.zeros(1, np.float32)).replace(b"(1,), }", b"(1,), (")
 HOSTILE = {
     "no archive": (b"PK\x03\x04 nothing", "no arrays can be read"),
-    "a pickle": (zipped(a=npy(np.array([{}], object), allow_pickle=True)), "no array of float32"),
+    "a pickle": (zipped(a=npy(np.array([{}], object), allow_pickle=True)), "not an array of"),
     "a bomb": (zipped(a=bytes(65 << 20)), "more than 67,108,864 bytes"),
     "a huge shape": (zipped(a=HUGE_HEADER), "no arrays can be read"),
     "a header without an end": (zipped(a=NO_END), "no arrays can be read"),
@@ -106,7 +106,7 @@ def test_hostile_archives_are_refused(kind, tmp_path):
 def test_a_wrong_shape_is_named(tmp_path):
     wrong = arrays() | {"fc_b": np.zeros(3, np.float32)}
     np.savez(tmp_path / "x.npz", **wrong)
-    with pytest.raises(RunError, match=r"fc_b is of \(3,\), and g2p_en's of \(74,\)"):
+    with pytest.raises(RunError, match=r"fc_b has shape \(3,\), g2p_en's \(74,\)"):
         read_g2p(tmp_path / "x.npz")
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_archive_and_an_array_without_axes_are_refused(tmp_path):
     with pytest.raises(RunError, match="no arrays can be read"):
         read_g2p(path)
     np.savez(path, **arrays() | {"enc_w_hh": np.zeros((), np.float32)})
-    with pytest.raises(RunError, match=r" is of \("):
+    with pytest.raises(RunError, match=r" has shape \("):
         read_g2p(path)
 
 

@@ -142,7 +142,7 @@ def test_planted_lies_are_refused(tmp_path, monkeypatch):
         refused(tmp_path / "theirs", tmp_path / "two", "would give other outputs")
     path = tmp_path / "theirs" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(RunError, match="damaged, cut off"):
+    with pytest.raises(RunError, match="damaged, truncated"):
         import_folder(tmp_path / "theirs", tmp_path / "three")
 
 
@@ -150,7 +150,7 @@ def test_planted_lies_are_refused(tmp_path, monkeypatch):
     ("kind", "changes", "reason"),
     [
         ("vit", {"image_size": [12, 8]}, "only squares"),
-        ("vit", {"hidden_act": "quick_gelu"}, "hidden_act is 'quick_gelu': known are"),
+        ("vit", {"hidden_act": "quick_gelu"}, "hidden_act is 'quick_gelu': supported are"),
         ("swin", {"use_absolute_embeddings": True}, "use_absolute_embeddings"),
         ("swin", {"window_size": 8}, "the last stage has only 4 patches a side"),
     ],
@@ -175,7 +175,7 @@ def test_switches_that_are_not_honoured_are_refused_by_name(kind, changes, reaso
         ({"image_processor_type": "CLIPImageProcessor"}, "image_processor_type is 'CLIPImage"),
         ({"feature_extractor_type": "DeiTFeatureExtractor"}, "feature_extractor_type is 'DeiT"),
         ({"do_pad": True}, "do_pad is True"),
-        ({"crop_pct": 0.9}, "crop_pct is 0.9: not known here"),
+        ({"crop_pct": 0.9}, "crop_pct is 0.9: not supported here"),
     ],
 )
 def test_other_ways_to_read_pictures_are_refused(change, reason, tmp_path):

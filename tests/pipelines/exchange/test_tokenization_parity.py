@@ -111,7 +111,7 @@ def test_a_language_model_that_ends_texts_with_several_tokens_says_so(folders, t
     path = shutil.copytree(folders["gpt2"], tmp_path / "folder")
     (path / "generation_config.json").write_text('{"eos_token_id": [0, 7]}')
     found = import_folder(path, tmp_path / "run")
-    assert found.report.notes[0].startswith("eos_token_id is 7 too in its settings of generation")
+    assert found.report.notes[0].startswith("eos_token_id is also 7 in its generation settings")
 
 
 def test_an_export_whose_texts_transformers_would_cut_otherwise_is_refused(
@@ -132,5 +132,5 @@ def test_languages_before_added_pieces_have_no_place_in_m2m100s_tokenizer(tmp_pa
     grown = extend_tokenizers(
         read_language_tokenizers(HfFolder(tmp_path)), *[lambda: ["the dog the dog"] * 9] * 2, 20
     )
-    with pytest.raises(RunError, match="its vocabulary has pieces behind its languages"):
+    with pytest.raises(RunError, match="its vocabulary has pieces after its languages"):
         language_files(grown)

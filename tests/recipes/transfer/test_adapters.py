@@ -58,7 +58,7 @@ def runs(tiny_run, tmp_path_factory):
 
 def test_an_adapter_of_a_model_of_another_size_is_refused(runs, tmp_path):
     recipe = adapter_recipe(runs / "base", "model.feed_forward=12")
-    with pytest.raises(SettingsError, match=r"--adapter legal: .* has other encoder\.0\.feed"):
+    with pytest.raises(SettingsError, match=r"--adapter legal: .* differs in encoder\.0\.feed"):
         train_in(tmp_path / "other", recipe)
 
 
@@ -102,7 +102,7 @@ def test_the_packaged_run_is_given_no_adapter(runs, tmp_path, monkeypatch):
     given, notes = runs / "base" / "adapters" / "legal.safetensors", []
     before = given.stat()
     RunStart(folder.load_any_recipe(), folder).save_adapter("laws", notes.append)
-    assert notes[-1].endswith(f"use it there with --adapter {folder.path / ADAPTER_FILE}")
+    assert notes[-1].endswith(f"use it with --adapter {folder.path / ADAPTER_FILE}")
     assert given.stat() == before
 
 
@@ -178,7 +178,9 @@ def test_an_adapter_of_other_weights_is_refused(runs, tiny_run, tmp_path):
         load_run(other, device=CPU, adapter=str(runs / "legal"))
     with pytest.raises(RunError, match="no adapter laws; there are legal: train one with"):
         load_run(runs / "base", device=CPU, adapter="laws")
-    with pytest.raises(RunError, match="damaged, or no adapter: it says nothing of an adapter"):
+    with pytest.raises(
+        RunError, match="damaged, or not an adapter: it does not describe an adapter"
+    ):
         load_run(runs / "base", device=CPU, adapter=str(tiny_run / "model.safetensors"))
 
 

@@ -97,7 +97,7 @@ def test_a_run_that_spoils_the_soup_is_left(folder, tmp_path):
 
 @pytest.mark.parametrize("other", ["first-2-3", "first-1"])
 def test_runs_of_unlike_starts_are_refused(folder, other):
-    with pytest.raises(SettingsError, match="did not begin with the same weights"):
+    with pytest.raises(SettingsError, match="did not start from the same weights"):
         greedy_soup([folder / "first-1-3", folder / other], device=CPU)
 
 

@@ -119,12 +119,12 @@ def test_stopped_and_resumed_equals_unbroken(name, first, tmp_path, stop):
     ("changed", "kind", "wrong"),
     [
         ({"start": {"run": "nowhere"}}, RunError, "nowhere: no such folder"),
-        ({"model": {"family": "awd-lstm"}}, SettingsError, "nothing to begin with: none of the"),
-        ({"start": {"run": None}}, SettingsError, "name the run that training begins with"),
+        ({"model": {"family": "awd-lstm"}}, SettingsError, "nothing to start from: none of the"),
+        ({"start": {"run": None}}, SettingsError, "name the run that training starts from"),
         (
             {"start": {"run": None, "recipe": "text"}},
             SettingsError,
-            "begins with a run of the recipe text, and runs/text holds no finished one",
+            "starts from a run of the recipe text, and runs/text holds no finished one",
         ),
     ],
 )
@@ -165,7 +165,7 @@ def test_with_low_rank_updates_what_is_new_learns_whole(name, first, tmp_path):
     assert {"output.weight", "output.bias", "encoder.embedding.weight"} <= changed
     assert not any("norm" in name for name in changed)
     assert not (tmp_path / "tuned" / "adapter.safetensors").exists()
-    assert any("has other output.weight, output.bias than" in note for note in notes)
+    assert any("in output.weight, output.bias: new weights" in note for note in notes)
     train(recipe, tmp_path / "broken", stop_after=7)
     train(RunFolder(tmp_path / "broken").load_any_recipe(), tmp_path / "broken")
     files = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("tuned", "broken")]
@@ -237,5 +237,5 @@ def test_a_start_that_was_trained_on_is_noticed(name, first, tmp_path):
     (tmp_path / "broken" / "weights" / "start.safetensors").unlink()
     longer = language_recipe(name, tmp_path, training=recipe.training.model_dump() | {"steps": 20})
     train(longer, first)
-    with pytest.raises(RunError, match="has other weights than when"):
+    with pytest.raises(RunError, match="its weights have changed since"):
         train(again, tmp_path / "broken")

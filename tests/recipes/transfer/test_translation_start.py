@@ -234,8 +234,8 @@ def test_a_share_of_the_old_pairs_is_mixed_into_training_alone(tiny_run, domain,
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        ("old.tsv", "expected a share between 0 and 1 behind the =, such as old.tsv=0.3"),
-        ("old.tsv=1.5", "expected a share between 0 and 1 behind the =, such as old.tsv=0.3"),
+        ("old.tsv", "expected a share between 0 and 1 after the =, such as old.tsv=0.3"),
+        ("old.tsv=1.5", "expected a share between 0 and 1 after the =, such as old.tsv=0.3"),
         ("{}=0.3", "is a folder without data/train.source.txt"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_good_trial_says_so():
         ({"times": RunSeconds(0, 60, 40)}, (), "Validations take 40% of that", "note"),
         ({"epochs": 0.3}, (), "steps see 30% of the corpus", "note"),
         ({"epochs": 500.0}, (), "steps see each pair 500 times", "note"),
-        ({"epochs": 4000.0}, (), "4,000 times, where it may be learned by heart", "note"),
+        ({"epochs": 4000.0}, (), "4,000 times, so that it may be memorised", "note"),
         (
             {"load": 99.0},
             (),
@@ -94,7 +94,7 @@ def test_a_good_trial_says_so():
             "ok",
         ),
         ({}, ("training.compile=true",), "without training.compile", "note"),
-        ({}, ("refinement.steps=70",), "The 70 steps of refinement come on top", "note"),
+        ({}, ("refinement.steps=70",), "The 70 steps of refinement are not included", "note"),
         ({}, ("training.validation.patience=3",), "if it does not stop early,", "ok"),
         ({"too_long": 0.02}, (), "2.0% of the pairs have more than 256 tokens", "note"),
         ({"too_long": 0.2}, (), "20.0% of the pairs have more than 256 tokens", "warning"),
@@ -115,7 +115,7 @@ def test_a_whole_corpus_gives_the_vocabulary_that_it_gives():
 def test_a_batch_that_does_not_fit():
     found = changed(GPU, batch_tokens=1024)
     findings = diagnose_dry_run(found, recipe("training.accumulate=2"))
-    text = "--set training.batch_tokens=1024 --set training.accumulate=8 comes to the same"
+    text = "--set training.batch_tokens=1024 --set training.accumulate=8 is equivalent"
     assert level_of(findings, text) == "problem"
 
 

@@ -152,7 +152,7 @@ def test_spaces_at_the_ends_go(tmp_path, run):
 def test_a_split_smaller_than_asked_is_told(tmp_path, run):
     told = []
     prepared(recipe({"train": write_files(tmp_path, PAIRS)}), run, told)
-    assert any("valid holds 10 of 100 pairs; 1,000 were asked" in message for message in told)
+    assert any("valid holds 10 of 100 pairs instead of 1,000" in message for message in told)
 
 
 def test_nothing_left_is_an_error(tmp_path, run):

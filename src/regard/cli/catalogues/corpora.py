@@ -54,15 +54,15 @@ from regard.tasks.names import CHAT
 
 CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}
 
-MADE_HERE = "made when asked for"
+MADE_HERE = "generated when needed"
 
 app = Typer(invoke_without_command=True, add_completion=False)
 
 
 @app.callback()
 def command(context: Context, json: shared_options.Json = False) -> None:
-    """A name goes into a recipe (corpus.name) or to regard doctor. Corpora that are not generated
-    are looked for in the folder that $REGARD_DATA names.
+    """Use a name in a recipe (corpus.name) or with regard doctor. Corpora that are not generated
+    are searched for in the folder that $REGARD_DATA names.
     """
     if context.invoked_subcommand is not None:
         return
@@ -89,7 +89,7 @@ def command(context: Context, json: shared_options.Json = False) -> None:
 
 
 def _find_corpus(name: str) -> str | None:
-    """Where the corpus is; None: it is not on this machine."""
+    """The path of the corpus; None: it is not on this machine."""
     if CORPORA[name].group == "generated":
         return MADE_HERE
     own = CORPORA[name].folder or name
@@ -98,7 +98,7 @@ def _find_corpus(name: str) -> str | None:
 
 
 def _find_text(name: TextName) -> str | None:
-    """Where a corpus of running text is, as an archive or in files."""
+    """The path of a corpus of running text, an archive or a file."""
     known, own = TEXTS[name].files["train"], data_folder()
     places = [own / path for path in (known.archive, known.path) if own and path]
     places.append((cache_folder() / known.path).parent)
@@ -106,7 +106,7 @@ def _find_text(name: TextName) -> str | None:
 
 
 def _find_pictures(name: str) -> str | None:
-    """Where a corpus of captioned pictures is."""
+    """The path of a corpus of captioned pictures."""
     if name == "squares":
         return MADE_HERE
     found = _find_here(ARCHIVES[0].path)
@@ -114,20 +114,20 @@ def _find_pictures(name: str) -> str | None:
 
 
 def _find_labelled_texts(name: LabelledTextName) -> str | None:
-    """Where a corpus of labelled texts is."""
+    """The path of a corpus of labelled texts."""
     found = _find_here(LABELLED_TEXTS[name].files["train"].path)
     return str(found.parent) if found else None
 
 
 def _find_labelled_pictures(name: str) -> str | None:
-    """Where a corpus of labelled pictures is, as an archive or in files."""
+    """The path of a corpus of labelled pictures, an archive or a file."""
     known = PICTURE_ARCHIVES[name].first
     found = _find_here(known.archive, known.path)
     return str(found) if found else None
 
 
 def _find_here(*paths: str | None) -> Path | None:
-    """The first of some paths that exists in the data folder, or else in the cache."""
+    """The first of some paths that exists in the data folder or in the cache."""
     folders = [folder for folder in (data_folder(), cache_folder()) if folder]
     places = (folder / path for folder in folders for path in paths if path)
     return next((place for place in places if place.exists()), None)
@@ -140,7 +140,7 @@ def show(
     lines: int = option(
         "Pairs to print; 0 for all.", "--lines", "-n", default=5, min=0, metavar="N"
     ),
-    gold: bool = flag("--gold", "A third column: which words belong together, as 0-0 1-2."),
+    gold: bool = flag("--gold", "Add a column with the word alignment, such as 0-0 1-2."),
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:
@@ -190,7 +190,7 @@ def _show_text(name: str, split: SplitName, lines: int, *, as_json: bool) -> Non
 
 
 def _show_series(name: str, split: SplitName, lines: int, *, as_json: bool) -> None:
-    """Print windows of a series, and the numbers behind them."""
+    """Print windows of a series, and the numbers that follow them."""
     settings = SeriesSettings.model_validate({"name": name})
     series = build_series(settings)
     numbers = series.values[:, 0].tolist()
@@ -251,4 +251,4 @@ OTHER_KINDS: tuple[tuple[Collection[str], str, Callable[..., None]], ...] = (
     (LABELLED_TEXTS, "has labelled texts", _show_labelled_texts),
     (PICTURE_ARCHIVES, "has labelled pictures", _show_labelled_pictures),
 )
-"""Corpora that are no pairs: their names, what they are, and what prints them."""
+"""Corpora that are not pairs: their names, what they are, and the function that prints them."""

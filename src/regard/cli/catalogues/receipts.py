@@ -23,7 +23,7 @@ app = Typer(no_args_is_help=True, add_completion=False)
 @app.callback()
 def command() -> None:
     """Every number that the documentation gives is computed by the build, has a receipt (command,
-    machine, date) in docs/receipts/, or is cited from docs/citations.yaml. In a checkout only.
+    machine, date) in docs/receipts/, or is cited from docs/citations.yaml. Only in a checkout.
     """
 
 
@@ -101,7 +101,7 @@ def check(
         sections = {(one.page, one.anchor) for one in findings}
         raise SettingsError(
             f"{counted(len(sections), 'section')} and {counted(len(failed), 'receipt')} differ; "
-            "after a change that is meant: regard receipts record PAGE"
+            "after an intended change: regard receipts record PAGE"
         )
     out.print(f"all numbers are as recorded; {counted(len(stale), 'receipt')} stale")
 
@@ -113,13 +113,13 @@ def _list_unchecked(why: str, receipts: list[NamedReceipt]) -> None:
 
 
 def _form(receipt: Receipt, *, full: bool) -> Rerun | None:
-    """What is run again of a receipt; None: nothing can be."""
+    """The command of a receipt to run again; None: there is none."""
     whole = full_form(receipt) if full and not receipt.gpu else None
     return whole or receipt.short
 
 
 def _check(scan: Scan, one: NamedReceipt, *, full: bool) -> bool:
-    """Run a receipt again, where it can be; whether nothing differs."""
+    """Run a receipt again if possible; whether nothing differs."""
     form = _form(one.receipt, full=full)
     if form is None:
         return True
@@ -164,13 +164,13 @@ def _place(scan: Scan, name: str) -> tuple[str, str]:
 @app.command()
 def record(
     pages: list[str] = Argument(metavar="PAGE…", help="Pages that were changed, or PAGE#SECTION."),
-    measured_by: str = option("What measured the new numbers.", "--command", default=""),
+    measured_by: str = option("The command that measured new numbers.", "--command", default=""),
     machine: str = option("The machine, such as 'one NVIDIA H200'.", default=""),
     date: str = option("The day, such as 2026-11-18.", default=""),
-    gpu: bool = flag("--gpu", "It needs a GPU."),
+    gpu: bool = flag("--gpu", "The command needs a GPU."),
 ) -> None:
-    """Record the numbers of a page as they stand now. What is not said is taken from the page's
-    section and its last receipt, and asked for where they do not say it.
+    """Record the current numbers of a page. Details that are not given are taken from the page's
+    section and its last receipt, or asked for if they are not there either.
 
     Examples:
 

@@ -31,7 +31,7 @@ def show(
     settings: shared_options.Settings = None,
     resolved: bool = flag("--resolved", "Write out every default."),
 ) -> None:
-    """Print a recipe, to be saved and changed: regard recipes show travel > mine.yaml"""
+    """Print a recipe, to save and change it: regard recipes show travel > mine.yaml"""
     loaded = recipe_files.load_any_recipe(recipe, settings or [])
     if resolved or settings:
         print(recipe_files.dump_recipe(loaded), end="")
@@ -40,7 +40,7 @@ def show(
 
 
 @app.command()
-def schema(task: str = Argument(TRANSLATION, help="What is learned, as recipes say it.")) -> None:
+def schema(task: str = Argument(TRANSLATION, help="The task of the recipe.")) -> None:
     """Print the JSON schema of a recipe: every setting with its type, default and meaning."""
     print(json.dumps(recipe_files.recipe_schema(task), indent=2, ensure_ascii=False))
 

@@ -30,7 +30,7 @@ from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link
 
 NOTABLE_SINK_SHARE = 0.05
-"""Share of its attention that a head parks on one piece, from which on a note reports it."""
+"""A note reports heads that put at least this share of their attention on one piece."""
 
 OPTION_RULES = (
     OptionRule("adapter", excludes="choose", hint="what is chosen is kept for the run's weights"),
@@ -63,33 +63,33 @@ def command(
     target: str | None = option("Their translations.", metavar="FILE"),
     cut_apart: bool = flag(
         "--cut-apart",
-        "The files have punctuation separated from words, as gold sets often do; the model gets "
-        "the text as people write it.",
+        "Punctuation is separated from words in the files, as often in gold sets; the model gets "
+        "normally written text.",
     ),
     gold: str | None = option(
         "Gold alignments, one line each: 0-0 1p2 (p or ?: possible).", metavar="FILE"
     ),
-    gold_from: int = option("Whether the gold counts words from 0 or 1.", default=0, min=0, max=1),
+    gold_from: int = option("The first word's number in the gold.", default=0, min=0, max=1),
     gold_reversed: bool = flag(
-        "--gold-reversed", "The gold has the target's words before the source's."
+        "--gold-reversed", "The gold links name the target word before the source word."
     ),
     choose: bool = flag(
         "--choose",
         "Measure which layer, head and reading align best, and keep the choice in the "
-        "run's folder: on the files given, else on the run's validation pairs; by gold where "
-        "there is some, else by how far MODEL and --reverse agree.",
+        "run's folder. Measured on the given files, or else the run's validation pairs; by "
+        "gold alignments, or else by the agreement of MODEL and --reverse.",
     ),
     reverse: str | None = option(
-        "A model from target to source, to align by both.", metavar="MODEL"
+        "A model from target to source, to align with both models.", metavar="MODEL"
     ),
     symmetrize: Symmetrization | None = option(
-        "How the links of the two models become one alignment; without it their maps are averaged "
-        "and read as one, which has fewer errors."
+        "How the links of the two models are combined; without it their maps are "
+        "averaged and read as one, which has fewer errors."
     ),
     plain: bool = flag(
         "--plain",
-        "The plain average of all layers and heads and the best source word of each "
-        "target word, rather than what was chosen for the run.",
+        "Use the plain average of all layers and heads and the best source word of each "
+        "target word, instead of the settings chosen for the run.",
     ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
@@ -104,27 +104,25 @@ def command(
     ),
     sinks: bool = flag(
         "--sinks",
-        "Print no alignments: report attention sinks, heads that park their attention on one piece "
-        "whatever they answer.",
+        "Print no alignments: report attention sinks, heads that put their attention on one piece "
+        "whatever the answer.",
     ),
-    quiet: bool = flag("--quiet", "Print the error rate alone, no alignments."),
+    quiet: bool = flag("--quiet", "Print only the error rate, no alignments."),
     dictionary: Path | None = option(
-        "Print no alignments: count them on the run's training pairs, or those given, and "
+        "Print no alignments: count them on the run's training pairs, or the given ones, and "
         "write each source word with its best translation, count and probability.",
         metavar="FILE",
     ),
     min_count: int | None = option(
-        "With --dictionary: leave out what is aligned less than N times.", min=1, metavar="N"
+        "With --dictionary: leave out words aligned less than N times.", min=1, metavar="N"
     ),
-    pairs: int | None = option(
-        "With --dictionary: count on N pairs picked at random.", min=1, metavar="N"
-    ),
+    pairs: int | None = option("With --dictionary: count on N random pairs.", min=1, metavar="N"),
     adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
     """Prints a line in Pharaoh's format for each pair: 0-0 1-2 says that source word 0 belongs to
-    target word 0 and source word 1 to target word 2, words as spaces divide them.
+    target word 0 and source word 1 to target word 2. Words are separated by spaces.
 
     Examples:
 
@@ -145,9 +143,7 @@ def command(
     all_pairs, own_gold = _pairs_to_align(runs[0], source, target, train=dictionary is not None)
     gold_file = gold or (None if sinks else own_gold)
     if quiet and gold_file is None:
-        raise SettingsError(
-            "--quiet prints the error rate alone, but there is no gold to take it by"
-        )
+        raise SettingsError("--quiet prints only the error rate, which needs gold alignments")
     if gold_file is not None or (choose and source):
         all_pairs = list(all_pairs)
     examples = _Examples(all_pairs, None, cut_apart)
@@ -169,7 +165,7 @@ def command(
 
 
 def _check_directions(run: Run, reverse_run: Run) -> None:
-    """Raise an error if the second model is not of the other direction; without data, pass."""
+    """Raise an error if the second model is not of the other direction; runs without data pass."""
     folders = run.folder, reverse_run.folder
     if not all((folder.data / PREPARED_FILE).exists() for folder in folders):
         return
@@ -184,7 +180,7 @@ def _check_directions(run: Run, reverse_run: Run) -> None:
 def _read_gold(
     name: str, pairs: Iterable[Pair], counted_from: int, *, flipped: bool, cut_apart: bool
 ) -> list[GoldAlignment]:
-    """The gold alignments of `pairs`, whose words they must not go beyond."""
+    """The gold alignments of `pairs`; an error if a link is outside their words."""
     lines = read_pharaoh(read_lines(name), counted_from=1 if counted_from else 0, name=name)
     gold = [flip_gold(each) if flipped else each for each in lines]
     count = (lambda text: len(text.split())) if cut_apart else count_units
@@ -221,7 +217,7 @@ def _pairs_to_align(
 def _alignment_settings(
     run: Run, reading: Mapping[str, object], plain: bool
 ) -> extraction.AlignmentSettings:
-    """The settings of the options, or else those measured to be best."""
+    """The settings from the options, or else those measured to be best."""
     if not reading and not plain:
         return run_alignment.best_alignment(run)
     return (extraction.BASELINE_ALIGNMENT if plain else extraction.DEFAULT_ALIGNMENT).model_copy(
@@ -263,7 +259,7 @@ def _write_dictionary(
     if not entries:
         raise SettingsError(
             f"--dictionary {file}: no two words were aligned {min_count} times; "
-            "count on more pairs, or give a lower --min-count"
+            "use more pairs, or give a lower --min-count"
         )
     write_dictionary(entries, file)
     note(f"wrote {len(entries):,} words to {file}")
@@ -278,7 +274,7 @@ def _report_sinks(run: Run, examples: _Examples, *, json: bool) -> None:
     if json:
         return print_json({"sinks": [one._asdict() for one in found]})
     if not found:
-        return note("no head parks its attention")
+        return note("no head is an attention sink")
     rows = [
         (str(one.layer), str(one.head), escape(one.piece), f"{one.share:.1%}", str(one.sentences))
         for one in found
@@ -287,7 +283,7 @@ def _report_sinks(run: Run, examples: _Examples, *, json: bool) -> None:
     out.print(plain_table(*columns, right=(*columns[:2], *columns[3:]), rows=rows))
     return note(
         f"share: of all that the head attends to in {tally.sentences:,} sentences; a sink is a "
-        f"piece that half of the rows pay {MIN_SINK_WEIGHT:.0%} or more, whatever they answer"
+        f"piece to which half of the rows pay {MIN_SINK_WEIGHT:.0%} or more, whatever the answer"
     )
 
 
@@ -347,13 +343,13 @@ def _extract_links(
 
 
 def _note_sinks(tally: SinkCounter) -> None:
-    """Note it if much of the attention goes to sinks."""
+    """Print a note if much of the attention goes to sinks."""
     large_sinks = [one for one in tally.summaries() if one.share >= NOTABLE_SINK_SHARE]
     if large_sinks:
         heads = len({(one.layer, one.head) for one in large_sinks})
         first = large_sinks[0]
         note(
-            f"{heads} {'head parks' if heads == 1 else 'heads park'} attention, the most layer "
-            f"{first.layer}, head {first.head} with {first.share:.0%} on {first.piece}; it is left "
-            "out (see --sinks)"
+            f"{heads} {'head has' if heads == 1 else 'heads have'} attention sinks, mostly layer "
+            f"{first.layer}, head {first.head} with {first.share:.0%} on {first.piece}; they are "
+            "left out (see --sinks)"
         )

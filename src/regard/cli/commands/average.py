@@ -33,11 +33,11 @@ def command(
     others: list[Path] | None = Argument(
         None,
         metavar="FILE|RUN...",
-        help="Files of weights to average (without any, the best of RUN); or other runs that began "
-        "with the same weights.",
+        help="Files of weights to average (by default the best ones of RUN); or other runs that "
+        "started from the same weights.",
     ),
     output: Path | None = option(
-        "Where to; otherwise weights/average.safetensors.", metavar="FILE"
+        "The file to write; by default weights/average.safetensors.", metavar="FILE"
     ),
     adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
@@ -45,11 +45,11 @@ def command(
     """A run keeps the weights of its best validations, as many as training.average says, in the
     folder weights. Use the result with --weights average, or --weights FILE.
 
-    With several runs that were fine-tuned from one start (`regard train --from`) it makes a soup:
-    the best in validation, and every other run with which the mean scores no worse.
+    Several runs that were fine-tuned from the same weights (`regard train --from`) become a soup:
+    the mean of the best in validation and every other run that does not lower its score.
 
-    With --adapter it merges an adapter (`regard train --adapter`) into the run's weights: a file
-    for --weights FILE, also of `regard export`.
+    --adapter merges an adapter (`regard train --adapter`) into the run's weights: the file can be
+    used with --weights FILE, also by `regard export`.
 
     Examples:
 
@@ -70,7 +70,7 @@ def command(
         return
     runs = [path for path in others or () if path.is_dir()]
     if runs and len(runs) < len(others or ()):
-        raise SettingsError("either files of weights are averaged or runs, not both at once")
+        raise SettingsError("give either files of weights or runs to average, not both")
     if runs:
         require_different([model, *runs])
         soup = greedy_soup([model, *runs], device=pick_device(device))
@@ -104,7 +104,7 @@ def _best_files(folder: RunFolder) -> Sequence[Path]:
     named = best_weights(folder.path)
     kept = intact_weights(named, note)
     if not kept:
-        state = "are whole any more" if named else "have been validated yet"
+        state = "are complete any more" if named else "have been validated yet"
         raise RunError(f"{folder.path}: none of its weights {state}; name files")
     return kept
 

@@ -30,11 +30,11 @@ def command(
     source: shared_options.HeldOutSource = None,
     sentences: int = option("Measure on the first N sentences.", default=100, min=1, metavar="N"),
     beam: shared_options.Beam = None,
-    keep: bool = option("Let later translations use the fastest way that was found.", default=True),
+    keep: bool = option("Let later translations use the fastest engine found.", default=True),
     json: shared_options.Json = False,
 ) -> None:
     """Each engine and precision translates the same sentences, as a stream and one at a time, in a
-    process of its own; if there is a GPU, on it too. The engine that is fastest for a stream on the
+    separate process; if there is a GPU, also on it. The engine that is fastest for a stream on the
     CPU is kept in the run's folder, with its batch size, and from then on `regard translate` uses
     it on this machine. The native engine's int8 and bfloat16 are measured but never kept, because
     no check compares them with float32. For other toolkits see docs/performance.md.
@@ -76,13 +76,13 @@ def _save_fastest(
     if unmeasured:
         return note(
             f"nothing is kept: {' and '.join(map(str, unmeasured))} could not be measured this "
-            "time; measure again when what is in the way is gone"
+            "time; measure again when the cause is removed"
         )
     usable = [trial for variant, trial in trials.items() if variant.may_be_default]
     if not usable:
         return note(
-            "nothing is kept: no way on a CPU that was measured is the model's own or held equal "
-            "to it by the gate"
+            "nothing is kept: no engine measured on the CPU is the native one in float32, or was "
+            "checked to be equal to it"
         )
     choice = max(usable, key=lambda trial: trial.sentences).choice
     try:
@@ -90,7 +90,7 @@ def _save_fastest(
             run, EngineMeasurement(machine=this_machine(), date=today(), fastest=choice)
         )
     except StorageError as error:
-        return note(f"what was measured cannot be kept: {error}")
+        return note(f"the measurement cannot be kept: {error}")
     return note(f"kept in {run / MEASURED_FILE}: {choice.engine} {choice.precision}")
 
 

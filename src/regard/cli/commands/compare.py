@@ -1,4 +1,4 @@
-"""`regard compare`: several systems trained alike, scored and timed in one table."""
+"""`regard compare`: several systems trained in the same way, scored and timed in one table."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -51,24 +51,24 @@ def command(
         None,
         metavar="[NAME=]RECIPE|RUN...",
         help="Recipes (built-in, or YAML files), which are trained, and folders of finished runs, "
-        "which are taken as they are; a comparison's folder stands for all of its runs. NAME is "
-        "what the table calls it; otherwise the recipe's name, or for runs of one recipe that "
-        "differ in more than their seeds, the folder's.",
+        "which are not trained further; a comparison's folder stands for all of its runs. NAME is "
+        "the name in the table; by default the recipe's name, or the folder's for runs of one "
+        "recipe that differ in more than their seeds.",
     ),
     out_folder: Path = option(
-        "Where the comparison goes.", "--out", "-o", default=Path("ladder"), metavar="DIR"
+        "The folder of the comparison.", "--out", "-o", default=Path("ladder"), metavar="DIR"
     ),
     steps: int | None = option("Train each for this many steps.", min=1),
     tokens: int | None = option("Train each on this many target tokens.", min=1),
     minutes: float | None = option(
-        "Train each for this many minutes, by timing some steps first.", min=0.001, max=MAX_MINUTES
+        "Train each for about this many minutes.", min=0.001, max=MAX_MINUTES
     ),
     seeds: str | None = option("Train each recipe with these seeds.", metavar="N,N,..."),
     seeds_for: list[str] | None = option(
-        "Other seeds for one of them; may be repeated.", metavar="NAME=N,N,..."
+        "Different seeds for one recipe; may be repeated.", metavar="NAME=N,N,..."
     ),
     corpus: str | None = option(
-        "A corpus (`regard corpora`) in place of the recipes'.", metavar="NAME"
+        "A corpus (`regard corpora`) to use instead of the recipes'.", metavar="NAME"
     ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
@@ -89,12 +89,12 @@ def command(
         metavar="NAME",
     ),
     tokenize: TokenizerChoice = option(
-        "How BLEU cuts lines into words, by sacreBLEU's names; none: at spaces; auto: by "
-        "the target language.",
+        "BLEU's tokenizer, by sacreBLEU's names; none splits at spaces; auto goes by the "
+        "target language.",
         default="auto",
     ),
     jobs: int = option(
-        "Systems that are trained at the same time; they are timed one after the other.",
+        "Number of systems to train at the same time; they are timed one after the other.",
         default=1,
         min=1,
     ),
@@ -104,13 +104,13 @@ def command(
     goal: row_processes.Goal = option("", default="measure", hidden=True),
     parent: int | None = option("", hidden=True),
 ) -> None:
-    """All learn from one corpus under one budget (otherwise as long as their recipes say), with
-    each of the seeds. DIR then holds the table (ladder.md, ladder.json), its figures, and every
-    run. Stopped or killed, the same command goes on where it was; so does `regard compare --out
-    DIR`, which draws a finished comparison again.
+    """All systems are trained on one corpus with one budget (or as long as their recipes say), with
+    each of the seeds. DIR then has the table (ladder.md, ladder.json), its figures, and every run.
+    After a stop or a crash, the same command continues; so does `regard compare --out DIR`, which
+    also draws a finished comparison again.
 
-    Runs of other tasks than translation may learn from several corpora, each with a table of its
-    own. What a recipe begins with (start.recipe) is trained first, once for all seeds.
+    Recipes of tasks other than translation may have different corpora, each with its own table. The
+    run that a recipe starts from (start.recipe) is trained first, once for all seeds.
 
     Examples:
 
@@ -140,7 +140,7 @@ def command(
     if systems:
         plan = _plan(systems, options, beam, tokenize, against or [])
     elif options.any_given() or beam is not None or tokenize != "auto" or against:
-        raise SettingsError("name the recipes or runs too: options alone say too little")
+        raise SettingsError("name the recipes or runs to compare: options alone are not enough")
     else:
         plan = folder.load_plan()
     pick_device(device)  # raises an error early
@@ -151,7 +151,7 @@ def command(
         print_ladder(ladder)
         drawn = ", ".join(f"{name}.png" for name in ladder.figures)
         figures = f"{drawn} (and .svg), " if drawn else ""
-        note(f"all of it is in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
+        note(f"the results are in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
     if ladder.failed:
         sys.exit(1)
 
@@ -160,7 +160,7 @@ class _TrainingOptions(NamedTuple):
     budget: Budget
     seeds: list[int]  # empty: the recipe's own
     seeds_for: dict[str, list[int]]
-    corpus: Mapping[str, Any] | None  # in place of the recipes'
+    corpus: Mapping[str, Any] | None  # instead of the recipes'
     settings: list[str]
 
     def any_given(self) -> bool:
@@ -174,22 +174,22 @@ def _plan(
     tokenize: TokenizerChoice,
     against: Sequence[str],
 ) -> ComparisonPlan:
-    """The plan of the options; an error if one of them has no effect."""
+    """The plan from the options; an error if one of them has no effect."""
     entries = name_runs_apart([one for system in systems for one in _entries(system, options)])
     trained = {entry.label for entry in entries if entry.run is None}
     if not trained and options.any_given():
         raise SettingsError(
-            "all that is compared are finished runs, which are taken as they are: drop the options "
-            "that say how to train"
+            "only finished runs are compared, and nothing is trained: drop the options about "
+            "training"
         )
     if options.seeds and trained <= set(options.seeds_for):
         raise SettingsError(
-            "--seeds: every recipe has seeds of its own by --seeds-for; drop one of the two"
+            "--seeds: every recipe has its own seeds from --seeds-for; drop one of the two"
         )
     for label in options.seeds_for:
         if label not in trained:
             raise SettingsError(
-                f"--seeds-for {label}: no recipe of that name is compared; there are "
+                f"--seeds-for {label}: no compared recipe has this name; there are "
                 f"{', '.join(sorted(trained))}"
             )
     plan = make_plan(
@@ -237,7 +237,7 @@ def _parse_seeds(text: str, option: str) -> list[int]:
         numbers = [-1]
     if len({number for number in numbers if 0 <= number <= MAX_SEED}) < len(numbers):
         raise SettingsError(
-            f"{option} {text}: expected unlike numbers from 0 to {MAX_SEED}, such as 1,2,3"
+            f"{option} {text}: expected different numbers from 0 to {MAX_SEED}, such as 1,2,3"
         )
     return numbers
 
@@ -245,14 +245,14 @@ def _parse_seeds(text: str, option: str) -> list[int]:
 def _budget(given: Mapping[str, float | None]) -> Budget:
     chosen = {name: amount for name, amount in given.items() if amount is not None}
     if len(chosen) > 1:
-        raise SettingsError(f"{' and '.join(f'--{name}' for name in chosen)}: one budget is enough")
+        raise SettingsError(f"{' and '.join(f'--{name}' for name in chosen)}: give only one budget")
     return Budget.model_validate(chosen)
 
 
 def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
     """The rows of an argument `[NAME=]RECIPE|RUN`."""
     label, equals, name = system.partition("=")
-    if not equals or Path(system).exists():  # a path may hold = too
+    if not equals or Path(system).exists():  # a path may contain = too
         label, equals, name = "", "", system
     path = Path(name)
     if ComparisonFolder(path).plan.is_file():
@@ -288,13 +288,13 @@ def _compare(
                 start = row_processes.start_process(folder, device, jobs)
                 row_processes.RowProcesses(folder, start, observer, stop).run_plan(plan, jobs)
             if stop.received is not None:
-                note(f"stopped; all is saved. Go on with: regard compare --out {folder.path}")
+                note(f"stopped; all is saved. Continue with: regard compare --out {folder.path}")
                 sys.exit(128 + stop.received)
         return _write_report(_ladder(plan, folder, data), folder)
 
 
 def _prepare(plan: ComparisonPlan, folder: ComparisonFolder) -> tuple[ComparisonPlan, PreparedData]:
-    """The data of all translators, and the plan with how they are scored."""
+    """The data of all translators, and the plan with the settings of their scores."""
     try:
         data = row_training.prepare_shared_corpus(plan, folder, note)
     except RegardError:

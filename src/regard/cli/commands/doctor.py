@@ -64,19 +64,17 @@ def command(
     languages: corpus_options.Languages = None,
     skip_bad: corpus_options.SkipBad = False,
     recipe: str | None = option(
-        "What to try training with; otherwise CORPUS, or `own`.", metavar="RECIPE"
+        "The recipe to try; by default CORPUS if it is one, or `own`.", metavar="RECIPE"
     ),
-    trial: bool = option(
-        "Whether to try some steps of training.", "--trial/--no-trial", default=True
-    ),
+    trial: bool = option("Try some steps of training.", "--trial/--no-trial", default=True),
     devices: int | None = option(
-        "Also say what a step would take on up to N devices like this one.",
+        "Also estimate the time of a step on up to N devices like this one.",
         metavar="N",
         min=2,
         max=MAX_DEVICES,
     ),
     bandwidth: float = option(
-        "With --devices: GB/s that each of them exchanges with the others, in one direction.",
+        "With --devices: GB/s between each device and the others, in one direction.",
         metavar="GB/S",
         min=0.001,
         default=DEFAULT_BANDWIDTH,
@@ -86,9 +84,9 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Reads the whole corpus, then trains for some seconds on a sample. Reports sizes and lengths,
-    what cleaning would drop, sides that are out of step, sentences that leak from test into train,
-    words that train lacks, signs of damage; and the memory, time and disk that training takes here.
-    Changes nothing. Ends with exit code 1 if there is a problem.
+    what cleaning would drop, misaligned lines, sentences that leak from test into train, words that
+    train lacks, signs of damage; and the memory, time and disk that training needs on this machine.
+    Changes nothing. The exit code is 1 if there is a problem.
 
     Examples:
 
@@ -99,7 +97,7 @@ def command(
     """
     check_options(context, OPTION_RULES)
     if devices is not None and not trial:
-        raise SettingsError("--devices plans by the steps of a trial: drop --no-trial")
+        raise SettingsError("--devices needs the steps of a trial: drop --no-trial")
     suffix = Path((corpus or "").removesuffix(".gz")).suffix[1:].lower()
     if corpus is not None and suffix in FORMATS and data is None:
         data, corpus = [corpus], None
@@ -130,7 +128,7 @@ def command(
 
 
 class _Examination(NamedTuple):
-    """What was found out about a corpus, and about training on it."""
+    """The findings about a corpus, and about training on it."""
 
     report: CorpusReport
     trial: DryRun | None  # None: no steps were tried, or training fails
@@ -194,7 +192,7 @@ def _recipe_to_examine(
     else:
         close = difflib.get_close_matches(str(corpus), [*CORPORA, *shelf], n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"corpora: {', '.join(CORPORA)}"
-        raise SettingsError(f"{corpus}: no corpus and no recipe of that name; {hint}")
+        raise SettingsError(f"{corpus}: no corpus or recipe has this name; {hint}")
     name = recipe or corpus_options.OWN_RECIPE
     found = corpus_options.recipe_with_corpus(name, own, overrides)
     return resolve_start(require_translation(found, name), overrides)
@@ -286,8 +284,9 @@ def _print_cleaning(found: CorpusReport) -> None:
     kept, repeats = train.cleaning.kept, train.repeats
     out.print(f"{kept:,} of {train.pairs:,} pairs are kept")
     out.print(
-        f"[dim]in any case and spacing: {repeats.pairs:,} pairs come again, {repeats.sources:,} "
-        f"sources have several targets, {repeats.targets:,} targets several sources[/dim]",
+        f"[dim]ignoring case and spacing: {repeats.pairs:,} pairs are repeated, "
+        f"{repeats.sources:,} sources have several targets, {repeats.targets:,} targets several "
+        "sources[/dim]",
         soft_wrap=False,
     )
 

@@ -53,8 +53,8 @@ from regard.tasks.contracts import Evaluation, SplitName
 from regard.tasks.names import CHAT, CLASSIFICATION_TASKS, TRANSLATION
 
 TRANSLATOR_OPTIONS = "unknown lowercase by_length engine precision"
-TASK_OPTIONS = "data"  # that a translator and a chatbot have not
-TEXT_OPTIONS = "source reference beam tokenize"  # that a chatbot has, too
+TASK_OPTIONS = "data"  # not for a translator or a chatbot
+TEXT_OPTIONS = "source reference beam tokenize"  # also for a chatbot
 
 
 def command(
@@ -63,11 +63,11 @@ def command(
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
     data: list[str] | None = option(
-        "What to measure a run of another task on, instead of its own test data: a text, a table "
-        "of labels and texts, a folder with a folder of pictures for each class; may be repeated.",
+        "For a run of another task, data to use instead of its own test data: a text, a table of "
+        "labels and texts, or a folder with a subfolder of pictures for each class; repeatable.",
         metavar="FILE",
     ),
-    against: str | None = option("Another model: is the difference significant?", metavar="MODEL"),
+    against: str | None = option("Another model to test the difference from.", metavar="MODEL"),
     ensemble: shared_options.Ensemble = None,
     beam: shared_options.Beam = None,
     unknown: shared_options.Unknown = None,
@@ -75,7 +75,7 @@ def command(
     lowercase: bool = flag("--lowercase", "Ignore case."),
     by_length: bool = flag("--by-length", "Also score by the length of the source."),
     output: Path | None = option(
-        "Write the translations, or answers, here as well; of a classifier, its confusion matrix: "
+        "Also write the translations or answers to FILE; for a classifier, its confusion matrix: "
         "a picture (.png, .svg, .pdf), or .json.",
         metavar="FILE",
     ),
@@ -92,13 +92,13 @@ def command(
     is measured for one model only. Scores are those of the model in float32, unless --precision
     names another.
 
-    A chatbot: the perplexity of people's answers, and how varied its own answers are, beside
-    people's and beside the commonest one. A history has its turns in one line, separated by tabs;
-    one with several answers is repeated on neighbouring lines.
+    For a chatbot: the perplexity of people's answers, and how varied its own answers are, compared
+    to people's answers and to the commonest one. A history is a line with its turns separated by
+    tabs; with several answers, it is repeated on neighbouring lines.
 
-    A classifier: accuracy and macro F1, and how well its probabilities are calibrated, before and
-    after the temperature that was fitted on the validation data; with --ensemble, the same for the
-    mean of the calibrated probabilities.
+    For a classifier: accuracy and macro F1, and how well its probabilities are calibrated, without
+    and with the temperature that was fitted on the validation data; with --ensemble, the same for
+    the mean of the calibrated probabilities.
 
     Examples:
 
@@ -179,13 +179,13 @@ def _print_scores(
 
 
 def _write_lines(file: Path | None, texts: Sequence[str]) -> None:
-    """Write answers, once their scores are shown: what a full disk cannot take is not lost."""
+    """Write answers after their scores are shown, so that a full disk does not lose the scores."""
     if file is not None:
         write_atomic(file, "".join(f"{text}\n" for text in texts).encode())
 
 
 def _column_name(context: Context) -> str:
-    """What scores are headed with; the columns of `--against` need different names."""
+    """The heading of the scores; the columns of `--against` need different names."""
     given = context.params
     name = " + ".join((given["model"], *(given["ensemble"] or ())))
     weights = given["adapter"] or given["weights"]
@@ -295,7 +295,7 @@ def _held_out(runs: Sequence[TaskRun], files: Sequence[str], place: Path) -> Spl
         for run in runs:
             if run.recipe.is_imported:
                 raise SettingsError(
-                    f"{run.folder.path}: was imported, and has no data of its own; say what to "
+                    f"{run.folder.path}: was imported and has no data; name some to "
                     "measure it on, with --data FILE"
                 )
         split: SplitName = runs[0].task.held_out()
@@ -306,7 +306,7 @@ def _held_out(runs: Sequence[TaskRun], files: Sequence[str], place: Path) -> Spl
 
 
 def _save_confusion(confusion: Confusion, file: Path) -> None:
-    """Write how many examples of each class were taken for which, as the file's name says."""
+    """Write the confusion matrix in the format of the file's name."""
     if file.suffix == ".json":
         write_atomic(file, dump_json(confusion.to_json(), indent=1).encode())
         note(f"wrote {file}")

@@ -24,29 +24,29 @@ def command(
     model: shared_options.Model,
     to: str | None = option(
         "The format: ctranslate2; hf, a folder for transformers; onnx, graphs for onnxruntime, of "
-        "many translators also for transformers.js in a browser; run, a compact copy of the run, "
-        "to be given away. Or a folder for CTranslate2's.",
+        "many translators also for transformers.js in a browser; run, a compact copy of the run to "
+        "distribute. Or the folder for a CTranslate2 export.",
         "--to",
         metavar="FORMAT|DIR",
     ),
     out: Path | None = option(
-        "A folder of its own; an export for CTranslate2 is otherwise kept in the run's.",
+        "A new folder; without it, an export for CTranslate2 is kept in the run's folder.",
         "--out",
         metavar="DIR",
     ),
     precision: Precision = option(
-        "Of the weights; auto: int8 where it is close enough, otherwise float32. For hf, float32; "
-        "for onnx, float32 (auto) or int8. A run has float16 (auto), bfloat16 or float32.",
+        "Of the weights; auto: int8 if it is close enough, otherwise float32. hf: float32; onnx: "
+        "float32 (auto) or int8; run: float16 (auto), bfloat16 or float32.",
         default="auto",
     ),
     weights: shared_options.Weights = "model",
     json: shared_options.Json = False,
 ) -> None:
     """The export must translate a sample of sentences as the native engine does, or it is refused:
-    up to rounding in float32, nearly so in a lower precision. `regard translate` makes an export
-    for CTranslate2 by itself when it first needs one; one that was written --to a folder needs no
-    run: `regard translate DIR`. A compact copy (--to run) is not compared: `regard evaluate DIR`
-    scores it.
+    up to rounding in float32, approximately in a lower precision. `regard translate` makes an
+    export for CTranslate2 when it first needs one; an export that was written --to a folder works
+    without the run: `regard translate DIR`. A compact copy (--to run) is not compared: score it
+    with `regard evaluate DIR`.
 
     Examples:
 
@@ -72,7 +72,7 @@ def command(
 def _export_ctranslate2(
     model: str, place: Path | None, weights: str, precision: Precision, *, json: bool
 ) -> None:
-    """Write a folder for CTranslate2, or keep one in the run's."""
+    """Write a folder for CTranslate2, or keep one in the run's folder."""
     if precision == "float16":
         raise SettingsError(
             f"--precision {precision}: CTranslate2 has {', '.join(get_args(ExportPrecision))}"
@@ -99,7 +99,7 @@ def _export_ctranslate2(
         less = "less" if gate.loss >= 0 else "more"
         console.print(
             f"  {export.card.precision}: {gate.same} of {gate.sentences} the same, {less} likely "
-            f"by {abs(gate.loss):.4f} nats a token on the whole"
+            f"by {abs(gate.loss):.4f} nats a token on average"
         )
         if gate.instead is not None:
             console.print(f"  {gate.instead}")
@@ -150,4 +150,4 @@ FOLDER_FORMATS: dict[str | None, Callable[..., None]] = {
     "onnx": _export_onnx,
     "run": _export_compact,
 }
-"""Formats that need a folder of their own, and what writes it."""
+"""Formats that need a new folder, and the functions that write it."""

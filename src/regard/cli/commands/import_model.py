@@ -15,17 +15,15 @@ def command(
     folder: Path = Argument(..., metavar="FOLDER", help="A folder of another toolkit."),
     out: Path = option("The run to make; a folder that is new or empty.", "--out", default=...),
     source_language: str | None = option(
-        "The language that is translated from, of a model of many: eng_Latn, en.",
+        "The source language, for a multilingual model: eng_Latn, en.",
         "--source-language",
     ),
-    target_language: str | None = option(
-        "The language that is translated into.", "--target-language"
-    ),
+    target_language: str | None = option("The target language, likewise.", "--target-language"),
     json: shared_options.Json = False,
 ) -> None:
     """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
     a model and a tokenizer write them; or model.bin and vocabularies, as CTranslate2's converters
-    do; or the .npz of g2p_en. No pickle is read, and no code of the folder is executed.
+    do; or the .npz of g2p_en. No pickle is read, and no code in the folder is executed.
     The run must compute the same logits as the other toolkit and write the same text; otherwise it
     is refused, and RUN holds only the report, exchange.json.
 

@@ -56,7 +56,7 @@ OPTION_RULES = (
 
 
 PIPELINE_OPTIONS = "model sentence without flatten png svg theme html weights adapter device json"
-"""Parameters that a look into a run of any task has."""
+"""Parameters that apply to runs of all tasks."""
 
 
 def command(
@@ -69,55 +69,55 @@ def command(
     ),
     sentence: list[str] | None = Argument(
         None,
-        help="What to translate and look into; none with --heads, --distances, --positions. For a "
-        "forecaster: the numbers of a series, or a table; for a captioner: a picture; for a "
-        "language model: a text; for a masked one: a text, with [MASK] or without, or two for a "
-        "pair; for a classifier: a text or a picture. Without MODEL: a text of several words.",
+        help="A sentence to translate and look into; not with --heads, --distances or --positions. "
+        "For a forecaster: the numbers of a series, or a table; for a captioner: a picture; for a "
+        "language model: a text; for a masked language model: a text, with or without [MASK], or a "
+        "pair of texts; for a classifier: a text or a picture. Without MODEL: more than one word.",
     ),
     heads: bool = flag(
         "--heads",
-        "Score every head by what its removal costs in BLEU. Sentences are translated "
+        "Score every head by the BLEU that its removal costs. Sentences are translated "
         "with the whole model, without each head, without each layer's attention, and without "
         "all heads that are free to remove.",
     ),
     distances: bool = flag(
         "--distances",
-        "Show how far each head looks, and at how many words at once: in cross attention "
-        "from the diagonal, in the encoder from the word that looks, in the decoder from the "
-        "word that is to come.",
+        "Show how far away each head looks, and at how many words at once. Distances are measured "
+        "from the diagonal in cross attention, from the attending word in the encoder, and from "
+        "the next word in the decoder.",
     ),
     positions: bool = flag(
         "--positions",
         "Show the model's position encodings, and the cosines between the vectors of "
-        "positions that are 1, 2, 4 … apart, on the average.",
+        "positions that are 1, 2, 4 … apart, on average.",
     ),
     part: Literal["encoder", "decoder", "cross", "all"] | None = option(
-        "cross: the translation looking at the sentence; encoder: the sentence at itself; decoder: "
-        "the translation at itself; all, with --heads. Otherwise cross, and all with --heads."
+        "cross: attention from the translation to the sentence (default); encoder: within the "
+        "sentence; decoder: within the translation; all: only with --heads, its default."
     ),
     layer: shared_options.Layer = None,
     head: shared_options.Head = None,
     every: bool = flag(
         "--all",
-        "Every layer and head: a grid in the picture. Not of pictures, whose heads --layer shows.",
+        "Show every layer and head: a grid in the picture. Not for pictures; use --layer.",
     ),
-    pieces: bool = flag("--pieces", "Show the model's own tokens, not whole words."),
+    pieces: bool = flag("--pieces", "Show the model's tokens instead of whole words."),
     without: list[str] | None = option(
         "Silence a head, such as 3.5 or encoder.3.5, or all heads of a layer, such as 3, "
         "and show how the translation changes; may be repeated.",
         metavar=HEAD_METAVAR,
     ),
     flatten: list[str] | None = option(
-        "Let a head look at everything alike, instead; may be repeated.", metavar=HEAD_METAVAR
+        "Make a head attend to everything equally instead; may be repeated.", metavar=HEAD_METAVAR
     ),
     force: list[str] | None = option(
-        "Let a word of the translation look at one word of the sentence alone. A word is "
-        "its number, from 0, or itself where it occurs once; may be repeated.",
+        "Make a word of the translation attend to only one word of the sentence. A word is given "
+        "by its number, from 0, or by itself if it occurs once; may be repeated.",
         metavar="TARGET=SOURCE",
     ),
     kind: PlotKind | None = option(
-        "What --png and --svg draw. map: a cell for each pair of words, the usual; grid: "
-        "every head's; arcs: lines between words; focus: what each word looked at most; "
+        "What --png and --svg draw. map (default): a cell for each pair of words; grid: the map "
+        "of every head; arcs: lines between words; focus: what each word looked at most; "
         "distance: how far each head looks; tree: the hypotheses of the search.",
         "--as",
     ),
@@ -125,11 +125,11 @@ def command(
     svg: shared_options.Svg = None,
     theme: shared_options.Theme = "light",
     html: Path | None = option(
-        "Write all of it as one interactive page, which needs no server and no network.",
+        "Write everything as one interactive page, which needs no server and no network.",
         metavar="FILE",
     ),
     number: int = option(
-        "Which sentence to look into, from 0, where there are several.",
+        "The sentence to look into, from 0, if there are several.",
         "--sentence",
         default=0,
         min=0,
@@ -140,14 +140,14 @@ def command(
     n_best: int | None = option("Show the N best translations.", min=1, metavar="N"),
     beam: shared_options.Beam = None,
     max_tokens: int | None = option(
-        "Of a language model: continue the text by at most N tokens, and look into those too.",
+        "For a language model: continue the text by at most N tokens, and look into those too.",
         min=0,
         metavar="N",
     ),
     source: shared_options.HeldOutSource = None,
     reference: shared_options.HeldOutReference = None,
     limit: int | None = option(
-        "Measure on the first N sentences; otherwise --heads on all, --distances on 100.",
+        "Measure on the first N sentences; by default --heads uses all, --distances 100.",
         min=1,
         metavar="N",
     ),
@@ -200,7 +200,7 @@ def command(
         _show_measured(_measure(pipeline, context.params), files, theme, as_json=json)
         return
     if part == "all":
-        raise SettingsError("--part all goes with --heads")
+        raise SettingsError("--part all can only be used with --heads")
     keeps_tree = tree or kind == "tree" or html is not None or json
     changed = InterventionOptions(without or (), flatten or (), force or ())
     search: dict[str, Any] = {"max_tokens": max_tokens, "number": number, "split": split}
@@ -218,13 +218,12 @@ def command(
 
 
 def _take_for_sentence(context: Context) -> None:
-    """Take MODEL, the only argument and no folder, for the sentence, as if MODEL had been left out.
-
-    One word is an error, as it may be the name of a folder that was mistyped.
+    """If MODEL is the only argument and not a folder, use it as the sentence, as if MODEL had been
+    left out. A single word is an error, as it may be a mistyped folder.
     """
     argument: str = context.params["model"]
     if argument.split() == [argument]:
-        hint = "; one word is taken for MODEL: to look into a word, give a run as well, or put a "
+        hint = "; one word is read as MODEL: to look into a word, give a run as well, or put a "
         hint += f'space after it, as in regard look "{argument} "'
         raise RunError(f"{argument}: no such folder{'' if sep in argument else hint}")
     given, missing = (context.get_parameter_source(name) for name in ("model", "sentence"))
@@ -238,11 +237,11 @@ def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path
     """Raise an error if an option was given that has no effect beside the others."""
     check_options(context, OPTION_RULES)
     if kind is not None and not files:
-        raise SettingsError(f"--as {kind} says what to draw: give it a file with --png or --svg")
+        raise SettingsError(f"--as {kind} needs a file to draw: give --png or --svg")
 
 
 def _given(options: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """The options that are given, of those that the pipeline has."""
+    """The given options that the pipeline has."""
     known = pipeline.look_options.split()
     return {name: options[name] for name in known if options.get(name) is not None}
 
@@ -255,7 +254,7 @@ def _measure(translator: Translator, given: Mapping[str, Any]) -> run_measuremen
         return run_measurements.show_positions(translator, given["length"])
     if given["distances"]:
         if part == "all":
-            raise SettingsError("--part all goes with --heads")
+            raise SettingsError("--part all can only be used with --heads")
         lines = read_sources(model, given["source"])[: given["limit"] or DISTANCE_SENTENCES]
         answers = translator.translate(lines, settings, look=True, split=False)
         words = not given["pieces"]

@@ -51,8 +51,8 @@ def command(
     host: str | None = setting_option("host"),
     port: int | None = setting_option("port"),
     keys: Path | None = option(
-        "API keys, one on each line: only requests with one of them are served. "
-        f"{KEYS_VARIABLE} in the environment may hold keys, too.",
+        "A file of API keys, one on each line: only requests with one of them are served. "
+        f"The environment variable {KEYS_VARIABLE} may have keys too.",
         metavar="FILE",
     ),
     origins: list[str] | None = setting_option("origins", "--cors", metavar="ORIGIN"),
@@ -72,8 +72,8 @@ def command(
     max_alternatives: int | None = setting_option("max_alternatives"),
     max_beam: int | None = setting_option("max_beam"),
     sentences: bool | None = option(
-        "Translate the sentences of a line one by one, and leave what is no sentence as "
-        "it is; or give the models whole lines. Otherwise as each run has learned.",
+        "Translate the sentences of a line one by one, and keep text that is not a sentence; or "
+        "give the models whole lines. By default as each run has learned.",
         "--sentences/--whole-lines",
         " /--lines",
     ),
@@ -83,14 +83,14 @@ def command(
     device: shared_options.Device = "auto",
     engine: shared_options.Engine = "auto",
     precision: ExportPrecision = option(
-        "Of the weights. Streams and looks are computed by the native engine, which has float32 "
-        "with --engine auto: in another precision a plain translation may differ from theirs.",
+        "Of the weights. Streams and looks are computed by the native engine, in float32 with "
+        "--engine auto: in another precision, plain translations may differ from theirs.",
         default="float32",
     ),
 ) -> None:
-    """Requests of many users are gathered into batches. The server can be reached from this machine
-    only, unless --host says otherwise; then consider --keys. On SIGTERM it answers all that it has
-    accepted, and ends; on SIGHUP it loads the models again.
+    """Requests of many users are merged into batches. The server can only be reached from this
+    machine, unless --host says otherwise; then consider --keys. On SIGTERM it answers all accepted
+    requests and ends; on SIGHUP it loads the models again.
 
     Examples:
 
@@ -115,7 +115,7 @@ def command(
 
 
 def _settings(context: Context) -> ServerSettings:
-    """What the options say; those that were not given are left to the settings' defaults."""
+    """The settings from the options; options that were not given have the settings' defaults."""
     known = ServerSettings.model_fields
     given = {
         name: value for name, value in context.params.items() if name in known and value is not None

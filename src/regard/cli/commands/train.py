@@ -37,8 +37,8 @@ def command(
     recipe: str | None = Argument(
         None,
         metavar="RECIPE",
-        help="A built-in recipe (`regard recipes`) or a YAML file. With files of your own it says "
-        "how to train on them; without RECIPE, the recipe `own` does, or with --from that of RUN.",
+        help="A built-in recipe (`regard recipes`) or a YAML file. With your own files, it says "
+        "how to train on them; the default is then the recipe `own`, or with --from that of RUN.",
     ),
     data: corpus_options.Data = None,
     source: corpus_options.Source = None,
@@ -50,39 +50,39 @@ def command(
     out_folder: shared_options.Out = None,
     settings: shared_options.Settings = None,
     start: Path | None = option(
-        "Begin with the weights of another run, wherever names, shapes and vocabularies agree.",
+        "Start from the weights of another run, wherever names, shapes and vocabularies agree.",
         "--from",
         metavar="RUN",
     ),
     vocabulary: Literal["run", "own", "extended"] | None = option(
-        "With --from: go on with the vocabulary of RUN; or learn one from the data, whose pieces "
-        "begin with the vectors of RUN where it has them; or add pieces of the data to that of "
-        "RUN. Otherwise as the recipe says."
+        "With --from: use the vocabulary of RUN; or learn one from the data, whose pieces start "
+        "from the vectors of RUN if it has them; or extend the vocabulary of RUN by pieces from "
+        "the data. By default as the recipe says."
     ),
     mix: corpus_options.Mix = None,
     adapter: str | None = option(
-        "Train low-rank updates alone (LoRA), with --from: a small file that RUN gets under this "
-        "NAME, for `regard translate RUN --adapter NAME` and all other uses.",
+        "Train only low-rank updates (LoRA), with --from: a small file that is kept in RUN under "
+        "this NAME, for `regard translate RUN --adapter NAME` and all other commands.",
         metavar="NAME",
     ),
-    resume: bool = flag("--resume", "Go on with a run that was stopped or killed."),
+    resume: bool = flag("--resume", "Continue a run that was stopped or killed."),
     device: shared_options.Device = "auto",
     devices: int | None = option(
-        "Train on N GPUs, or in N processes on a CPU: a step takes a batch of each. On several "
+        "Train on N GPUs, or in N processes on a CPU: each has its own batch in a step. On several "
         "machines start with torchrun, without this option.",
         metavar="N",
         min=1,
     ),
     max_restarts: int | None = option(
-        "With --devices: how often to go on from the last checkpoint after a process was killed.",
+        "With --devices: how often to continue from the last checkpoint after a crash.",
         metavar="N",
         min=0,
     ),
     json: shared_options.Json = False,
 ) -> None:
     """The run's folder then holds the model, its tokenizer, the cleaned data, the metrics and a
-    card with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume goes on
-    exactly where it stopped, also after a crash.
+    card with the scores on the held-out test pairs. Ctrl-C saves and stops; --resume continues
+    exactly from there, also after a crash.
 
     Examples:
 
@@ -138,12 +138,12 @@ def _train_and_measure(
                 progress = _train(recipe, folder, where, stop, ranks)
                 stopped = ranks.any(stop.received is not None)
         except InterruptedBySignal as signal:
-            note(f"stopped at once; what was finished is kept. Go on with: {again}")
+            note(f"stopped at once; finished work is kept. Continue with: {again}")
             sys.exit(128 + signal.number)
     refined = last_progress(folder.refined.path)
     if stopped and launch.leads:
         where_it_is = f"{refined.step} of the refinement" if refined else f"{progress.step}"
-        note(f"stopped at step {where_it_is}; all is saved. Go on with: {again}")
+        note(f"stopped at step {where_it_is}; all is saved. Continue with: {again}")
     if stopped:
         sys.exit(128 + (stop.received or SIGTERM))
     if launch.leads:
@@ -157,7 +157,7 @@ def _train(
     stop: StopRequests,
     ranks: Ranks,
 ) -> Progress:
-    """Train the recipe's model, of whatever task."""
+    """Train the recipe's model, of any task."""
     console = err if ranks.leads else Console(quiet=True)
     with TerminalReporter(recipe.training.steps, console=console) as reporter:
         return train_run.train(
@@ -216,13 +216,13 @@ def _refuse_to_change_what_is_resumed(
     }
     for what, given in kept.items():
         if given:
-            raise SettingsError(f"--resume goes on with the run's own {what}")
+            raise SettingsError(f"--resume continues with the run's own {what}")
 
 
 def _start_settings(
     start: Path | None, vocabulary: str | None, adapter: str | None, mix: list[str] | None
 ) -> list[str]:
-    """What a run begins with, and what it learns beside, as settings of a recipe."""
+    """The start run and the mixed-in pairs, as settings of a recipe."""
     given = {
         "start.run": None if start is None else str(start),
         "start.vocabulary": vocabulary,
@@ -235,8 +235,8 @@ def _start_settings(
 def _load_new(
     name: str | None, corpus: dict[str, Any] | None, start: Path | None, overrides: list[str]
 ) -> TaskRecipe:
-    """The recipe of a new run; without a name, the recipe for one's own translations, with the
-    search of the run that it begins with, or that of a run of another task.
+    """The recipe of a new run. Without a name: the recipe `own` with the search settings of the
+    start run, or the start run's recipe if its task is not translation.
     """
     if name is None and corpus is None:
         raise SettingsError(
@@ -255,7 +255,7 @@ def _load_new(
 
 
 def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
-    """The folder that was given, or that a recipe's run goes to."""
+    """The folder that was given, or the default one of the recipe."""
     if out_folder is not None:
         folder = RunFolder(out_folder)
         if name is not None:
@@ -268,7 +268,7 @@ def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
 
 
 def _check_own_recipe(name: str, folder: RunFolder) -> None:
-    """Raise an error if the recipe called `name` is not the one that a run was begun with."""
+    """Raise an error if the recipe called `name` is not the run's own."""
     own = folder.load_any_recipe().name
     if load_any_recipe(name).name != own:
-        raise SettingsError(f"--resume goes on with the run's own recipe, {own}: drop {name}")
+        raise SettingsError(f"--resume continues with the run's own recipe, {own}: drop {name}")

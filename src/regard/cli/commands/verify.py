@@ -19,8 +19,8 @@ def command(
     run: Path = Argument(metavar="RUN", help="The folder of a run, an export or a comparison."),
     accept_all: bool = flag(
         "--accept",
-        "Take all files as they are now for right: of a run from before there were "
-        "manifests, or after you have changed one on purpose.",
+        "Accept all files as they are now: for a run without a manifest, or after you have changed "
+        "a file on purpose.",
     ),
     json: shared_options.Json = False,
 ) -> None:
@@ -35,7 +35,7 @@ def command(
     """
     if accept_all:
         accept(run)
-        note(f"{run}: its files are taken as they are now")
+        note(f"{run}: its files are accepted as they are now")
     found = verify(run)
     if json:
         print_json(found.to_json())

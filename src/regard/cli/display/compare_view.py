@@ -1,4 +1,4 @@
-"""The output of a comparison: its rows while they are made, its tables at the end."""
+"""The output of a comparison: the progress of its rows, and its tables at the end."""
 
 import os
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from regard.json_files import parse_json
 ACTIVITY: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
 TAIL_BYTES = 4096  # bytes at the end of a run's metrics that hold its last line
-MIN_TABLE_WIDTH = 100  # width of the tables where there is no terminal
+MIN_TABLE_WIDTH = 100  # width of the tables without a terminal
 
 
 class ComparisonProgress(LiveProgress):
-    """Writes to stderr: a line for each finished row, and in a terminal one for each running."""
+    """Writes to stderr: a line for each finished row, in a terminal also for running ones."""
 
     def __init__(self, folder: ComparisonFolder) -> None:
         super().__init__(

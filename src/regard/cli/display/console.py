@@ -19,11 +19,11 @@ class PipedConsole(Console):
 
 
 out = PipedConsole(highlight=False, soft_wrap=True)  # answers: stdout
-err = PipedConsole(stderr=True, highlight=False)  # all else, so that answers can be piped
+err = PipedConsole(stderr=True, highlight=False)  # everything else, so that answers can be piped
 
 
 def escape_message(message: str) -> str:
-    """A message as text of rich's markup, without control characters but line ends."""
+    """A message escaped for rich's markup, without control characters except line ends."""
     return escape(escape_control(message, kept="\n"))
 
 

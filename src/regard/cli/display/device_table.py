@@ -30,13 +30,13 @@ def print_device_plan(plan: DevicePlan) -> None:
     out.print(plain_table(*columns, right=columns, rows=rows))
     size = format_bytes(plan.gradient_bytes)
     out.print(
-        f"[dim]each like this one ({escape(plan.device)}), with a batch of its own; {size} of "
-        f"gradients at {plan.bandwidth:g} GB/s (--bandwidth), while nothing else is done[/dim]",
+        f"[dim]each like this one ({escape(plan.device)}), with its own batch; {size} of "
+        f"gradients at {plan.bandwidth:g} GB/s (--bandwidth), without overlap[/dim]",
         soft_wrap=False,
     )
     most = f"{plan.most_devices:,} devices" if plan.most_devices > 1 else "no second device"
     out.print(
-        f"One step of now, its tokens divided, pays on {most}: on more, the exchange takes longer "
-        "than the rest.",
+        f"Dividing the tokens of the current step pays on {most}: on more, the exchange takes "
+        "longer than the rest.",
         soft_wrap=False,
     )

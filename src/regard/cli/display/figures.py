@@ -1,4 +1,4 @@
-"""Figures that a command is asked to draw."""
+"""Figures that a command draws on request."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,20 +13,20 @@ from regard.inspection.plots.figure import save_figure
 
 
 def figure_files(png: Path | None, svg: Path | None) -> list[Path]:
-    """The files to draw; an error if one has not the ending of its option."""
+    """The files to draw; an error if one does not have the ending of its option."""
     check_suffix("--png", png, ".png")
     check_suffix("--svg", svg, ".svg")
     return [file for file in (png, svg) if file is not None]
 
 
 def check_suffix(option: str, file: Path | None, ending: str) -> None:
-    """Raise an error if a file's name has another ending, before anything is computed."""
+    """Raise an error if a file's name has another ending."""
     if file is not None and file.suffix != ending:
         raise SettingsError(f"{option} {file}: the file's name should end in {ending}")
 
 
 def save_figures(files: Sequence[Path], draw: Callable[[], Figure]) -> None:
-    """Draw one figure into each of the files, if there are any, and say so."""
+    """Draw one figure into each of the files, if there are any, with a note."""
     save_drawn(files, draw_figure(files, draw))
 
 
@@ -39,7 +39,7 @@ def draw_figure(files: Sequence[Path], draw: Callable[[], Figure]) -> Figure | N
 
 
 def save_drawn(files: Sequence[Path], figure: Figure | None) -> None:
-    """Save a figure to each of the files, and say so."""
+    """Save a figure to each of the files, with a note."""
     if figure is None:
         return
     for file in files:
@@ -49,7 +49,7 @@ def save_drawn(files: Sequence[Path], figure: Figure | None) -> None:
 
 @contextmanager
 def missing_fonts_noted() -> Iterator[None]:
-    """Note, in a line each, which fonts the figures made in the body would need."""
+    """Print a note for each font that the figures made in the body lack."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MissingFontWarning)
         yield

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LookFigures(NamedTuple):
-    """What is drawn: the files, and options of `Look.plot`."""
+    """The figures to draw: files, and options of `Look.plot`."""
 
     files: Sequence[Path]
     options: Mapping[str, Any]
@@ -48,20 +48,20 @@ def show_look(
 
 
 def _difference(before: str, after: str, changes: str) -> Text:
-    """What changes did to an answer, its words marked."""
+    """How changes altered an answer, with its words marked."""
     marked = render_word_diff(before, after, coloured=out.color_system is not None)
     same = Text(" (the same words)", "dim") if before == after else Text()
     return Text.assemble((f"{changes}: ", "dim"), marked, same)
 
 
 def track_ablations(items: Sequence[T], /) -> Iterable[T]:
-    """The items, with a bar in a terminal."""
+    """The items, with a progress bar in a terminal."""
     with progress_bar() as progress:
         yield from progress.track(items, description="silencing heads")
 
 
 def save_look_page(look: Look, html: Path | None, model: str) -> None:
-    """Write the page of an answer of the run `model`, if a file is named for it."""
+    """Write the page of an answer by the run `model`, if a file is given."""
     if html is not None:
         write_atomic(html, look.page(Path(model).resolve().name).encode())
         note(f"wrote {html}")

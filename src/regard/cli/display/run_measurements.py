@@ -47,7 +47,7 @@ class RunMeasurement(NamedTuple):
 
 
 class AblationProgress(LiveProgress):
-    """How many translations of some sentences are done, each without some heads: a bar in a
+    """The progress of translating the same sentences without some heads each time: a bar in a
     terminal, lines in a pipe.
     """
 
@@ -84,7 +84,7 @@ def show_positions(translator: Translator, length: int) -> RunMeasurement:
         "where",
         "vectors",
         *columns,
-        title="mean cosine of two that are so far apart",
+        title="mean cosine of two positions by distance",
         right=("vectors", *columns),
     )
     document = []
@@ -106,7 +106,7 @@ def show_positions(translator: Translator, length: int) -> RunMeasurement:
 
 
 def show_distances(answers: Sequence[Answer], part: Part, *, words: bool) -> RunMeasurement:
-    """How far away the heads of a part attend in some translations, and how widely."""
+    """How far away, and how widely, the heads of a part attend in some translations."""
     captures = [answer.attention for answer in answers if answer.attention is not None]
     if not captures:
         raise SettingsError("all sentences are blank: there is nothing to look at")
@@ -121,7 +121,7 @@ def show_distances(answers: Sequence[Answer], part: Part, *, words: bool) -> Run
 
 def _distance_table(found: HeadDistances) -> Table:
     distance_columns = [f"{distance:+d}" if distance else "0" for distance in SHOWN_DISTANCES]
-    title = f"{found.part} attention: how far away, at how many at once, share by distance"
+    title = f"{found.part} attention: mean distance, number of words, share by distance"
     numbers = ("away", "at once", *distance_columns)
     table = plain_table("layer.head", *numbers, title=title, right=numbers)
     middle = found.shares.shape[-1] // 2
@@ -142,8 +142,8 @@ def show_head_importance(model: str, found: HeadImportance) -> RunMeasurement:
         f"{interval}  [dim]{escape(score.signature)}[/dim]",
         _cost_table(found),
         significance_note([one.p_value for one in found.removals]),
-        f"dearest: {costliest.part} {costliest.layer}.{costliest.head}, without which "
-        f"{costliest.changed:.0%} of the translations are others, for {costliest.cost:.2f} BLEU",
+        f"costliest: {costliest.part} {costliest.layer}.{costliest.head}, without which "
+        f"{costliest.changed:.0%} of the translations change, for {costliest.cost:.2f} BLEU",
         f"free to remove, each alone, for at most {found.tolerance:g} BLEU: {free} of "
         f"{len(found.heads)} heads",
     ]
@@ -181,7 +181,7 @@ def _cost_table(found: HeadImportance) -> Table:
 
 
 def _cost_cell(one: AblationResult, peak: float) -> Text:
-    """The cost; that of a head on a brighter ground the higher it is, if there is colour."""
+    """The cost; in colour, the background of a head is brighter the higher its cost."""
     shown = f"{one.cost:6.2f}{'*' if is_significant(one.p_value) else ' '}"
     if one.head is None or out.color_system not in ("256", "truecolor"):
         return Text(shown)

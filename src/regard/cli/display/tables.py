@@ -14,7 +14,7 @@ from regard.tasks.contracts import Evaluation
 
 
 def significance_note(p_values: Collection[float | None]) -> str:
-    """What the marks of a table mean, or why it has none."""
+    """The meaning of a table's marks, or why it has none."""
     if None in p_values:
         return f"[dim]{UNTESTED_NOTE}[/dim]"
     return f"[dim]* differs from chance at p < {SIGNIFICANCE_LEVEL}[/dim]"

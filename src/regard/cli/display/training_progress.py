@@ -27,7 +27,7 @@ NUM_LOG_LINES = 50  # lines of loss in a pipe, approximately
 
 
 class TerminalReporter(LiveProgress):
-    """Writes to stderr; in a terminal with a live line below, in a pipe without."""
+    """Writes to stderr; in a terminal, with a live line below."""
 
     def __init__(self, steps: int, *, console: Console = err) -> None:
         super().__init__(
@@ -44,9 +44,9 @@ class TerminalReporter(LiveProgress):
         self._begin(steps)
 
     def _begin(self, steps: int) -> None:
-        """Expect so many steps from now on."""
+        """Start to count this many steps."""
         self._steps = steps
-        self._next_line = 0.0  # the step from which on a pipe gets the next line
+        self._next_line = 0.0  # the step at which a pipe gets the next line
         self._estimated = False  # whether the estimate of the time was printed
         self._first_log: tuple[int, float] | None = None  # its step and time
         self.update(self._task, total=steps)
@@ -82,7 +82,7 @@ class TerminalReporter(LiveProgress):
         self.console.print(table)
 
     def second_stage(self, group: str, steps: int) -> None:
-        self._say(f"{group:<11} {steps:,} steps; step 0 is what training ended with")
+        self._say(f"{group:<11} {steps:,} steps; step 0 is the end of training")
         self.reset(self._task, total=steps, description=group, visible=False)
         self._begin(steps)
 
@@ -108,7 +108,7 @@ class TerminalReporter(LiveProgress):
         self._say(f"step {step:>7,}  {shown}{time_left}")
 
     def _seconds_left(self, step: int) -> float | None:
-        """Seconds left, by the steps since the first log line: those before it are slower."""
+        """Seconds left, by the steps since the first log line, as earlier ones are slower."""
         now = time.monotonic()
         if self._first_log is None:
             self._first_log = step, now

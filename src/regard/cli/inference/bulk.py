@@ -23,9 +23,9 @@ from regard.errors import SettingsError
 from regard.inspection.plots.plain_table import plain_table
 from regard.interruption import exit_on_signals, interrupt_on_sigterm
 
-REPORT_SECONDS = 60.0  # between two notes about progress, where no bar is shown
+REPORT_SECONDS = 60.0  # between two notes about progress, if no bar is shown
 OPTION_RULES = (
-    OptionRule("dashboard", excludes="address", hint="a cluster was started with one or without"),
+    OptionRule("dashboard", excludes="address", hint="it was decided when the cluster was started"),
 )
 
 
@@ -38,32 +38,32 @@ def command(
         "s3://bucket/news.fr.gz.",
     ),
     folder: Path = option(
-        "Where translations are written: a file for each input.",
+        "The folder for translations: a file for each input.",
         "--out",
         "-o",
         default=...,
         metavar="DIR",
     ),
     column: str | None = option(
-        "The column to translate of TSV or Parquet: a number from 0, or a name; a name means that "
-        "TSV has a header, which gives no line.",
+        "The column of TSV or Parquet to translate: a number from 0, or a name; with a name, the "
+        "first line of TSV is a header, which is not translated.",
         metavar="NAME",
     ),
     actors: int | None = option(
-        "Copies of the model that translate; otherwise as many as there is room for.", min=1
+        "Copies of the model that translate; by default as many as there is room for.", min=1
     ),
     cores: int = option("Cores of each copy.", default=1, min=1),
     address: str | None = option(
         "Of a Ray cluster, such as auto or ray-head:6379, whose machines all see MODEL under the "
-        "same path; otherwise one is started on this machine.",
+        "same path; by default one is started on this machine.",
         metavar="HOST:PORT",
     ),
-    dashboard: bool = flag("--dashboard", "Start Ray's dashboard too, for this machine alone."),
+    dashboard: bool = flag("--dashboard", "Also start Ray's dashboard, for this machine only."),
     split: shared_options.Split = None,
     beam: shared_options.Beam = None,
     length_penalty: float | None = option("More favours longer translations.", min=0, max=5),
     forbid: list[str] | None = option(
-        "A word no translation may hold; may be repeated.", metavar="WORD"
+        "A word that no translation may contain; may be repeated.", metavar="WORD"
     ),
     ensemble: shared_options.Ensemble = None,
     weights: shared_options.Weights = "model",
@@ -73,8 +73,8 @@ def command(
     precision: shared_options.InPrecision = "auto",
 ) -> None:
     """Every line of an input gives one line of its output, in order, exactly once, and the same as
-    `regard translate` gives. Blocks of lines that are finished are kept: the same command goes on
-    where it was stopped or killed, or where the disk was full. Odd lines are listed in
+    `regard translate` gives. Finished blocks of lines are kept: the same command continues
+    after it was stopped or killed, or after the disk was full. Lines with problems are listed in
     NAME.notes.tsv.
 
     Examples:
@@ -88,7 +88,7 @@ def command(
         raise SettingsError(
             "regard bulk needs ray, which is not installed: pip install 'regard[cluster]'"
         )
-    with interrupt_on_sigterm():  # which Ray handles otherwise, from its start on
+    with interrupt_on_sigterm():  # otherwise Ray handles it from its start
         names, forbidden = (model, *(ensemble or ())), tuple(forbid or ())
         options = ModelOptions(names, weights, adapter, device, engine, precision)
         on_gpu = device.startswith("cuda")
@@ -111,7 +111,7 @@ def command(
 
 
 def _translate(plan: BulkPlan, job: BulkJob, options: RayOptions, folder: Path) -> None:
-    """Translate what is unfinished of a plan, and show how far it is."""
+    """Translate the unfinished part of a plan, and show the progress."""
 
     def translate(pending: Sequence[PendingInput]) -> Generator[TranslatedBlock, None, None]:
         for name, value in options.environment().items():
@@ -142,7 +142,7 @@ def _scan(files: list[InputFile]) -> tuple[InputFile, ...]:
 
 
 class _Progress:
-    """A bar with rate and time left; where stderr is no terminal, a note now and then."""
+    """A bar with rate and time left; if stderr is not a terminal, a note now and then."""
 
     def __init__(self, bar: LiveProgress) -> None:
         self._bar, self._last_note = bar, time.monotonic()
@@ -154,7 +154,7 @@ class _Progress:
         self._task = self._bar.add_task("translating", total=total, completed=finished)
         self._done, self._total = finished, total
         if 0 < finished < total:
-            note(f"{finished:,} of {total:,} lines are finished; going on with the others")
+            note(f"{finished:,} of {total:,} lines are finished; continuing with the others")
 
     def advance(self, lines: int) -> None:
         self._bar.advance(self._task, lines)
@@ -170,7 +170,7 @@ class _Progress:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the start, the loading of models included."""
+        """Seconds since the start, including the loading of models."""
         return time.monotonic() - self._began
 
 

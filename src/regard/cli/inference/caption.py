@@ -1,4 +1,4 @@
-"""`regard caption`: what is to be seen on pictures."""
+"""`regard caption`: descriptions of pictures."""
 
 from typer import Argument, Context, Exit
 
@@ -26,7 +26,7 @@ def command(
     context: Context,
     model: shared_options.Model,
     pictures: list[str] = Argument(
-        None, metavar="PICTURE…", help="Files, and folders of them; - is a list of them on stdin."
+        None, metavar="PICTURE…", help="Picture files or folders; - reads a list from stdin."
     ),
     beam: shared_options.Beam = None,
     n_best: int | None = option("Print the N best, each on its own line.", min=1, metavar="N"),
@@ -43,9 +43,9 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Every picture gives one line, in order: only the caption if one picture was named, otherwise
-    the name, a tab and the caption. A folder stands for all pictures in it and in the folders
-    below. A picture that cannot be read, or a blank line of a list, gives an empty caption and an
-    error on stderr; the others are captioned all the same, and the exit code is 1.
+    the name, a tab and the caption. A folder stands for all pictures in it and its
+    subfolders. A picture that cannot be read, or a blank line of a list, gives an empty caption and
+    an error on stderr; the others are still captioned, and the exit code is 1.
 
     Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF; the model sees the square in the
     middle.

@@ -23,7 +23,7 @@ from regard.pipelines.chat.chatbot import Conversation, load
 
 PROMPT = "> "
 RESET, QUIT, HELP = "/reset", "/quit", "/help"
-HELP_TEXT = f"{RESET} forgets what was said, {QUIT} or Ctrl-D leaves; all else is answered"
+HELP_TEXT = f"{RESET} forgets what was said, {QUIT} or Ctrl-D leaves; everything else is answered"
 OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, excludes="beam"),)
 INTERRUPTED = 130
 
@@ -39,7 +39,7 @@ def command(
         "Search for the likeliest answer instead of sampling.", min=1, max=MAX_BEAM
     ),
     candidates: int | None = option(
-        "Answers to choose from by mutual information with what was said; 1 takes the first.",
+        "Answers to choose from by mutual information with the history; 1 takes the first.",
         min=1,
         max=1000,
         metavar="N",
@@ -49,12 +49,12 @@ def command(
     device: shared_options.Device = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Each line that is typed is answered, in view of all that was said before: /reset forgets it,
-    and /quit, Ctrl-D or Ctrl-C leave. Through a pipe, each line gives one line of answer; blank
-    lines and /reset give a blank one. The same lines with the same --seed have the same answers.
+    """Each typed line is answered, given the conversation so far: /reset forgets it, and /quit,
+    Ctrl-D or Ctrl-C leave. Through a pipe, each line gives one line of answer; blank lines and
+    /reset give a blank line. The same lines with the same --seed have the same answers.
 
-    Several answers are sampled, and the one is chosen that fits what was said rather than one that
-    is likely after anything, such as "I don't know". Without options, the run's own settings hold.
+    Several answers are sampled, and one is chosen that fits the history, rather than one that is
+    likely after any history, such as "I don't know". By default the run's own settings apply.
 
     Examples:
 
@@ -83,7 +83,7 @@ def command(
 
 
 def _answers(conversation: Conversation, line: str) -> Iterator[Answer]:
-    """The answer to a line, with its notes; none to a command."""
+    """The answer to a line, with its notes; nothing for a command."""
     if line.strip() == RESET:
         conversation.reset()
     elif line.strip() == HELP:
@@ -96,7 +96,7 @@ def _answers(conversation: Conversation, line: str) -> Iterator[Answer]:
 
 
 def _typed_lines() -> Iterator[str]:
-    """The lines that are typed, until Ctrl-D."""
+    """The typed lines, until Ctrl-D."""
     prompt = PROMPT if sys.stdout.isatty() else ""
     while True:
         try:
@@ -109,7 +109,7 @@ def _typed_lines() -> Iterator[str]:
 def _settings(
     own: DecodingSettings, given: dict[str, Any], beam: int | None, candidates: int | None
 ) -> DecodingSettings:
-    """The run's own search, with what the options change."""
+    """The run's own search settings, changed by the options."""
     sampling = {**(own.sampling.model_dump() if own.sampling else {}), **given}
     settings = search_settings(own, beam=beam, sampling=sampling if given else None)
     if candidates is None:

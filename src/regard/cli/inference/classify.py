@@ -25,11 +25,11 @@ def command(
     given: list[str] | None = Argument(
         None,
         metavar="[TEXT… | PICTURE…]",
-        help="Texts; or pictures: files, and folders of them. Without any, or for -, the lines of "
-        "the standard input: texts, or names of pictures.",
+        help="Texts; or picture files or folders. Without any, or for -, the lines of the standard "
+        "input: texts, or names of pictures.",
     ),
     file: list[str] | None = option(
-        "Lines of a file, also .gz, as of the standard input; may be repeated.", metavar="FILE"
+        "Read lines from a file, also .gz; may be repeated.", metavar="FILE"
     ),
     ensemble: shared_options.Ensemble = None,
     best: int = option("Print the N likeliest labels.", "--best", "-k", default=1, min=1),
@@ -39,15 +39,15 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Every text gives one line, in order: its likeliest label, a tab and its probability; with
-    --best N, the N likeliest in this way. An empty text has a note on stderr too. A pair of texts
-    is written `A ||| B`. Probabilities are calibrated on the run's validation data; with --ensemble
+    --best N, the N likeliest labels. An empty text also gives a note on stderr. A pair of texts is
+    written `A ||| B`. Probabilities are calibrated on the run's validation data; with --ensemble
     they are the mean over several runs with the same labels.
 
-    Every picture gives the same, behind its name if there are several. A folder stands for all
-    pictures in it and in the folders below. A picture that cannot be read, or a blank line in the
-    place of a name, gives an empty label and an error on stderr; the others are classified all the
-    same, and the exit code is 1. Control characters of names and labels are printed as escapes,
-    such as \\t; --json has them as they are.
+    Every picture gives the same, after its name if there are several. A folder stands for all
+    pictures in it and its subfolders. A picture that cannot be read, or a blank line instead of a
+    name, gives an empty label and an error on stderr; the others are still classified, and the exit
+    code is 1. Control characters of names and labels are printed as escapes, such as \\t; --json
+    has them unchanged.
 
     Examples:
 
@@ -90,7 +90,7 @@ def _load(
 
 
 def _check_file_names(model: str, names: Sequence[str]) -> None:
-    """Say that files named as texts are not read, and raise an error if one is a picture."""
+    """Print a note if a text is the name of a file, which is not read; an error for a picture."""
     for name in names:
         if name.lower().endswith(ENDINGS):
             raise SettingsError(

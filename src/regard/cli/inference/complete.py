@@ -34,12 +34,12 @@ def command(
     top_p: shared_options.TopP = None,
     seed: shared_options.Seed = None,
     beam: int | None = option(
-        "Search the likeliest continuation with so many hypotheses, instead of drawing one; 1 is "
+        "Search for the likeliest continuation with this many hypotheses instead of sampling; 1 is "
         "greedy search.",
         min=1,
         max=MAX_BEAM,
     ),
-    stream: bool = flag("--stream", "Print the text of one prompt while it grows."),
+    stream: bool = flag("--stream", "Print the text of one prompt while it is generated."),
     weights: shared_options.Weights = "model",
     adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
@@ -60,7 +60,7 @@ def command(
     sampling = sampling_given(context)
     if beam is not None and sampling:
         raise SettingsError(
-            f"--beam searches and does not draw: drop --{next(iter(sampling)).replace('_', '-')}"
+            f"--beam searches and does not sample: drop --{next(iter(sampling)).replace('_', '-')}"
         )
     settings = _settings(completer, beam, n_best, sampling)
     texts = prompts or read_lines(STDIN)
@@ -95,10 +95,10 @@ def _stream(
     *,
     as_json: bool,
 ) -> None:
-    """Print one prompt and its continuation as it grows."""
+    """Print one prompt and its continuation while it is generated."""
     if len(texts) != 1 or settings.n_best > 1 or settings.sampling is None or as_json:
         raise SettingsError(
-            "--stream prints the one text that is drawn for one prompt: drop it, or --beam, "
+            "--stream prints one sampled text for one prompt: drop it, or --beam, "
             "--n-best, --json and further prompts"
         )
     shown = ""

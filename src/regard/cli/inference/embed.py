@@ -1,4 +1,4 @@
-"""`regard embed`: vectors of words in their context, by a language model in both directions."""
+"""`regard embed`: vectors of words in their context, by a bidirectional language model."""
 
 from typer import Argument
 
@@ -15,7 +15,7 @@ def command(
         None, metavar="[TEXT…]", help="Texts; without any, the lines of the standard input."
     ),
     layer: int | None = option(
-        "Vectors of one layer, of which 0 knows each word alone; without it all layers are mixed.",
+        "Vectors of one layer; layer 0 has no context. Without it all layers are mixed.",
         min=0,
         metavar="N",
     ),
@@ -25,8 +25,8 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Each word gives a line: the word, a tab, and the numbers of its vector; a blank line ends
-    each text. With --json, each text gives one line. Words are read by their letters and need not
-    have been seen in training.
+    each text. With --json, each text gives one line. Words are read letter by letter and may
+    be new to the model.
 
     Examples:
 

@@ -12,7 +12,7 @@ from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import RegardError
 from regard.pipelines.forecaster import Forecaster, SeriesAnswer, is_table, load
 
-CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number
+CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number, not an option
 
 
 def command(
@@ -20,8 +20,8 @@ def command(
     series: list[str] | None = Argument(
         None,
         metavar="[NUMBER…|FILE]",
-        help="The numbers of a series; or a file: .csv or .tsv has a row for each time step, with "
-        "the columns of the run, any other a series on each line; - is the standard input.",
+        help="The numbers of a series; or a file: a .csv or .tsv with the columns of the run and a "
+        "row for each time step, or any other file with a series on each line; - is stdin.",
     ),
     steps: int = option("How many time steps to forecast.", default=1, min=1, metavar="N"),
     weights: shared_options.Weights = "model",
@@ -30,7 +30,7 @@ def command(
     json: shared_options.Json = False,
 ) -> None:
     """Every series gives one line of forecasts, in order. Each forecast after the first is made
-    from those before it. A series may be shorter than the model's window; of a longer one the end
+    from those before it. A series may be shorter than the model's window; if it is longer, its end
     is used. Numbers of a time step with several columns are joined by commas. A line that is not a
     series gives a blank line and an error on stderr, and the exit code is 1.
 
@@ -57,14 +57,14 @@ def command(
 
 
 def _is_file(given: Sequence[str]) -> bool:
-    """Whether a file is named, rather than numbers given."""
+    """Whether the arguments name a file, rather than give numbers."""
     return given == [STDIN] or (len(given) == 1 and isfile(given[0]))
 
 
 def _forecast_line(
     forecaster: Forecaster, line: str, number: int, *, steps: int, as_json: bool
 ) -> bool:
-    """Print the forecast of a line, or a blank line; False if the line is no series."""
+    """Print the forecast of a line, or a blank line; False if the line is not a series."""
     notes, error = tuple[str, ...](), None
     answer: SeriesAnswer | None = None
     if line.strip():

@@ -43,8 +43,8 @@ OPTION_RULES = (
     OptionRule(SAMPLING_OPTIONS, needs="sample"),
     OptionRule(LINE_OPTIONS, excludes="markup"),
 )
-LONG_LINE = 20_000  # characters of a line that is noted
-DOCUMENT_CHUNK = 64  # texts of a document translated together where a progress bar is shown
+LONG_LINE = 20_000  # characters of a line that gives a note
+DOCUMENT_CHUNK = 64  # texts of a document translated together if a progress bar is shown
 
 
 def command(
@@ -60,13 +60,13 @@ def command(
         "-", metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
     ),
     kind: Literal["lines", "text", "html", "srt", "vtt"] | None = option(
-        "What FILE is, where its name does not say: otherwise lines. text is lines with --markup.",
+        "The format of FILE, if its name does not tell; default: lines. text: lines with --markup.",
         "--format",
     ),
     markup: bool = flag(
         "--markup",
         "Keep tags such as `<b>`, placeholders such as {name} and addresses in lines, and "
-        "put them where they belong; documents are always so translated.",
+        "put them where they belong; this is always done in documents.",
     ),
     split: shared_options.Split = None,
     beam: shared_options.Beam = None,
@@ -79,12 +79,12 @@ def command(
     seed: shared_options.Seed = None,
     prefix: str = option("What every translation must begin with.", default="", metavar="TEXT"),
     forbid: list[str] | None = option(
-        "A word no translation may hold; may be repeated.", metavar="WORD"
+        "A word that no translation may contain; may be repeated.", metavar="WORD"
     ),
     ensemble: shared_options.Ensemble = None,
     unknown: shared_options.Unknown = None,
     scores: bool = flag("--scores", "Put each translation's score before it."),
-    align: bool = flag("--align", "Put the word alignment (0-0 1-2) behind it."),
+    align: bool = flag("--align", "Put the word alignment (0-0 1-2) after it."),
     weights: shared_options.Weights = "model",
     adapter: shared_options.Adapter = None,
     device: shared_options.Device = "auto",
@@ -92,15 +92,15 @@ def command(
     precision: shared_options.InPrecision = "auto",
     json: shared_options.Json = False,
 ) -> None:
-    """Every line of input gives one line of output, in order. Blank lines stay blank; over-long and
-    odd ones have a note on stderr. With --n-best a line gives up to N, numbered; tabs separate
-    columns.
+    """Every line of input gives one line of output, in order. Blank lines stay blank; overlong
+    and unusual lines give a note on stderr. With --n-best a line gives up to N numbered lines; tabs
+    separate columns.
 
-    All sentences of a line are translated, and what is not a sentence, such as a number, a URL or a
-    bullet, comes back as it is, if the training pairs were like that. --whole-lines gives the model
-    each line as it is.
+    All sentences of a line are translated one by one, and text that is not a sentence, such as a
+    number, a URL or a bullet, stays unchanged, if the training pairs were like that. --whole-lines
+    gives the model each line as it is.
 
-    In a web page or in subtitles only the text is translated, and all else stays as it is.
+    In a web page or in subtitles, only the text is translated, and everything else is unchanged.
 
     Examples:
 
@@ -194,18 +194,18 @@ def _check_document_options(
     """Raise an error if an option was given that has no effect on documents."""
     if given["markup"]:
         raise SettingsError(
-            f"--markup goes with lines: {document_format} is translated with its markup"
+            f"--markup is only for lines: {document_format} is translated with its markup"
         )
     for name in LINE_OPTIONS.split():
         if given[name]:
             raise SettingsError(
-                f"--{name.replace('_', '-')} goes with lines, and {file} is translated whole, as "
+                f"--{name.replace('_', '-')} is only for lines, and {file} is translated whole, as "
                 f"{document_format}; drop it, or give --format lines"
             )
 
 
 def _note_prefix(translator: Translator, prefix: str) -> None:
-    """Note which words of a prefix are not in the vocabulary."""
+    """Print a note about the words of a prefix that are not in the vocabulary."""
     target = translator.target
     known = {word: UNK not in target.encode([word])[0] for word in prefix.split()}
     unknown = [word for word, is_known in known.items() if not is_known]
@@ -224,7 +224,7 @@ def _shows_progress() -> bool:
 def _with_progress(
     chunks: Iterator[list[str]], total: int | None
 ) -> Generator[list[str], None, None]:
-    """The chunks; a bar counts their lines where `_shows_progress`."""
+    """The chunks; a bar counts their lines if `_shows_progress`."""
     if not _shows_progress():
         yield from chunks
         return
@@ -238,12 +238,12 @@ def _with_progress(
 
 
 def _note_long_lines(lines: Iterable[str]) -> Iterator[str]:
-    """The lines; a note precedes one so long that its translation takes a while."""
+    """The lines; a note precedes a line that is so long that its translation takes a while."""
     for number, line in enumerate(lines, 1):
         if len(line) > LONG_LINE:
             note(
                 f"line {number}: {len(line):,} characters are translated in parts, which takes as "
-                f"long as some {len(line) // 100:,} lines; is this a file with a sentence a line?"
+                f"long as some {len(line) // 100:,} lines; does this file have one sentence a line?"
             )
         yield line
 
@@ -274,7 +274,7 @@ class _InputLines:
         self._lines = read_lines(file, replace=True)
 
     def check(self) -> None:
-        """Raise an error if the file is missing or no text; what is typed is not waited for."""
+        """Raise an error if the file is missing or not text; does not wait for typed lines."""
         if not self._checked:
             _, self._lines = peek(self._lines, 1)
 
@@ -346,5 +346,5 @@ def _format_json(number: int, answer: Answer) -> str:
 
 
 def _alignment_document(answer: Answer, rank: int) -> dict[str, object]:
-    """The alignment of a candidate, where attention was recorded."""
+    """The alignment of a candidate, if attention was recorded."""
     return {"alignment": sorted(answer.alignment(rank=rank))} if answer.attention else {}

@@ -20,18 +20,18 @@ Data = Annotated[
     list[str] | None,
     Option(
         metavar="FILE[=WEIGHT]",
-        help="Pairs to learn from: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
-        "file counts WEIGHT times: 2 twice, 0.5 takes half of them. For a recipe of another task: "
+        help="Pairs to train on: .tsv, .csv or .tmx, also .gz; may be repeated. Each pair of a "
+        "file is used WEIGHT times: 2 uses all twice, 0.5 half of them. For other tasks: "
         "text files for a language model, dialogues (.jsonl), a table for forecasts, captions "
-        "beside their pictures, a table of labels and texts, or a folder of pictures with a folder "
-        "for each class.",
+        "next to their pictures, a table of labels and texts, or a folder with a subfolder of "
+        "pictures for each class.",
     ),
 ]
 Source = Annotated[
     list[str] | None,
     Option(
         metavar="FILE[=WEIGHT]",
-        help="Source sentences, one on each line; may be repeated, with as many --target.",
+        help="Source sentences, one on each line; may be repeated, together with --target.",
     ),
 ]
 Target = Annotated[
@@ -41,7 +41,7 @@ Valid = Annotated[
     str | None,
     Option(
         metavar="FILE[,FILE]",
-        help="Held-out data to validate with: one file, or source,target. Otherwise some are cut "
+        help="Held-out data to validate with: one file, or source,target. By default cut "
         "from the training data.",
     ),
 ]
@@ -53,9 +53,9 @@ Mix = Annotated[
     list[str] | None,
     Option(
         metavar="FILE|RUN=SHARE",
-        help="Other pairs that make up a SHARE of the training set, such as 0.3: a file as for "
-        "--data, two files as source,target, or the training pairs of a run, so that a model that "
-        "begins with that run (--from) forgets less; may be repeated.",
+        help="Additional pairs that make up a SHARE of the training set, such as 0.3: a file as "
+        "for --data, two files as source,target, or a run for its training pairs, so that a model "
+        "that starts from that run (--from) forgets less; may be repeated.",
     ),
 ]
 SkipBad = Annotated[
@@ -81,8 +81,8 @@ def corpus_from_options(
     sources, targets = source or [], target or []
     if len(sources) != len(targets):
         raise SettingsError(
-            f"--source is given {_times(len(sources))} and --target {_times(len(targets))}: they "
-            "go together, the first with the first"
+            f"--source is given {_times(len(sources))} and --target {_times(len(targets))}: give "
+            "as many of one as of the other"
         )
     reading = {"skip_bad": True} if skip_bad else {}
     training = [_parse_weight("data", one) | reading for one in data or []]
@@ -91,7 +91,7 @@ def corpus_from_options(
     if not training:
         if valid or test or languages or skip_bad:
             raise SettingsError(
-                "--valid, --test, --languages and --skip-bad go with --data or --source"
+                "--valid, --test, --languages and --skip-bad need --data or --source"
             )
         return None
     alone = len(training) == 1 and "weight" not in training[0]
@@ -122,7 +122,7 @@ def _parse_mix(given: str) -> dict[str, Any]:
         share = 0.0
     if not name or not 0 < share < 1:
         raise SettingsError(
-            f"--mix {given}: expected a share between 0 and 1 behind the =, such as "
+            f"--mix {given}: expected a share between 0 and 1 after the =, such as "
             f"{name or given}=0.3"
         )
     if Path(name).is_dir():
@@ -160,7 +160,7 @@ def _parse_weight(option: str, given: str) -> dict[str, Any]:
         weight = 0.0
     if not 0 < weight <= MAX_WEIGHT:
         raise SettingsError(
-            f"--{option} {given}: expected a weight above 0 and up to {MAX_WEIGHT:g} behind the "
+            f"--{option} {given}: expected a weight above 0 and up to {MAX_WEIGHT:g} after the "
             f"=, such as {name}=2, got {number!r}"
         )
     return {option: name, "weight": weight}
@@ -173,7 +173,7 @@ def require_pairs(option: str, recipe: str | None) -> None:
     file = find_recipe(recipe)
     task = read_raw(file, where=file.name).get("task", TRANSLATION)
     if task not in TEXT_TASKS:
-        raise SettingsError(f"{file.name}: its task is {task}; {option} goes with pairs: drop it")
+        raise SettingsError(f"{file.name}: its task is {task}; {option} is only for pairs: drop it")
 
 
 def recipe_with_corpus(
@@ -182,8 +182,8 @@ def recipe_with_corpus(
     overrides: list[str],
     groups: Mapping[str, Any] | None = None,
 ) -> TaskRecipe:
-    """The recipe called `name`, with another `corpus` if given: one by name, or files that are read
-    as the recipe says. With files, `groups` of settings take the place of the recipe's.
+    """The recipe called `name`, with another `corpus` if given: a named one, or files that are read
+    as the recipe says. With files, `groups` of settings replace those of the recipe.
     """
     if corpus is None:
         _require_data(name, overrides)
@@ -201,7 +201,7 @@ def recipe_with_corpus(
 
 
 def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[str]) -> TaskRecipe:
-    """The recipe of a trained run, for files instead of its corpus, which are read as it says."""
+    """The recipe of a trained run with files, read as it says, instead of its corpus."""
     raw = given.model_dump(mode="json", exclude={"start", "about"})
     own = {name: value for name, value in raw["corpus"].items() if value is not None}
     files = given.corpus_of_files(own, corpus)
@@ -210,7 +210,7 @@ def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[
 
 
 def _require_data(name: str, overrides: Sequence[str]) -> None:
-    """Raise an error if a recipe of the shelf needs files that are neither given nor here."""
+    """Raise an error if a recipe of the shelf needs files that are neither given nor present."""
     if name.endswith((".yaml", ".yml")) or any(one.startswith("corpus.") for one in overrides):
         return
     file = find_recipe(name)
@@ -221,5 +221,5 @@ def _require_data(name: str, overrides: Sequence[str]) -> None:
         return
     pair = ", or --source FILE and --target FILE" if isinstance(train, dict) else ""
     raise SettingsError(
-        f"{name}: a recipe for data of your own, which are missing: give --data FILE{pair}"
+        f"{name}: a recipe for your own data, which are missing: give --data FILE{pair}"
     )

@@ -1,4 +1,4 @@
-"""What a model is measured on and scored with: the files and options given, or those of the run."""
+"""The data and tokenizer to score a model with: those that are given, or the run's own."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ from regard.tasks.translation.prepared_data import PreparedData
 Tokenize = Annotated[
     TokenizerChoice,
     Option(
-        help="How BLEU and TER cut lines into words, by sacreBLEU's names; none: at spaces; auto: "
-        "as during training, or by the target language."
+        help="The tokenizer of BLEU and TER, by sacreBLEU's names; none splits at spaces; auto: as "
+        "in training, or by the target language."
     ),
 ]
 
@@ -34,7 +34,7 @@ def read_eval_data(
 ) -> EvalData:
     """The first sentences of the files given, or of the run's test split; by default all."""
     if (source is None) != (reference is None):
-        raise SettingsError("--source and --reference go together")
+        raise SettingsError("--source and --reference must be given together")
     if source is not None and reference is not None:
         sources, references = list(read_lines(source)), list(read_lines(reference))
         check_lines(source=sources, reference=references)
@@ -50,7 +50,7 @@ def read_sources(model: str, source: str | None) -> list[str]:
 
 
 def read_run_split(data: PreparedData, split: SplitName) -> Iterator[Pair]:
-    """The pairs of a split of the run, and a note that it is these."""
+    """The pairs of a split of the run, with a note that they are used."""
     note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
     return data.read(split)
 

@@ -1,4 +1,4 @@
-"""Options for interventions in the attention, and the differences that they make."""
+"""Options for interventions in attention, and the changes that they cause in a text."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class InterventionOptions(NamedTuple):
         return [*self.heads(part), *(parse_forced_link(one) for one in self.force)]
 
     def heads(self, part: Part) -> list[Silenced | Flattened]:
-        """Those of them that change heads."""
+        """The interventions that change heads."""
         return [
             *(Silenced(*parse_head_position(one, part, "--without")) for one in self.without),
             *(Flattened(*parse_head_position(one, part, "--flatten")) for one in self.flatten),

@@ -26,7 +26,7 @@ def flag(name: str, help: str) -> Any:
 
 Model = Annotated[str, Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 PACKAGED_MODEL = str(PACKAGED_RUN)
-"""The default of MODEL where it may be left out: see `note_packaged_model`."""
+"""The default of MODEL if it may be left out: see `note_packaged_model`."""
 WITHOUT_MODEL = "without it, the small French-English translator that comes with regard."
 Device = Annotated[
     str, Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")
@@ -35,15 +35,15 @@ Weights = Annotated[
     str,
     Option(
         metavar="NAME",
-        help="Which weights of the run: those it uses (model), best, last, average, or a file.",
+        help="Weights of the run: model (those it uses), best, last, average, or a file.",
     ),
 ]
 Adapter = Annotated[
     str | None,
     Option(
         metavar="NAME",
-        help="An adapter to add to the weights: one that was trained for the run under that NAME, "
-        "a run that was trained as one, or a file.",
+        help="An adapter to add to the weights: the NAME of one that was trained for the run, a "
+        "run that trained one, or a file.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Answer in JSON, for a machine to read.")]
@@ -52,28 +52,28 @@ Settings = Annotated[
     Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Change a setting of the recipe, such as training.steps=1000; may be repeated; of two "
-        "values for one key the last counts.",
+        help="Change a setting of the recipe, such as training.steps=1000; may be repeated; the "
+        "last of several values for one key is used.",
     ),
 ]
 Out = Annotated[
-    Path | None, Option("--out", "-o", metavar="DIR", help="The run's folder; otherwise runs/NAME.")
+    Path | None, Option("--out", "-o", metavar="DIR", help="The run's folder; default: runs/NAME.")
 ]
 Beam = Annotated[
     int | None,
     Option(min=1, max=MAX_BEAM, help="Hypotheses kept at each step; 1 is greedy search."),
 ]
 Temperature = Annotated[
-    float | None, Option(min=0.01, help="Of sampling: below 1 likely tokens become likelier.")
+    float | None, Option(min=0.01, help="For sampling: below 1, likely tokens become likelier.")
 ]
 TopK = Annotated[
-    int | None, Option(min=1, help="Of sampling: draw from the K likeliest tokens only.")
+    int | None, Option(min=1, help="For sampling: draw only from the K likeliest tokens.")
 ]
 TopP = Annotated[
     float | None,
-    Option(min=0.0, max=1.0, help="Of sampling: draw from the likeliest that sum to P."),
+    Option(min=0.0, max=1.0, help="For sampling: draw from the likeliest that sum to P."),
 ]
-Seed = Annotated[int | None, Option(min=0, help="Of sampling: what decides the draws.")]
+Seed = Annotated[int | None, Option(min=0, help="For sampling: the random seed.")]
 SAMPLING_OPTIONS = "temperature top_k top_p seed"
 
 
@@ -86,7 +86,7 @@ def sampling_given(context: Context) -> dict[str, Any]:
 Engine = Annotated[
     EngineChoice,
     Option(
-        help="What translates: native is this package, by torch; auto takes ctranslate2, which is "
+        help="The engine: native is this package, with torch; auto uses ctranslate2, which is "
         "faster, wherever it does the same as native."
     ),
 ]
@@ -94,7 +94,7 @@ InPrecision = Annotated[
     ExportPrecision,
     Option(
         "--precision",
-        help="Of the weights. auto: with ctranslate2, int8 where it is close enough; with native, "
+        help="Of the weights. auto: with ctranslate2, int8 if it is close enough; with native, "
         "float32 (bfloat16 and int8 can be asked for).",
     ),
 ]
@@ -102,33 +102,33 @@ Split = Annotated[
     bool | None,
     Option(
         "--sentences/--whole-lines",
-        help="Translate sentences of a line one by one, and leave what is not a sentence (numbers, "
-        "URLs, bullets) as it is; or give the model whole lines. Otherwise as the run has learned "
-        "from its training pairs.",
+        help="Translate sentences of a line one by one, and keep text that is not a sentence "
+        "(numbers, URLs, bullets); or give the model whole lines. By default as the run has "
+        "learned from its training pairs.",
     ),
 ]
 Unknown = Annotated[
     str | None,
     Option(
         metavar="keep|copy|FILE",
-        help="What to write for a word outside the vocabulary: keep shows ⁇; copy takes the source "
-        "word that the model looks at; FILE, a dictionary (see regard align --dictionary), takes "
-        "that word's translation. Otherwise the recipe decides.",
+        help="What to write for a word outside the vocabulary: keep shows ⁇; copy copies the "
+        "source word that the model attends to; FILE, a dictionary (see regard align "
+        "--dictionary), gives that word's translation. By default the recipe decides.",
     ),
 ]
 Ensemble = Annotated[
     list[str] | None, Option(metavar="MODEL", help="Another model that votes; may be repeated.")
 ]
-Layer = Annotated[int | None, Option(min=0, help="A layer, from 0; otherwise the average.")]
-Head = Annotated[int | None, Option(min=0, help="A head, from 0; otherwise the average.")]
+Layer = Annotated[int | None, Option(min=0, help="A layer, from 0; by default the average.")]
+Head = Annotated[int | None, Option(min=0, help="A head, from 0; by default the average.")]
 Png = Annotated[Path | None, Option(metavar="FILE", help="Draw a PNG.")]
 Svg = Annotated[Path | None, Option(metavar="FILE", help="Draw an SVG.")]
 Theme = Annotated[Literal["light", "dark"], Option(help="Draw on white, or on nearly black.")]
 HeldOutSource = Annotated[
-    str | None, Option(metavar="FILE", help="Source sentences; otherwise the run's own test split.")
+    str | None, Option(metavar="FILE", help="Source sentences; by default the run's test split.")
 ]
 HeldOutReference = Annotated[
-    str | None, Option(metavar="FILE", help="Their translations by people.")
+    str | None, Option(metavar="FILE", help="Their reference translations.")
 ]
 
 
@@ -136,13 +136,13 @@ class OptionRule(NamedTuple):
     """What some parameters of a command need or exclude; names are separated by spaces."""
 
     options: str
-    needs: str = ""  # one of these must be given beside any of the options
-    excludes: str = ""  # none of these may be given beside any of the options
+    needs: str = ""  # one of these must be given together with any of the options
+    excludes: str = ""  # none of these may be given together with any of the options
     hint: str = ""  # what to do instead
 
 
 def refuse_options(context: Context, options: str, what: str) -> None:
-    """Raise an error if one of the options was given, which have no effect on `what`."""
+    """Raise an error if one of `options` was given, as they have no effect on `what`."""
     given = _given_options(context)
     if used := [name for name in options.split() if name in given]:
         spelling = _option_spellings(context)[used[0]]
@@ -166,7 +166,7 @@ def _given_options(context: Context) -> set[str]:
 
 
 def note_packaged_model(context: Context, name: str = "model") -> None:
-    """Note, if the argument MODEL is missing, which model answers."""
+    """Print a note about which model is used if the argument MODEL is missing."""
     if name not in _given_options(context):
         note(
             "no MODEL is given: this is the small French-English translator that comes with "
@@ -175,7 +175,7 @@ def note_packaged_model(context: Context, name: str = "model") -> None:
 
 
 def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
-    """Raise an error if an option was given that would have no effect beside the others."""
+    """Raise an error if an option was given that has no effect together with the others."""
     spellings = _option_spellings(context)
     given = _given_options(context)
     for options, needs, excludes, hint in rules:
@@ -185,16 +185,16 @@ def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
         end = f"; {hint}" if hint else ""
         if needs and not given.intersection(needs.split()):
             others = " or ".join(spellings[name] for name in needs.split())
-            raise SettingsError(f"{spellings[option]} goes with {others}{end}")
+            raise SettingsError(f"{spellings[option]} can only be used with {others}{end}")
         other = next((name for name in excludes.split() if name in given), None)
         if other is not None:
             raise SettingsError(
-                f"{spellings[option]} does not go with {spellings[other]}: drop one of them{end}"
+                f"{spellings[option]} cannot be used with {spellings[other]}: drop one of them{end}"
             )
 
 
 def require_options(context: Context, known: str, why: str) -> None:
-    """Raise an error if an option was given that is none of `known`, names separated by spaces."""
+    """Raise an error if an option was given that is not in `known`, names separated by spaces."""
     for name in sorted(_given_options(context) - set(known.split())):
         raise SettingsError(
             f"{_option_spellings(context)[name]} has no effect here: {why}; drop it"

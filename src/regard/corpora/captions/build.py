@@ -16,26 +16,26 @@ CAPTION_CORPORA = {
     "flickr8k": "photographs with five captions each; 6,000 to train on",
     "squares": "drawings of two coloured shapes, and which of them is where",
 }
-"""Corpora of captioned pictures by name, and what they are."""
+"""Corpora of captioned pictures: names and descriptions."""
 
 
 class CaptionCorpusSettings(Settings):
-    """What is learned from: captioned pictures that are known by `name`, or of one's own."""
+    """The training data: a corpus of captioned pictures known by `name`, or your own."""
 
     name: Literal["flickr8k", "squares"] | None = None
-    """`flickr8k`: 8,000 photographs with five captions each. `squares`: drawn here."""
+    """`flickr8k`: 8,000 photographs with five captions each. `squares`: generated drawings."""
     generated: GeneratedSettings | None = None
     """How many pictures of `squares` are drawn."""
     train: CaptionFilesSettings | None = None
-    """Pictures and captions of one's own to train on."""
+    """Your own pictures and captions to train on."""
     valid: CaptionFilesSettings | None = None
-    """Those to validate with; without them, some of `train` are held out."""
+    """Pictures to validate with; without them, some of `train` are held out."""
     test: CaptionFilesSettings | None = None
-    """Those to test with; without them, some of `train` are held out."""
+    """Pictures to test with; without them, some of `train` are held out."""
     language: str = UNDETERMINED
-    """The ISO 639 code of the captions' language, where they are one's own."""
+    """The ISO 639 code of the language of your own captions."""
     split: CaptionSplitSettings = CaptionSplitSettings()
-    """How many pictures of one's own are held out."""
+    """How many of your own pictures are held out."""
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""A folder of pictures and a file of their captions, of one's own."""
+"""The user's own pictures: a folder of them and a file of their captions."""
 
 import json
 import os
@@ -21,17 +21,17 @@ CAPTION_KEYS = ("captions", "caption", "text")
 
 
 class CaptionFilesSettings(Settings):
-    """Pictures of one's own with their captions."""
+    """Your own pictures with their captions."""
 
     pictures: str | None = None
-    """The folder that the names of pictures are in; left out, the folder of `captions`."""
+    """The folder that contains the pictures; by default, the folder of `captions`."""
     captions: str
     """A file of captions. A line of a .tsv is the name of a picture, a tab and a caption; a picture
     may be on several lines. A line of a .jsonl is an object with `picture` and `caption`, or a list
-    `captions`. A number behind the name, as in `photo.jpg#0`, is dropped."""
+    `captions`. A number after the name, as in `photo.jpg#0`, is dropped."""
     skip_bad: bool = False
     """Skip and count lines that cannot be read, and pictures that are missing or cannot be read,
-    instead of ending at the first."""
+    instead of stopping at the first."""
 
     @property
     def folder(self) -> Path:
@@ -60,7 +60,7 @@ class StoredPicture(NamedTuple):
     size: int | None = None  # None: the whole file
 
     def read(self) -> Picture:
-        """The picture; a `PictureError` if there is none."""
+        """The decoded picture; a `PictureError` if it cannot be decoded."""
         if self.size is None:
             return read_picture(self.path)
         with self.path.open("rb") as file:
@@ -74,10 +74,10 @@ def read_caption_files(
     *,
     check_pictures: bool = False,
 ) -> list[CaptionedPicture]:
-    """The pictures that the captions name, in the order in which they do.
+    """The pictures that the captions name, in the order of the captions.
 
-    With `skip_bad`, what is wrong is counted in `report`. Pictures that cannot be decoded are left
-    out only with `check_pictures`, which reads all of them.
+    With `skip_bad`, bad lines and pictures are counted in `report`. Pictures that cannot be decoded
+    are left out only with `check_pictures`, which reads all of them.
     """
     report, file = report or ReadReport(), settings.captions
     captions: dict[str, list[str]] = {}
@@ -92,11 +92,11 @@ def read_caption_files(
     missing = [name for name, path in found.items() if path is None]
     if missing and not settings.skip_bad:
         raise CorpusError(
-            f"{folder}: {len(missing):,} of the {len(found):,} pictures that {file} names are not "
-            f"there, the first is {missing[0]!r}; --skip-bad leaves them out"
+            f"{folder}: {len(missing):,} of the {len(found):,} pictures that {file} names are "
+            f"missing, the first is {missing[0]!r}; --skip-bad leaves them out"
         )
     for name in missing:
-        report.skip(file, "pictures that are not there", name)
+        report.skip(file, "missing pictures", name)
     there = ((name, path) for name, path in found.items() if path is not None)
     pictures = [_captioned(name, tuple(captions[name]), path) for name, path in there]
     if settings.skip_bad and check_pictures:
@@ -122,10 +122,10 @@ def _is_readable(picture: CaptionedPicture, file: str, report: ReadReport) -> bo
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """The picture called `name`, or like it with another ending of pictures."""
+    """The picture called `name`, or the same name with another picture extension."""
     path = folder / name
     if os.path.isabs(name) or ".." in Path(name).parts:
-        raise CorpusError(f"{name}: a picture's name must lead to a place inside {folder}")
+        raise CorpusError(f"{name}: a picture must lie inside {folder}")
     if path.is_file():
         return path
     others = (path.with_suffix(ending) for ending in ENDINGS if Path(name).name)
@@ -134,7 +134,7 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 def read_captions(path: str, report: ReadReport | None = None) -> Iterator[CaptionLine]:
     """The captions of a file, line by line; lines that cannot be read are counted in `report`, or
-    without it an error.
+    raise an error if there is none.
     """
     parse = _parse_json if name_ending(path) in ("jsonl", "json") else _parse_tsv
     if report is not None:
@@ -156,7 +156,7 @@ def read_captions(path: str, report: ReadReport | None = None) -> Iterator[Capti
 def _parse_tsv(line: str) -> CaptionLine:
     name, tab, caption = line.partition("\t")
     if not tab or not name.strip() or not caption.strip():
-        raise ValueError(f"no name, tab and caption, but {abbreviate(line)!r}")
+        raise ValueError(f"expected a name, a tab and a caption, got {abbreviate(line)!r}")
     return CaptionLine(name.strip(), (caption.strip(),))
 
 
@@ -164,16 +164,18 @@ def _parse_json(line: str) -> CaptionLine:
     try:
         given = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"no JSON: {abbreviate(str(error))}") from None
+        raise ValueError(f"not JSON: {abbreviate(str(error))}") from None
     if not isinstance(given, dict):
-        raise ValueError("no JSON object with `picture` and `caption`")
+        raise ValueError("expected a JSON object with `picture` and `caption`")
     name = next((given[key] for key in PICTURE_KEYS if key in given), None)
     said = next((given[key] for key in CAPTION_KEYS if key in given), None)
     captions = [said] if isinstance(said, str) else said
     if not isinstance(name, str) or not isinstance(captions, list) or not captions:
-        raise ValueError("no JSON object with `picture` and `caption`, or a list `captions`")
+        raise ValueError(
+            "expected a JSON object with `picture` and `caption`, or a list `captions`"
+        )
     if not all(isinstance(one, str) and one.strip() for one in captions):
-        raise ValueError("a caption is no text, or empty")
+        raise ValueError("a caption is empty or not a text")
     return CaptionLine(name, tuple(one.strip() for one in captions))
 
 

@@ -1,4 +1,4 @@
-"""What a corpus of captioned pictures is to the rest of the package."""
+"""The corpus of captioned pictures, as the rest of the package sees it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from regard.settings import Settings, counted
 
 
 class CaptionedPicture(NamedTuple):
-    """A picture, read when it is needed, and what people say of it."""
+    """A picture, read when it is needed, and its captions."""
 
     name: str
     captions: tuple[str, ...]
@@ -29,20 +29,20 @@ class CaptionCorpus:
 
     name: str
     splits: Mapping[SplitName, Sequence[CaptionedPicture]]
-    """A split that is missing is to be cut from train."""
+    """A missing split has to be cut from train."""
     language: str = UNDETERMINED
     origin: str = ""  # where it comes from and under which licence, for the model's card
     read_report: ReadReport = field(default_factory=ReadReport)
 
     def find(self, split: SplitName, names: Sequence[str]) -> list[CaptionedPicture] | None:
-        """The pictures of these names, of a split or else of any other; None if one is missing."""
+        """The pictures of these names, from `split` or any other split; None if one is missing."""
         order = [*(one for name, one in self.splits.items() if name != split)]
         known = {one.name: one for some in (*order, self.splits.get(split, ())) for one in some}
         found = [known[name] for name in names if name in known]
         return found if len(found) == len(names) else None
 
     def marks(self, split: SplitName) -> str:
-        """Changes when a picture of a split does."""
+        """A text that changes when a picture of the split does."""
         return sha256("\n".join(picture.mark for picture in self.splits[split]).encode())
 
 
@@ -50,11 +50,11 @@ class CaptionSplitSettings(Settings):
     """How many pictures are held out of a corpus that comes without a split."""
 
     valid: NonNegativeInt = 1000
-    """Pictures to validate with during training, which cannot do without any."""
+    """Pictures to validate with during training; at least one is needed."""
     test: NonNegativeInt = 1000
     """Pictures for the test at the end; 0 for none."""
     seed: NonNegativeInt = 1
-    """Another number makes another choice."""
+    """The seed of the choice: another number holds out other pictures."""
 
 
 def split_captions(corpus: CaptionCorpus, settings: CaptionSplitSettings) -> CaptionCorpus:
@@ -71,7 +71,7 @@ def split_captions(corpus: CaptionCorpus, settings: CaptionSplitSettings) -> Cap
     if len(pictures) <= 2 * limit:
         raise CorpusError(
             f"{corpus.name}: {counted(len(pictures), 'picture')}: too few to hold some out: add "
-            "pictures, or give those to validate and to test with in files of their own"
+            "pictures, or give separate files to validate and to test with"
         )
     order = sorted(pictures, key=lambda one: sha256(f"{settings.seed} {one.name}".encode()))
     splits: dict[SplitName, Sequence[CaptionedPicture]] = dict(corpus.splits)

@@ -13,9 +13,9 @@ from regard.errors import CorpusError
 
 ADVICE = (
     "An archive of Flickr8k.token.txt, Flickr_8k.*Images.txt and a folder images/ with the "
-    "photographs, shorter side 224 pixels, in WebP; made of "
-    "https://github.com/tnagire1/flickr8k_dataset. Pictures as you have them can be trained on as "
-    "files of your own: corpus.train.pictures and corpus.train.captions"
+    "photographs, shorter side 224 pixels, in WebP; made from "
+    "https://github.com/tnagire1/flickr8k_dataset. Your own copy of the pictures "
+    "can be trained on by corpus.train.pictures and corpus.train.captions"
 )
 ARCHIVES = (
     KnownFile(
@@ -38,7 +38,7 @@ LISTS: dict[SplitName, str] = {
 
 
 class Archives(NamedTuple):
-    """What lies in the archives."""
+    """The contents of the archives."""
 
     texts: dict[str, str]  # by the names of the files
     pictures: dict[str, StoredPicture]  # by their names without ending
@@ -68,7 +68,7 @@ def flickr8k() -> CaptionCorpus:
 
 
 def read_archives(paths: list[Path]) -> Archives:
-    """Texts, and where the pictures are, in tar files that are not compressed."""
+    """Texts, and the places of the pictures, in uncompressed tar files."""
     texts, pictures = {}, {}
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""Squares and rings of four colours, drawn side by side, and which of them is where."""
+"""Drawings of squares and rings in four colours, side by side; captions say which is where."""
 
 from functools import partial
 from itertools import product

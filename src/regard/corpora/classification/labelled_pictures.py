@@ -1,4 +1,4 @@
-"""Pictures with labels: corpora known by name, and folders of one's own."""
+"""Pictures with labels: corpora known by name, and the user's own folders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,8 +17,8 @@ from regard.manifest import sha256_of_file
 from regard.settings import Settings, counted
 
 PictureCorpusName = Literal["mnist", "cifar10"]
-VALID_SHARE = 0.1  # of the training pictures, of folders of one's own
-KNOWN_VALID_SHARE = 0.02  # of a corpus by name: 1,000 of 50,000 tell percents apart
+VALID_SHARE = 0.1  # of the training pictures in the user's own folders
+KNOWN_VALID_SHARE = 0.02  # of a corpus by name: 1,000 of 50,000 measure whole percents
 
 
 class LabelledPicture(NamedTuple):
@@ -29,34 +29,33 @@ class LabelledPicture(NamedTuple):
     mark: str  # changes when the picture does
     read: Callable[[], Picture]
     file: Path | None = None  # None: it is in an archive
-    digest: str = ""  # of the file's bytes, once they were read
+    digest: str = ""  # of the file's bytes, once they have been read
 
 
 class LabelledPictureSettings(Settings):
-    """Pictures with labels: a corpus that is known by `name`, or folders of one's own.
+    """Pictures with labels: a corpus known by `name`, or your own folders.
 
-    A folder holds a folder for each class, which has the label's name and holds its pictures, also
-    in folders below. Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF, of any size.
+    A folder has a subfolder for each class, named after its label; its pictures may lie in further
+    subfolders. Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF, of any size.
     """
 
     name: PictureCorpusName | None = None
-    """A corpus that is known here: looked for in pictures/ in the folder that $REGARD_DATA names,
-    or fetched."""
+    """A known corpus: read from pictures/ in the folder that $REGARD_DATA names, or downloaded."""
     train: str | None = None
-    """A folder of one's own to train on."""
+    """Your own folder to train on."""
     valid: str | None = None
     """A folder to validate with; without it, `valid_share` of the training pictures is held out."""
     test: str | None = None
     """A folder to test with; without it, `test_share` is held out."""
     valid_share: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the training pictures that is for validation, alike of all labels; left out, 0.1,
-    and of a corpus by name 0.02."""
+    """Share of the training pictures that is held out for validation, the same share of each label;
+    by default 0.1, and 0.02 for a corpus by name."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
-    """Share that is for testing; left out, 0: no test."""
+    """Share that is held out for testing; by default 0: no test."""
     skip_bad: bool = False
-    """Skip and count pictures that cannot be read, instead of ending at the first."""
+    """Skip and count pictures that cannot be read, instead of stopping at the first."""
     imported: bool = False
-    """There are no pictures: the model is that of another toolkit, as `regard import` wrote it."""
+    """There are no pictures: the model was imported from another toolkit by `regard import`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -87,14 +86,14 @@ class LabelledPictureSettings(Settings):
         return self.name or getattr(self, split) or self.train or "no corpus"
 
     def absolute_folders(self) -> dict[SplitName, str]:
-        """The folders of one's own, wherever a command is called."""
+        """The user's own folders as absolute paths."""
         splits: tuple[SplitName, ...] = ("train", "valid", "test")
         given = {split: getattr(self, split) for split in splits}
         return {split: str(Path(folder).resolve()) for split, folder in given.items() if folder}
 
     @property
     def shares(self) -> dict[SplitName, float]:
-        """Which shares of the training pictures are held out."""
+        """The shares of the training pictures that are held out."""
         default = VALID_SHARE if self.name is None else KNOWN_VALID_SHARE
         valid = 0.0 if self.valid else self.valid_share or default
         return {"valid": valid, "test": 0.0 if self.test else self.test_share or 0.0}
@@ -108,9 +107,9 @@ def read_labelled_pictures(
 ) -> PictureSplits:
     """The pictures of each split: always `train` and `valid`, `test` where there is one.
 
-    With `check_pictures`, `report` notes if sizes differ; with `skip_bad` too, all pictures are
-    read, and those that cannot be are left out and counted. Without it, no file of one's own is
-    read, and nothing is held out: a split that has no folder is missing.
+    With `check_pictures`, `report` notes if sizes differ; with `skip_bad` as well, all pictures are
+    read, and those that cannot be decoded are left out and counted. Without it, none of the
+    user's own files is read, and nothing is held out: a split that has no folder is missing.
     """
     splits: PictureSplits = {}
     if settings.name is not None:
@@ -140,7 +139,7 @@ def read_labelled_pictures(
 
 
 def file_digest(picture: LabelledPicture) -> str:
-    """The SHA-256 of a picture's file; empty for one in an archive."""
+    """The SHA-256 of a picture's file; empty for a picture in an archive."""
     if picture.digest or picture.file is None:
         return picture.digest
     try:
@@ -167,7 +166,7 @@ def _from_arrays(name: str, arrays: PictureArrays) -> list[LabelledPicture]:
 
 
 def read_class_folders(folder: Path, report: ReadReport) -> list[LabelledPicture]:
-    """The pictures in the folders of a `folder`, each of which is a class, sorted by name."""
+    """The pictures in the subfolders of `folder`, each of which is a class, sorted by name."""
     try:
         inside = sorted(one for one in folder.iterdir() if not one.name.startswith("."))
     except OSError as error:
@@ -178,18 +177,20 @@ def read_class_folders(folder: Path, report: ReadReport) -> list[LabelledPicture
     beside = sum(_is_picture(one) for one in inside)
     if not classes:
         raise CorpusError(
-            f"{folder}: has no folders inside, which would be the classes; put the pictures of "
-            f"each class into a folder with its name, such as {folder / 'cat'}"
+            f"{folder}: has no subfolders, which would be the classes; put the pictures of "
+            f"each class into a subfolder with its name, such as {folder / 'cat'}"
         )
     if beside:
-        report.add_note(str(folder), f"left out, being in no class: {counted(beside, 'picture')}")
+        report.add_note(
+            str(folder), f"left out, because they are in no class: {counted(beside, 'picture')}"
+        )
     found = []
     for one in classes:
         files = sorted(file for file in one.rglob("*") if _is_picture(file))
         if not files:
             raise CorpusError(
-                f"{one}: a class without pictures: no name in it ends in {', '.join(ENDINGS)}; "
-                "add some, or remove the folder"
+                f"{one}: a class without pictures: no file name in it ends in "
+                f"{', '.join(ENDINGS)}; add some, or remove the folder"
             )
         found += [_labelled(folder, file, one.name) for file in files]
     return found
@@ -212,8 +213,8 @@ def _note_sizes(folder: Path, pictures: Sequence[LabelledPicture], report: ReadR
         low, high = (f"{one[0]} × {one[1]}" for one in (min(sizes), max(sizes)))
         report.add_note(
             str(folder),
-            f"pictures of {len(sizes):,} unlike sizes, from {low} to {high} pixels: the square in "
-            "the middle of each is scaled to one size",
+            f"pictures of {len(sizes):,} different sizes, from {low} to {high} pixels: the square "
+            "in the middle of each is scaled to one size",
         )
 
 
@@ -227,13 +228,13 @@ def _is_readable(picture: LabelledPicture, folder: str, report: ReadReport) -> b
 
 
 def _with_held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:
-    """The splits, with those that are missing cut from the training pictures; pictures of one's own
-    that are the same byte for byte stay together.
+    """The splits, with missing ones cut from the training pictures; the user's own pictures that
+    are identical byte for byte stay together.
     """
     return with_held_out(
         splits,
         settings.shares,
         lambda one: one.digest or one.name,
         corpus=settings.corpus_label,
-        advice="give a folder of its own, or more pictures",
+        advice="give it a separate folder, or give more pictures",
     )

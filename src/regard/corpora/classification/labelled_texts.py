@@ -1,4 +1,4 @@
-"""Texts with labels: corpora known by name, and files of one's own."""
+"""Texts with labels: corpora known by name, and the user's own files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -48,38 +48,38 @@ TextColumns = Annotated[
 
 
 class LabelledTextSettings(Settings):
-    """Texts with labels: a corpus that is known by `name`, or files of one's own.
+    """Texts with labels: a corpus known by `name`, or your own files.
 
     Files are UTF-8 tables, .tsv or .csv, or .jsonl with an object on each line; each may be
     compressed by gzip or xz.
     """
 
     name: LabelledTextName | None = None
-    """A corpus that is known here: looked for as sentences/NAME in the folder that $REGARD_DATA
-    names."""
+    """A known corpus: read from sentences/NAME in the folder that $REGARD_DATA names."""
     train: Files = ()
-    """A file of one's own to train on, or a list of them."""
+    """Your own file to train on, or a list of files."""
     valid: Files = ()
     """Files to validate with; without them, `valid_share` of the training examples is held out."""
     test: Files = ()
     """Files to test with; without them, `test_share` is held out."""
     label: Column | None = None
-    """The column of the label: a number from 0, or a name of the header, or of the object on a
-    line; left out: 0, or `label`."""
+    """The column of the label: a number from 0, a name in the header, or a key of the JSON object;
+    by default 0, or `label`."""
     text: TextColumns | None = None
-    """The column of the text, or the two columns of a pair of texts; left out: 1, or `text`."""
+    """The column of the text, or the two columns of a pair of texts; by default 1, or `text`."""
     header: bool = False
-    """Whether the first line of a table is a header; names of columns imply it, and a line such as
-    `label,text` is known as one."""
+    """Whether the first line of a table is a header; naming columns implies it, and a line such as
+    `label,text` is recognised as one."""
     valid_share: float | None = Field(default=None, gt=0, lt=1)
-    """Share of the training examples that is for validation, alike of all labels; left out, 0.1."""
+    """Share of the training examples that is held out for validation, the same share of each label;
+    by default 0.1."""
     test_share: float | None = Field(default=None, ge=0, lt=1)
-    """Share that is for testing; left out, 0: no test."""
+    """Share that is held out for testing; by default 0: no test."""
     skip_bad: bool = False
-    """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
-    rows with too few or too many columns, without a label or without text."""
+    """Skip and count what cannot be read, instead of stopping there: lines that are not UTF-8, rows
+    with too few or too many columns, without a label or without text."""
     imported: bool = False
-    """There are no texts: the model is that of another toolkit, as `regard import` wrote it."""
+    """There are no texts: the model was imported from another toolkit by `regard import`."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -112,7 +112,7 @@ class LabelledTextSettings(Settings):
 
     @property
     def shares(self) -> dict[SplitName, float]:
-        """Which shares of the training examples are held out, of those splits that have any."""
+        """The shares of the training examples that are held out, for each split that has one."""
         valid = 0.0 if self.valid else self.valid_share or 0.1
         test = 0.0 if self.test else self.test_share or 0.0
         return {"valid": valid, "test": test}
@@ -125,7 +125,7 @@ class KnownLabelledTexts(NamedTuple):
     files: Mapping[SplitName, KnownFile]
     origin: str
     text: int = 1  # the column of the text
-    labels: Mapping[str, str] = {}  # what labels mean, where they are written as numbers
+    labels: Mapping[str, str] = {}  # what labels mean, if they are written as numbers
 
 
 def _known(path: str, sha256: str) -> KnownFile:
@@ -202,15 +202,15 @@ def _shares_of(known: KnownLabelledTexts) -> dict[SplitName, float]:
 
 
 def _with_held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) -> Splits:
-    """The splits, with those of `shares` held out of the training texts; like texts together."""
+    """The splits, with those of `shares` cut from the training texts; equal texts stay together."""
     first = abbreviate(repr(splits["train"][0].label)) if splits["train"] else "''"
     return with_held_out(
         splits,
         shares,
         lambda one: comparison_key(" ".join(one.texts)),
         corpus=corpus,
-        advice="give a file of its own, or more examples; is a text taken for the label, such as "
-        f"{first}? corpus.label and corpus.text say which columns they are",
+        advice="give it a separate file, or give more examples; was a text read as the label, "
+        f"such as {first}? corpus.label and corpus.text set the columns",
     )
 
 
@@ -222,7 +222,7 @@ def read_file(
 ) -> Iterator[LabelledText]:
     """The examples of a file, in its order; blank lines are left out.
 
-    A row that is no example is an error, or is counted in `report` with `skip_bad`.
+    A row that is not an example is an error, or is counted in `report` with `skip_bad`.
     """
     name, empty = file_label(path), True
     report.start_file(name)
@@ -240,11 +240,11 @@ def read_file(
         empty = False
         yield example
     if empty:
-        raise CorpusError(f"{name}: holds no examples: a label and a text on each line")
+        raise CorpusError(f"{name}: holds no examples; expected a label and a text on each line")
 
 
 class TooManyCellsError(ValueError):
-    """A row has more cells than the header, or than the first row: a text may be cut in two."""
+    """A row has more cells than the header or the first row: a text may have been cut in two."""
 
 
 MakeExample = Callable[[], LabelledText]  # raises a `ValueError` that says what is wrong
@@ -256,7 +256,7 @@ def _checked(example: LabelledText) -> LabelledText:
     if not label:
         raise ValueError(f"no label before the text {abbreviate(repr(texts[0]))}")
     if not all(texts):
-        raise ValueError(f"no text beside the label {abbreviate(repr(label))}")
+        raise ValueError(f"no text after the label {abbreviate(repr(label))}")
     return LabelledText(label, tuple(texts))
 
 
@@ -274,7 +274,7 @@ def _format(path: str) -> TableFormat:
 def _read_table(
     path: str, settings: LabelledTextSettings, report: ReadReport
 ) -> Iterator[tuple[int, MakeExample]]:
-    """Each row of a table but headers and blank lines, with its line number."""
+    """Each row of a table except headers and blank lines, with its line number."""
     kind: Literal["tsv", "csv"] = "csv" if _format(path) == "csv" else "tsv"
     rows = read_rows(path, kind, report, skip_bad=settings.skip_bad)
     columns: list[Column] = [
@@ -290,7 +290,9 @@ def _read_table(
 
     def make(row: list[str], most: int) -> LabelledText:
         if any(cell.strip() for cell in row[most:]):
-            advice = "quote a text with commas" if kind == "csv" else "a text can have no tabs"
+            advice = (
+                "quote texts that contain commas" if kind == "csv" else "a text cannot contain tabs"
+            )
             raise TooManyCellsError(
                 f"{len(row)} columns, and the first row has {most}: {advice}; the line begins "
                 f"{row[0][:40]!r}"
@@ -320,7 +322,7 @@ def _is_header(row: list[str]) -> bool:
 def _read_objects(
     path: str, settings: LabelledTextSettings, report: ReadReport
 ) -> Iterator[tuple[int, MakeExample]]:
-    """Each line of a .jsonl file but blank ones, with its number."""
+    """Each line of a .jsonl file except blank ones, with its number."""
     keys = [
         str("label" if settings.label is None else settings.label),
         *map(str, ("text",) if settings.text is None else settings.text),

@@ -1,4 +1,4 @@
-"""The labels of a corpus for classification: which there are, and which examples are held out."""
+"""The labels of a corpus for classification, and which examples are held out."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,10 @@ def label_set(
     files: Callable[[SplitName], str],
     note: Callable[[str], None],
 ) -> tuple[str, ...]:
-    """The labels of the training examples, sorted; `files` names those that a split is from.
+    """The labels of the training examples, sorted; `files` names the files of a split.
 
-    An error if there are fewer than two of them, or if a held-out label is none of them; a note on
-    labels that are too rare to be learned or measured.
+    An error if there are fewer than two, or if a held-out example has a label that no training
+    example has; a note on labels that are too rare to be learned or measured.
     """
     counts, corpus = Counter(splits["train"]), files("train")
     if len(counts) < 2:
@@ -65,10 +65,10 @@ def with_held_out(
     corpus: str,
     advice: str,
 ) -> dict[SplitName, list[ExampleT]]:
-    """The splits, with `shares` of the training examples held out as further ones.
+    """The splits, and further ones for which `shares` of the training examples are held out.
 
-    Examples with one `key` stay together. Messages name the `corpus`, and give the `advice` if it
-    has too few examples.
+    Examples with one `key` stay together. Errors name the `corpus` and end with the
+    `advice`.
     """
     found, total = dict(splits), len(splits["train"])
     for seed, (split, share) in enumerate(shares.items(), 1):
@@ -93,10 +93,10 @@ def with_held_out(
 def hold_out(
     labels: Sequence[str], keys: Sequence[str], count: int, seed: int
 ) -> NDArray[np.bool_]:
-    """Which of N examples are held out (N,): about `count`, of each label its share.
+    """Which of N examples are held out (N,): about `count`, the same share of each label.
 
-    They are chosen by a hash of their `keys`, whatever the order of the examples; those with one
-    key stay together. At least one example of each label remains.
+    They are chosen by a hash of their `keys`, so that the order of the examples does not matter;
+    those with the same key stay together. At least one example of each label remains.
     """
     hashes, label_array = hash_texts(keys, seed=seed), np.array(labels)
     chosen = np.zeros(len(labels), np.bool_)
@@ -115,7 +115,7 @@ def hold_out(
 
 
 def _names(labels: Sequence[str] | Counter[str]) -> str:
-    """Some labels, as a message has them."""
+    """Some labels, formatted for a message."""
     listed = [abbreviate(repr(label)) for label in labels]
     more = f" and {len(listed) - MAX_NAMED:,} more" if len(listed) > MAX_NAMED else ""
     return ", ".join(listed[:MAX_NAMED]) + more

@@ -41,7 +41,7 @@ class PictureArrays(NamedTuple):
     labels: tuple[str, ...]
 
     def picture(self, number: int) -> Picture:
-        """One of them."""
+        """The picture of this number."""
         return Picture(self.pixels[number])
 
 
@@ -82,9 +82,7 @@ def _mnist_file(name: str) -> KnownFile:
 
 
 def parse_idx(content: bytes, magic: int, name: str) -> Bytes:
-    """The array in an idx file: after a magic number and the sizes of the axes, its bytes row by
-    row.
-    """
+    """The array in an idx file: a magic number, the sizes of the axes, and the bytes row by row."""
     axes = magic & 0xFF
     header = np.frombuffer(content, ">u4", count=min(1 + axes, len(content) // 4))
     if len(header) <= axes or header[0] != magic:
@@ -92,7 +90,7 @@ def parse_idx(content: bytes, magic: int, name: str) -> Bytes:
     shape = tuple(map(int, header[1:]))
     values = np.frombuffer(content, np.uint8, offset=header.nbytes)
     if len(values) != np.prod(shape):
-        raise CorpusError(f"{name}: {shape} were to come and {len(values):,} bytes are there")
+        raise CorpusError(f"{name}: expected bytes of shape {shape}, found {len(values):,} in all")
     return values.reshape(shape)
 
 
@@ -120,7 +118,7 @@ def _cifar10_file(name: str) -> KnownFile:
 
 
 def parse_cifar10(content: bytes) -> PictureArrays:
-    """The pictures of a binary file: each a byte for the label, then planes of red, green, blue."""
+    """The pictures of a binary file: for each, a label byte, then red, green and blue planes."""
     side = CIFAR10_SIDE
     rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + 3 * side * side)
     planes = rows[:, 1:].reshape(-1, 3, side, side)

@@ -9,9 +9,9 @@ from regard.corpora.corpus import Pair
 from regard.corpora.splits import LeakIndex
 from regard.iterate import chunked
 
-RATIO_SAMPLE = 20_000  # first pairs of a corpus, by which its length ratio is estimated
+RATIO_SAMPLE = 20_000  # first pairs of a corpus, from which its length ratio is estimated
 RATIO_QUANTILE, RATIO_MARGIN = 0.9, 2.5  # the limit is the margin times the quantile of ratios
-MAX_TARGET_LEAK_SHARE = 0.1  # of the training pairs that may be dropped for their targets
+MAX_TARGET_LEAK_SHARE = 0.1  # of the training pairs that may be dropped because of their targets
 
 
 class RuleChoice(NamedTuple):
@@ -33,12 +33,12 @@ def choose_ratio(first: Sequence[Pair]) -> RuleChoice:
     return RuleChoice(
         float(math.ceil(RATIO_MARGIN * common)),
         f"one side has up to {common:.1f} times the characters of the other in nine pairs of ten, "
-        "which is how this corpus is",
+        "as is normal in this corpus",
     )
 
 
 def choose_leaks(pairs: Iterable[Pair], held_out: Iterable[Pair]) -> RuleChoice:
-    """`source` if very many pairs share a held-out target, which then is no leak; else `either`."""
+    """`source` if so many pairs share a held-out target that it is not a leak; else `either`."""
     index, total, shared = LeakIndex(held_out), 0, 0
     for chunk in chunked(pairs, CHUNK):
         total += len(chunk)
@@ -53,5 +53,5 @@ def decide_leaks(shared: int, total: int) -> RuleChoice:
     return RuleChoice(
         "source",
         f"{shared / total:.0%} of the pairs share their target with a held-out one: targets "
-        "repeat, and a shared one gives nothing away",
+        "repeat, so a shared one is not a leak",
     )

@@ -1,7 +1,7 @@
-"""Sides in a wrong language, by character trigrams learned from the corpus itself.
+"""Sides in a wrong language, found by character trigrams learned from the corpus itself.
 
-A line that is far more like the other side is on the wrong one; the lines that are least like
-either are a third language if they are like each other.
+A line that resembles the other side far more than its own is on the wrong side; the lines that
+resemble neither side are a third language if they resemble each other.
 """
 
 import re
@@ -19,17 +19,22 @@ FloatArray = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 BUCKETS = 1 << 18  # hashes of trigrams, of which a language has some ten thousand
-MAX_CHARACTERS = 300  # of a text that are read
+MAX_CHARACTERS = 300  # of each text that are read
 SMOOTHING, ASSUMED_TRIGRAMS = 0.3, BUCKETS / 8  # Lidstone's constant, and distinct trigrams
-MIN_PAIRS, LEARNING_PAIRS = 1000, 20_000  # needed to learn the languages, and enough for that
+MIN_PAIRS, LEARNING_PAIRS = (
+    1000,
+    20_000,
+)  # fewest and most pairs from which the languages are learned
 MIN_LOG_ODDS, MIN_SWAP_LOG_ODDS, MIN_MEAN_LOG_ODDS = 8.0, 3.0, 0.35
-"""Log-odds of another language: of a line, of each side if exchanged, on average over trigrams."""
+"""Thresholds of log-odds: of a line, of each side of an exchanged pair, and mean per trigram."""
 MIN_TRIGRAMS = 12  # that a line needs to be assigned to a third language
 OUTLIER_SHARE, EM_ROUNDS, MIN_OUTLIERS = 0.03, 6, 20
-"""Of the third language: the initial share of lines, rounds of EM, and lines that it must have."""
+"""Of the third language: the initial share of lines, rounds of EM, and the fewest lines."""
 MAX_SHARED_WORDS = 0.55
-"""Between two languages; in Tatoeba, European ones share 0.26 to 0.42, topics of one 0.94."""
-MIN_SEPARABLE_SHARE = 0.9  # of lines likelier on their own side; else the languages are the same
+"""Of two languages. In Tatoeba, European languages share 0.26 to 0.42, two topics of one 0.94."""
+MIN_SEPARABLE_SHARE = (
+    0.9  # of lines that are likelier on their own side; with fewer, the languages are the same
+)
 
 _WORD = re.compile(r"[^\W\d_]+")
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
@@ -138,7 +143,7 @@ def _is_confident(lines: Trigrams, odds: FloatArray) -> Mask:
 def _third_language(
     texts: Sequence[str], lines: Trigrams, as_other: FloatArray
 ) -> FloatArray | None:
-    """The log-odds of trigrams in a third language (BUCKETS,), by EM; None if there seems none."""
+    """The log-odds of trigrams in a third language (BUCKETS,), by EM; None if none is found."""
     fit = (lines.sizes >= MIN_TRIGRAMS) & (as_other <= MIN_LOG_ODDS)
     likely = lines.sums(_leave_one_out(lines.counts(), lines, 1.0)) / np.maximum(1, lines.sizes)
     outliers: Mask = fit & (likely < np.quantile(likely[fit], OUTLIER_SHARE)) if fit.any() else fit

@@ -21,7 +21,7 @@ from regard.text.word_units import split_units
 
 CHUNK = 8192  # pairs that are processed together
 RATIO_FLOOR = 10  # a shorter side counts as this many characters when lengths are compared
-MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 3, 60  # kept for each reason, and of each of their sides
+MAX_EXAMPLES, MAX_EXAMPLE_CHARACTERS = 3, 60  # kept for each reason; of each side
 Reason = Literal[
     "empty",
     "control characters",
@@ -45,42 +45,42 @@ IgnoredDifference = Literal["spacing", "punctuation"]
 class CleaningSettings(Settings):
     """Which pairs are dropped before training. Texts are never changed.
 
-    A pair is dropped for either of its sides, and counted under the first reason that applies, in
-    the order of the fields.
+    A pair is dropped if either side fails a check, and counted under the first reason that applies,
+    in the order of the fields.
     """
 
     drop_empty: bool = True
-    """Drop pairs with a side that holds nothing, or nothing but spaces."""
+    """Drop pairs with a side that is empty or only spaces."""
     drop_control: bool = True
     """Drop pairs with control characters (tabs are fine) or U+FFFD, the mark of lost text."""
     max_words: PositiveInt | None = 250
-    """Drop pairs with more words, as spaces divide them, than this; null allows any number. Text of
-    scripts without spaces has few such words: there `max_characters` is the limit."""
+    """Drop pairs with more words (separated by spaces) than this; null allows any number. For
+    scripts without spaces, `max_characters` is the limit instead."""
     max_characters: PositiveInt | None = 2000
     """Drop pairs with more characters than this; null allows any number."""
     max_ratio: float | None = Field(default=6.0, ge=1)
-    """Drop pairs where one side has more than this times the characters of the other, the other
-    counted as 10 at least, so that short pairs pass; null allows any ratio. Chinese takes about a
-    quarter of the characters of English: for two alphabets, 3 is a good choice."""
+    """Drop pairs where one side has more than this many times the characters of the other, which
+    counts as at least 10, so that short pairs pass; null allows any ratio. Chinese takes about a
+    quarter of the characters of English; for two alphabets, 3 is a good choice."""
     drop_identical: bool = True
-    """Drop pairs whose source equals the target, spaces at the ends aside."""
+    """Drop pairs whose source equals the target, ignoring spaces at the ends."""
     drop_wrong_script: bool = True
-    """Drop pairs with a side of whose letters more than half are not of its language's script."""
+    """Drop pairs with a side of which over half of the letters are not in its language's script."""
     scripts: tuple[str | None, str | None] = (None, None)
-    """The scripts of source and target as ISO 15924 codes, such as Latn or Cyrl, where the
-    languages do not tell; a side with neither is not checked."""
+    """The scripts of source and target as ISO 15924 codes, such as Latn or Cyrl, where the language
+    codes do not determine them; a side with neither is not checked."""
     drop_wrong_language: bool = False
-    """Drop pairs with a side in another language than most of the corpus, or with their sides
-    exchanged. What the languages look like is learned from the first 20,000 pairs; nothing is
-    dropped where those are fewer than 1,000 or both sides look alike."""
+    """Drop pairs with a side that is not in the language of most of the corpus, or with their sides
+    exchanged. The languages are learned from the first 20,000 pairs; nothing is dropped if there
+    are fewer than 1,000 or both sides look alike."""
     drop_duplicates: bool = True
-    """Drop pairs that have come before, both sides to the letter."""
+    """Drop pairs that occurred before, with both sides exactly the same."""
     leaks: LeakRule = "either"
-    """Drop pairs whose source or target (`either`), or whose source (`source`, for corpora of few
-    different targets), is that of a held-out pair, letter case and spaces aside."""
+    """Drop pairs that share their source or target (`either`), or only their source (`source`, for
+    corpora with few different targets), with a held-out pair, ignoring letter case and spaces."""
     leaks_ignore: IgnoredDifference = "spacing"
-    """What sentences are compared without in that, beside letter case: `punctuation` also finds
-    those that another full stop or comma tells apart."""
+    """What `leaks` ignores besides letter case: `punctuation` also finds sentences that differ only
+    in a full stop or comma."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -146,7 +146,7 @@ class CleaningReport:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, in types that JSON has."""
+        """Everything, as JSON types."""
         return {
             "total": self.total,
             "kept": self.kept,
@@ -174,7 +174,7 @@ def clean(
     report: CleaningReport,
     seen: HashSet | None = None,
 ) -> Iterator[Pair]:
-    """The pairs that pass all filters, less final line breaks; those in `seen` are duplicates."""
+    """Pairs that pass all filters, without final line breaks; those in `seen` are duplicates."""
     checks = _checks(settings, languages)
     seen = HashSet() if seen is None else seen
     identifier = None

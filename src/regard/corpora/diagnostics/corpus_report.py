@@ -27,8 +27,8 @@ from regard.iterate import Reservoir, chunked
 from regard.text.word_units import count_units
 
 ProgressCallback = Callable[[str, int], None]
-"""Gets what is being done, and the number of pairs so far."""
-_JSON_KEYS = {"read_error": "broken", "surface": "signs"}  # fields that JSON calls otherwise
+"""Called with the name of the current stage and the number of pairs so far."""
+_JSON_KEYS = {"read_error": "broken", "surface": "signs"}  # fields with another name in JSON
 
 
 class LengthStatistics(NamedTuple):
@@ -40,7 +40,7 @@ class LengthStatistics(NamedTuple):
 
     @classmethod
     def of(cls, lengths: Counter[int]) -> "LengthStatistics":
-        """The statistics of lengths, given how many lines have each."""
+        """The statistics of lengths, given the number of lines of each length."""
         lines = lengths.total()
         total = sum(length * count for length, count in lengths.items())
         ordered = sorted(lengths)
@@ -84,22 +84,22 @@ class CorpusReport:
     name: str
     languages: tuple[str, str]
     splits: Mapping[SplitName, SplitReport]  # those that the corpus comes with
-    cut: Mapping[SplitName, int]  # those that training would hold out of train, and their sizes
-    notes: tuple[str, ...]  # remarks of reading and of holding out
+    cut: Mapping[SplitName, int]  # splits that training would hold out of train, and their sizes
+    notes: tuple[str, ...]  # remarks from reading and from holding out
     split_error: str  # why no pairs can be held out; empty if they can
     overlap: SplitOverlap
     sample: tuple[Pair, ...] = field(repr=False)  # random training pairs that cleaning keeps
     noise: NoiseReport  # of a sample of training pairs
     file_starts: tuple[tuple[str, int], ...]
-    """If train has several files: each of them, and how many pairs come before it."""
+    """If train has several files: each file, and how many pairs come before it."""
 
     def locate(self, split: SplitName, line: int) -> str:
-        """The place of a line of a split, which is counted from 1 over all files."""
+        """The file and line of a `line` of a split, which is counted from 1 over all files."""
         begun = [start for start in self.file_starts if start[1] < line and split == "train"]
         return f"line {line - begun[-1][1]:,} of {begun[-1][0]}" if begun else f"line {line:,}"
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, in types that JSON has."""
+        """The numbers, as JSON types."""
         overlap = _to_json(self.overlap)
         return {
             **{key: _to_json(getattr(self, key)) for key in ("name", "languages", "splits", "cut")},
@@ -130,9 +130,9 @@ def analyze_corpus(
     seed: int = 1,
     notify: ProgressCallback = lambda doing, pairs: None,
 ) -> CorpusReport:
-    """Read each split once, and train once more to compare it with the others.
+    """The report: each split is read once, and train a second time to compare it with the others.
 
-    With `choose_leaks`, the rule for leaks follows the corpus and is found in `overlap.by`.
+    With `choose_leaks`, the rule for leaks is chosen from the corpus and returned in `overlap.by`.
     `sample` training pairs are kept, drawn by `seed`. Line numbers are those of the files.
     """
     file_starts: list[tuple[str, int]] = []

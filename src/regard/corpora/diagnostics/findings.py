@@ -17,11 +17,12 @@ Level = Literal["ok", "note", "warning", "problem"]
 
 FEW_PAIRS, TOO_FEW_PAIRS, FEW_HELD_OUT = 10_000, 1_000, 200
 MANY_DROPPED, MANY_LEAKED = 0.2, 0.1  # shares of all pairs, and of those held out
-MIN_LENGTH_CORRELATION = 0.5  # below it translations are unusually free
+MIN_LENGTH_CORRELATION = 0.5  # below it, translations are unusually free
 MIN_NUMBER_PAIRS, MAX_UNLIKE_NUMBERS, NUMERIC_CORPUS_SHARE = 30, 0.25, 0.9
-"""Pairs with numbers to be judged; shares that may differ, and from which numbers are the task."""
-NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001  # of running ones
-MIN_JUDGED_LINES, MAJORITY_SHARE = 20, 0.5  # lines from which a share of them is judged
+"""Fewest pairs with numbers to judge; the share that may differ; above the last, numbers are the
+task."""
+NEW_WORDS, MANY_NEW_WORDS, MANY_NEW_CHARACTERS = 0.05, 0.2, 0.001  # shares of all tokens
+MIN_JUDGED_LINES, MAJORITY_SHARE = 20, 0.5  # fewest lines to judge a share of
 SHOWN_STRETCHES = 5
 
 
@@ -56,8 +57,8 @@ def _sizes(report: CorpusReport) -> Iterator[Finding]:
     if train.pairs < FEW_PAIRS:
         yield Finding(
             "warning" if train.pairs < TOO_FEW_PAIRS else "note",
-            f"train: {train.pairs:,} pairs are few to learn a language from: some ten thousand are "
-            "a start. Expect good answers only to sentences much like these.",
+            f"train: {train.pairs:,} pairs are few to learn a language from: start with some ten "
+            "thousand. Expect good answers only to sentences much like these.",
         )
     if report.split_error:
         yield Finding("problem", f"No pairs can be held out: {report.split_error}.")
@@ -82,14 +83,14 @@ _ADVICE: dict[Reason, str] = {
     "control characters": "Look for a conversion that went wrong.",
     "too many words": "Cut documents into sentences, or raise corpus.cleaning.max_words.",
     "too many characters": "Cut documents into sentences, or raise corpus.cleaning.max_characters.",
-    "lengths too unlike": "Look at some: where this is how the languages are, raise "
+    "lengths too unlike": "Look at some: if this is normal for the languages, raise "
     "corpus.cleaning.max_ratio; otherwise the sides do not belong together.",
     "source equals target": "Look for text that was never translated.",
     "wrong script": "Are the languages right, and in the order of the columns or files?",
     "wrong language": "Are the languages right, and in the order of the columns or files?",
     "duplicate": "They would teach nothing new.",
-    "in valid or test": "Where there are few different targets, corpus.cleaning.leaks=source keeps "
-    "the pairs that share a target alone.",
+    "in valid or test": "If there are few different targets, corpus.cleaning.leaks=source keeps "
+    "pairs that share only their target.",
 }
 
 
@@ -106,7 +107,7 @@ def _dropped(report: CleaningReport) -> tuple[float, str, str]:
 
 
 def advise_dropped(report: CleaningReport) -> str | None:
-    """What cleaning has dropped, why, and what to set, if it is much; None if it is not."""
+    """What cleaning dropped, why, and what to set; None if it dropped little."""
     share, text, advice = _dropped(report)
     return f"cleaning has dropped {text}. {advice}" if share >= MANY_DROPPED else None
 
@@ -119,7 +120,7 @@ def _cleaning(report: CorpusReport) -> Iterator[Finding]:
             yield Finding(
                 level,
                 f"{split}: cleaning would drop {text}, but leaves {split} as it is: scores "
-                f"should not depend on what we find clean. {advice}",
+                f"should not depend on our cleaning. {advice}",
             )
         elif share:
             level = "problem" if share == 1 else level
@@ -178,7 +179,7 @@ def _split_alignment(
         yield Finding(
             "warning",
             f"{split}: where both sides hold numbers, {_percent(unlike)} of "
-            f"{alignment.with_numbers:,} pairs hold unlike ones. Look at some: they may be "
+            f"{alignment.with_numbers:,} pairs hold different ones. Look at some: they may be "
             "misaligned, or freely translated.",
         )
 
@@ -189,7 +190,7 @@ def _shifted(lines: MisalignedLines, shift: int) -> str:
     return (
         f"lines {lines.first:,} to {lines.last:,} look shifted by {shift:+d}: a source "
         f"line belongs to the target {count} further {way}. Near line {lines.first:,} the "
-        f"{more} has {count} too many or the {fewer} too few: compare them there and mend the file."
+        f"{more} has {count} too many or the {fewer} too few: compare them there and correct it."
     )
 
 
@@ -212,7 +213,7 @@ def _leaks(report: CorpusReport) -> Iterator[Finding]:
             yield Finding(
                 "warning" if near.sources >= MANY_LEAKED * near.total else "note",
                 f"{near.split}: {counted(near.sources, 'more source')} of {near.total:,} "
-                f"{'is' if near.sources == 1 else 'are'} in train but for punctuation, such as "
+                f"{'is' if near.sources == 1 else 'are'} in train except for punctuation, such as "
                 f"{near.example!r}. corpus.cleaning.leaks_ignore=punctuation leaves such pairs out "
                 "of training.",
             )
@@ -221,8 +222,8 @@ def _leaks(report: CorpusReport) -> Iterator[Finding]:
         much = share >= MANY_LEAKED
         yield Finding(
             "warning" if much else "note",
-            f"Training leaves out {counted(overlap.leaking_pairs, 'pair')} ({_percent(share)}) for "
-            "sharing a held-out sentence, in any case and spacing."
+            f"Training leaves out {counted(overlap.leaking_pairs, 'pair')} ({_percent(share)}) "
+            "that share a held-out sentence, ignoring case and spacing."
             + (f" That is much. {_ADVICE['in valid or test']}" if much else ""),
         )
     elif overlap.leaks:
@@ -235,7 +236,7 @@ def _leak(leak: Leak) -> Finding:
     much = max(leak.sources, leak.pairs) >= MANY_LEAKED * leak.total
     advice = " That is much: was the corpus split before its duplicates were removed?"
     if leak.within == "valid" and leak.sources:
-        advice = " Weights would be chosen by what they are tested on: remove it from one of them."
+        advice = " Weights would be chosen by their own test data: remove the pairs from one split."
     elif not much:
         advice = ""
     return Finding(
@@ -257,7 +258,7 @@ def _coverage(report: CorpusReport) -> Iterator[Finding]:
         ]
         advice = "Subwords can spell them; a vocabulary of words cannot."
         if level == "warning":
-            advice = "Is it of another domain, or written otherwise?"
+            advice = "Is it from another domain, or written differently?"
         yield Finding(
             level, f"Running words that never occur in train: {_listed(listed)}. {advice}"
         )
@@ -275,7 +276,7 @@ def _coverage(report: CorpusReport) -> Iterator[Finding]:
         yield Finding(
             "warning" if share > MANY_NEW_CHARACTERS else "note",
             f"Characters that never occur in train: {_listed(listed)}. Subwords spell them as "
-            "bytes; words and characters, as vocabularies, cannot.",
+            "bytes; vocabularies of words or characters cannot.",
         )
 
 
@@ -288,31 +289,31 @@ _DAMAGE: dict[str, tuple[str, tuple[float, float, float], str]] = {
     "tags": (
         "hold tags such as <b>",
         (0, 0.05, 1),
-        "Remove them, unless they are to be translated.",
+        "Remove them, unless they should be translated.",
     ),
     "subwords": (
-        "were cut into subwords or by Moses (@@, ▁, @-@)",
+        "were cut into subwords, or tokenised by Moses (@@, ▁, @-@)",
         (0.001, 0.01, 0.1),
         "Join them again: the tokenizer cuts words itself.",
     ),
     "garbled": (
         "are garbled, such as Ã© for é",
         (0, 0.001, 0.01),
-        "The file was UTF-8, taken for Latin-1 and saved again; turn it back: "
+        "The file was UTF-8, read as Latin-1 and saved again; reverse that: "
         "iconv -f UTF-8 -t LATIN1, or -t WINDOWS-1252.",
     ),
     "odd spaces": (
         "hold no-break spaces (U+00A0, U+202F) between words",
         (0.001, 0.01, 1),
-        "A model takes them for letters: make them plain spaces in all splits.",
+        "A model treats them as letters: replace them by plain spaces in all splits.",
     ),
     "invisible": (
-        "hold invisible characters (of no width, soft hyphens, direction marks)",
+        "hold invisible characters (zero-width, soft hyphens, direction marks)",
         (0, 0.005, 1),
-        "Remove them in all splits: words that look alike are unlike to a model.",
+        "Remove them in all splits: words that look the same differ to a model.",
     ),
 }
-"""By check: what it finds, the shares above which that is a note, a warning, a problem, advice."""
+"""By check: what it finds, the shares above which it is a note, a warning or a problem, advice."""
 
 
 def _damage(report: CorpusReport) -> Iterator[Finding]:
@@ -330,12 +331,12 @@ _STYLES: dict[str, tuple[str, Level, str | None]] = {
     "tokenised": (
         "tokenised already (spaces before full stops and commas)",
         "problem",
-        "Translations will be written so too, and scores are not those of plain text.",
+        "Translations will be tokenised too, and scores are not those of plain text.",
     ),
     "lowercase": ("in lower case", "problem", "Translations will be in lower case too."),
     "curly": ("with curly apostrophes (’)", "warning", None),
 }
-"""By check: a style, the level if splits differ in it, advice if train has it (None: no matter)."""
+"""By check: a style, the level if splits differ in it, advice if train has it (None: none)."""
 
 
 def _style(report: CorpusReport) -> Iterator[Finding]:
@@ -354,8 +355,8 @@ def _style(report: CorpusReport) -> Iterator[Finding]:
         if unlike:
             yield Finding(
                 level,
-                f"Splits are written unlike: {style} are {_listed(unlike)}. A model does badly on "
-                "text written otherwise than what it learned from: prepare all alike.",
+                f"Splits are written differently: {style} are {_listed(unlike)}. A model does "
+                "badly on text written differently from its training text: prepare all alike.",
             )
         showing = [side for side, share in train.items() if share > MAJORITY_SHARE]
         if advice is None or len(train) < len(SIDES) or not showing:
@@ -366,8 +367,8 @@ def _style(report: CorpusReport) -> Iterator[Finding]:
             listed = _listed([f"{_percent(share)} of the {side}" for side, share in train.items()])
             yield Finding(
                 "warning",
-                f"The sides of train are written unlike: {style} are {listed}. Prepare both alike, "
-                "unless that is meant.",
+                f"The sides of train are written differently: {style} are {listed}. Prepare both "
+                "alike, unless this is intended.",
             )
 
 
@@ -384,8 +385,8 @@ _WRONG_LANGUAGE = 0.001, 0.01  # Tatoeba and Multi30k have 0.03% at most
 _DROP = "--set corpus.cleaning.drop_wrong_language=true leaves such pairs out of training."
 _LANGUAGE_ERRORS = {
     "swapped": "have source and target exchanged, by their letters",
-    "source_language": "have a source in another language than most",
-    "target_language": "have a target in another language than most",
+    "source_language": "have a source in a different language from most",
+    "target_language": "have a target in a different language from most",
 }
 _NOISE = {name: (text, _WRONG_LANGUAGE, _DROP) for name, text in _LANGUAGE_ERRORS.items()} | {
     "random": (
@@ -396,10 +397,10 @@ _NOISE = {name: (text, _WRONG_LANGUAGE, _DROP) for name, text in _LANGUAGE_ERROR
     "truncated": (
         "have a target that is cut short: nothing in it translates the end of the source",
         (0.015, 0.03),  # Tatoeba: at most 0.4%; Multi30k: none
-        "A model learns to stop early from them: look for what cut lines.",
+        "They teach a model to stop early: find out what cut the lines.",
     ),
 }
-"""By kind of noise: what it is, the shares from which it is a note and a warning, advice."""
+"""By kind of noise: what it is, the shares above which it is a note and a warning, advice."""
 
 
 def _noise(report: CorpusReport) -> Iterator[Finding]:
@@ -407,7 +408,7 @@ def _noise(report: CorpusReport) -> Iterator[Finding]:
     rates: dict[str, NoiseRate] = {name: getattr(noise, name) for name in _NOISE}
     for name, (text, (note, warning), advice) in _NOISE.items():
         share, _, lines = rates[name]
-        # random pairs look truncated, too
+        # random pairs look truncated too
         if share < (max(note, noise.random.share / 2) if name == "truncated" else note):
             continue
         exact = name in _LANGUAGE_ERRORS

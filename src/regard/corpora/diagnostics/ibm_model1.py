@@ -12,8 +12,8 @@ from regard.text.word_units import compared_words
 
 FloatArray = NDArray[np.float64]
 
-MAX_WORDS = 32  # of a text that are used, from its beginning
-MIN_TEXTS = 2  # that a word must occur in
+MAX_WORDS = 32  # of each text that are used, from its beginning
+MIN_TEXTS = 2  # in which a word must occur
 EM_ROUNDS = 4
 COUNT_PRIOR = 2.0  # added to the count of a word, so that rare events get low probabilities
 FLOOR, MIN_GAIN, MAX_GAIN = 1e-4, -1.0, 6.0
@@ -62,7 +62,7 @@ class IndexedTexts(NamedTuple):
 
 
 def index_words(texts: Sequence[str]) -> IndexedTexts:
-    """The distinct words of each text, numbered by how many texts have them."""
+    """The distinct words of each text, numbered by how many texts contain them."""
     rows = [list(dict.fromkeys(compared_words(text)))[:MAX_WORDS] for text in texts]
     counts = Counter(word for row in rows for word in row)
     frequent = {word: count for word, count in counts.most_common() if count >= MIN_TEXTS}

@@ -15,11 +15,11 @@ from regard.corpora.corpus import Pair
 
 MAX_SHIFT = 3  # largest shift tried in either direction
 WINDOW_LINES = 128  # lines in a window
-MIN_LINES = 32  # fewest lines of a corpus that is checked
-MIN_EVIDENCE = 6.0  # in standard deviations, from which a shift is accepted
+MIN_LINES = 32  # a corpus with fewer is not checked
+MIN_EVIDENCE = 6.0  # for a shift to be accepted, in standard deviations
 MIN_WINDOW_CORRELATION = 0.3  # of lengths: translations have 0.6 and more, others within ±0.2
-MIN_LENGTH_SPREAD = 0.15  # standard deviation of log lengths below which they are no evidence
-MIN_UNRELATED_WINDOWS = 3  # consecutive ones from which unrelated lines are reported
+MIN_LENGTH_SPREAD = 0.15  # standard deviation of log lengths; below it they are no evidence
+MIN_UNRELATED_WINDOWS = 3  # consecutive ones for unrelated lines to be reported
 
 FloatArray = NDArray[np.float64]
 
@@ -43,11 +43,11 @@ class LineAlignment:
     """Of the log lengths in characters; None if the lengths of a side hardly vary."""
     stretches: tuple[MisalignedLines, ...]
     with_numbers: int  # pairs with digits on both sides
-    numbers_unlike: int  # those of them whose digits, in any order, differ
+    numbers_unlike: int  # of these, pairs whose digits differ, ignoring their order
 
 
 class _LineFeatures(NamedTuple):
-    """What is kept of a pair until its window has been classified."""
+    """The features of a pair that are kept until its window has been classified."""
 
     source: float  # log length
     target: float
@@ -57,7 +57,7 @@ class _LineFeatures(NamedTuple):
 
 @dataclass
 class _ShiftRun:
-    """Consecutive windows of one shift; `first` line from 0."""
+    """Consecutive windows with the same shift; `first` is a line, counted from 0."""
 
     first: int
     shift: int | None
@@ -90,7 +90,7 @@ class LineAlignmentScan:
             self._classify_window(self._next, self._next + WINDOW_LINES)
 
     def result(self) -> LineAlignment:
-        """The alignment of all pairs; none may be added after."""
+        """The alignment of all pairs; none may be added afterwards."""
         last = self._total - MAX_SHIFT
         size = min(WINDOW_LINES, last - MAX_SHIFT)
         if last > self._next and (self._runs or size >= MIN_LINES):
@@ -158,7 +158,7 @@ class LineAlignmentScan:
         begin = self._first + MAX_SHIFT
         window = self._window(begin, end)
         gain = window.cost(before) - window.cost(after)  # (N,) positive where `after` fits better
-        gained = np.append(np.cumsum(gain[::-1])[::-1], 0.0)  # (N + 1,) from each line on
+        gained = np.append(np.cumsum(gain[::-1])[::-1], 0.0)  # (N + 1,) from each line to the end
         return begin + int(gained.argmax())
 
     def _window(self, begin: int, end: int) -> "_Window":
@@ -222,7 +222,7 @@ def _digits(text: str) -> list[int]:
 
 
 def _smooth(runs: Sequence[_ShiftRun]) -> list[_ShiftRun]:
-    """The runs, where a few windows between unrelated ones count as unrelated, too."""
+    """The runs, where a few windows between unrelated ones count as unrelated too."""
     smooth: list[_ShiftRun] = []
     for run, after in zip_longest(runs, runs[1:]):
         before = smooth[-1] if smooth else None

@@ -18,9 +18,9 @@ from regard.text.ragged import IntArray
 
 NOISE_SAMPLE, PAIRING_SAMPLE = 20_000, 10_000  # pairs whose languages and pairings are checked
 MAX_EXAMPLE_LINES = 3
-MIN_PAIRS = 1000  # in a sample whose pairings are judged
-MAX_LINKS = 4_000_000  # word pairs held at once; of longer texts fewer pairs are used
-TRUNCATED_SHARE = (0.3, 0.7)  # of a target's characters in the truncated control: least, greatest
+MIN_PAIRS = 1000  # fewest pairs of a sample whose pairings are judged
+MAX_LINKS = 4_000_000  # word pairs held at once; if texts are longer, fewer pairs are used
+TRUNCATED_SHARE = (0.3, 0.7)  # of a target's characters that the truncated control keeps: from, to
 MIN_LENGTH_SPREAD = 0.15  # standard deviation of targets' log lengths; less is no evidence
 MAX_RANDOM_SHARE = 0.2  # above it nothing is reported: it may be a dialogue
 LATE_SHARE = 0.6  # from here on a word belongs to the tail of its source
@@ -47,7 +47,7 @@ ZERO_RATE = NoiseRate(0.0, 0)
 @dataclass(frozen=True)
 class NoiseReport:
     sampled: int = 0
-    languages_known: bool = False  # whether those of the two sides can be told apart
+    languages_known: bool = False  # whether the languages of the two sides can be told apart
     swapped: NoiseRate = ZERO_RATE
     source_language: NoiseRate = ZERO_RATE
     target_language: NoiseRate = ZERO_RATE
@@ -143,7 +143,7 @@ def _features(
 
 
 def _length_matched(sizes: IntArray, rng: np.random.Generator) -> IntArray:
-    """For each text another one of about as many words."""
+    """For each text, another one with about as many words."""
     order = np.lexsort((rng.random(len(sizes)), sizes))
     other = np.empty(len(sizes), np.int64)
     other[order] = np.roll(order, 1)
@@ -160,7 +160,7 @@ def _fisher_direction(real: FloatArray, cut: FloatArray) -> FloatArray:
 
 def _contaminated_share(real: FloatArray, control: FloatArray) -> tuple[float, IntArray]:
     """The share of `real` that is like `control`, and its indices, highest score first."""
-    # half of the control lies above its median; so does half of what is like it, and little else
+    # half of the control lies above its median, as does half of what is like it, and little else
     above = np.flatnonzero(real > np.median(control))
     share = min(1.0, 2 * len(above) / len(real))
     return share, above[np.argsort(-real[above], kind="stable")]

@@ -35,7 +35,7 @@ class Leak(NamedTuple):
     total: int  # pairs of `split`
     sources: int
     targets: int
-    pairs: int  # whose source and target are in `within` as one pair
+    pairs: int  # whose source and target are a pair of `within`
 
 
 class NearLeak(NamedTuple):
@@ -43,7 +43,7 @@ class NearLeak(NamedTuple):
 
     split: SplitName
     total: int
-    sources: int  # without those that train has with the same punctuation
+    sources: int  # not counting those that train has with the same punctuation
     example: str
 
 
@@ -66,9 +66,9 @@ class SplitOverlap:
 
     leaks: tuple[Leak, ...] = ()
     coverage: tuple[Coverage, ...] = ()
-    leaking_pairs: int = 0  # training pairs that share a held-out sentence, so are left out
+    leaking_pairs: int = 0  # training pairs that are left out, as they share a held-out sentence
     by: RuleChoice = DEFAULT_LEAK_RULE
-    """Which sides they may not share, and the reason if that was chosen by the corpus."""
+    """Which sides they may not share, and the reason if that was chosen from the corpus."""
     near_leaks: tuple[NearLeak, ...] = ()
 
 
@@ -101,7 +101,7 @@ class _NewTypes:
 
 
 class _HeldOut:
-    """A held-out split, and what of it has been found in train so far."""
+    """A held-out split, and which of it has been found in train so far."""
 
     def __init__(self, split: SplitName, pairs: Sequence[Pair], spaced: Sequence[bool]) -> None:
         self.split, self.pairs, self.hashes = split, pairs, hash_pairs(pairs)
@@ -143,7 +143,7 @@ class _HeldOut:
 def compare_splits(
     corpus: Corpus, by: LeakRule | None = "either", *, near: bool = False
 ) -> SplitOverlap:
-    """What valid and test share with train and each other; if `by` is None, that sets the rule."""
+    """What valid and test share with train and each other; if `by` is None, it chooses the rule."""
     spaced = [UNSPACED_SCRIPTS.isdisjoint(scripts_of(language)) for language in corpus.languages]
     held_out = [
         _HeldOut(name, list(corpus.splits[name]()), spaced)

@@ -53,11 +53,11 @@ SURFACE_CHECKS: dict[str, Callable[[str], bool | None]] = {
     ),
     "curly": lambda line: True if "’" in line else False if "'" in line else None,
 }
-"""Whether a line shows it; None if it cannot, so that the line is not counted."""
+"""Whether a line shows the trace; None if it cannot tell, so that the line is not counted."""
 
 
 class CheckCount(NamedTuple):
-    """How many lines could show something, and how many do."""
+    """How many lines could show a trace, and how many do."""
 
     lines: int
     showing: int

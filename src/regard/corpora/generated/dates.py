@@ -26,19 +26,19 @@ LOWERCASE_SHARE = 0.25
 
 
 class DateFormat(NamedTuple):
-    """One way to write a date in one place."""
+    """One way to write a date in one locale."""
 
     locale: Locale
     pattern: DateTimePattern
     label: str  # what is written before the date
-    years: tuple[int, int]  # the first and the last that can be read back
+    years: tuple[int, int]  # the first and the last that are unambiguous
 
     def write(self, day: date) -> str:
         return self.label + self.pattern.apply(day, self.locale)
 
 
 def dates(settings: GeneratedSettings) -> Corpus:
-    """The corpus of dates; no date is in two splits, however it is written."""
+    """The corpus of dates; no date is in two splits, not even in different formats."""
     return generated_corpus("dates", ("mul", "und"), _draw, settings, aligned=False)
 
 

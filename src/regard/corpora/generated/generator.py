@@ -1,4 +1,4 @@
-"""Examples that a generator draws, dealt into splits that share no sentence."""
+"""Examples drawn by a generator, divided into splits that share no sentence."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -11,14 +11,14 @@ from regard.corpora.splits import comparison_key
 from regard.errors import CorpusError
 from regard.settings import Settings
 
-MAX_MISSES = 2000  # draws in a row without a new example, after which none is expected
+MAX_MISSES = 2000  # draws in a row without a new example, after which generation ends
 
 
 class GeneratedSettings(Settings):
-    """How many pairs are made, and which: the same settings always make the same pairs.
+    """How many pairs are generated; the same settings always generate the same pairs.
 
-    Another `train` changes neither of the other splits, and lengthens or shortens the list of the
-    same training pairs, so that what was learned from more and from less can be compared.
+    Changing `train` leaves the other splits as they are, and lengthens or shortens the same list of
+    training pairs, so that models trained on more and on less data can be compared.
     """
 
     train: PositiveInt = 20_000
@@ -28,7 +28,7 @@ class GeneratedSettings(Settings):
     test: PositiveInt = 1_000
     """Pairs to test with."""
     seed: NonNegativeInt = 1
-    """Another number makes other pairs."""
+    """The random seed: another number generates other pairs."""
 
 
 DrawExample = Callable[[Random], AlignedPair]
@@ -42,7 +42,7 @@ def generated_corpus(
     *,
     aligned: bool = True,
 ) -> Corpus:
-    """The corpus of the examples drawn: all are made when the first is read, and then kept."""
+    """The corpus of the drawn examples: all are generated when the first is read, and then kept."""
     sampled = cache(partial(sample_splits, name, draw, settings))
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     rows = {split: partial(lambda split: sampled()[split], split) for split in names}
@@ -73,8 +73,8 @@ def sample_splits(
                 misses += 1
                 if misses > MAX_MISSES:
                     raise CorpusError(
-                        f"{name}: {wanted} pairs were asked for in {split}, and no more than "
-                        f"{len(examples)} unlike ones were found; ask for fewer"
+                        f"{name}: {wanted} pairs were asked for in {split}, and only "
+                        f"{len(examples)} different ones were found; ask for fewer"
                     )
                 continue
             misses = 0

@@ -12,7 +12,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 MAX_LETTERS = 12
 
 Permutation = Callable[[Sequence[str]], Sequence[int]]
-"""For each place of the target, the place in the source that its letter comes from."""
+"""For each position of the target, the position in the source that its letter comes from."""
 
 PERMUTATIONS: dict[str, Permutation] = {
     "copy": lambda letters: range(len(letters)),

@@ -1,4 +1,4 @@
-"""Files that hold no text, known by their first bytes: read as lines they would be garbage."""
+"""Files that are not text, recognised by their first bytes: as lines they would be garbage."""
 
 from regard.errors import CorpusError
 
@@ -21,17 +21,17 @@ MAGIC_BYTES = {
     b"PAR1": "a Parquet file",
     b"SQLite format 3": "a database",
 }
-MIN_NULLS, NULL_SHARE = 8, 0.01  # null bytes from which on a file is no text
+MIN_NULLS, NULL_SHARE = 8, 0.01  # the fewest null bytes of a binary file, and their share
 CONTROLS = bytes({*range(32), 127} - {*b"\t\n\v\f\r\x1b"})
-MIN_CONTROLS, CONTROL_SHARE = 8, 0.05  # the same; every tenth byte of compressed data is one
+MIN_CONTROLS, CONTROL_SHARE = 8, 0.05  # the same; compressed data has a tenth
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def refuse_binary(head: bytes, name: str) -> None:
-    """An error if a file that begins with `head` holds no text in UTF-8."""
+    """An error if a file that begins with `head` is not text in UTF-8."""
     if head.startswith(UTF16):
         raise CorpusError(
-            f"{name}: UTF-16, and text is read as UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+            f"{name}: is UTF-16, and text must be UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
         )
     kind = next((kind for mark, kind in MAGIC_BYTES.items() if head.startswith(mark)), None)
     nulls = head.count(0)

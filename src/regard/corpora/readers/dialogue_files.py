@@ -11,23 +11,23 @@ from regard.errors import BadLineError, CorpusError
 TURN_KEYS = ("turns", "context", "dialog")
 ANSWER_KEYS = ("answers", "responses", "positive_responses")
 ID_KEYS = ("dialogue", "dialog_id", "id")
-"""The names by which a line's turns, answers and dialogue are known; the first are our own."""
+"""Accepted JSON keys of a line's turns, answers and dialogue; the first of each is our own."""
 EXAMPLE_LINE = '{"turns": ["Are you tired?"], "answers": ["Not really.", "Do I look tired?"]}'
 
 
 class Dialogue(NamedTuple):
-    """Turns of two speakers in alternation, and what may be said next, if that is given."""
+    """Alternating turns of two speakers, and the possible answers to them, if given."""
 
     turns: tuple[str, ...]
     answers: tuple[str, ...] = ()  # each an answer to all turns; none: the turns answer each other
-    id: str = ""  # dialogues of one id are never in two splits
+    id: str = ""  # dialogues with the same id are never in two splits
 
 
 def read_dialogues(path: str, report: ReadReport, *, skip_bad: bool = False) -> Iterator[Dialogue]:
     """The dialogues of a file, in their order; blank lines are skipped.
 
-    White space within a text becomes single spaces. A line that is no dialogue is an error, or is
-    counted in `report` with `skip_bad`.
+    White space within a text becomes single spaces. A line that is not a dialogue is an error, or
+    is counted in `report` with `skip_bad`.
     """
     name = file_label(path)
     report.start_file(name)
@@ -40,7 +40,7 @@ def read_dialogues(path: str, report: ReadReport, *, skip_bad: bool = False) -> 
         except ValueError as error:
             if not skip_bad:
                 raise BadLineError(f"{name}: line {number}: {error}") from None
-            report.skip(name, "lines that are no dialogues", f"line {number:,}")
+            report.skip(name, "lines that are not dialogues", f"line {number:,}")
             continue
         empty = False
         yield dialogue

@@ -1,4 +1,4 @@
-"""Files of pairs, read as a stream: no more than a line is in memory."""
+"""Files of pairs, read as a stream: only one line is in memory at a time."""
 
 import csv
 import gzip
@@ -26,7 +26,7 @@ from regard.settings import Settings
 Format = Literal["tsv", "csv", "tmx", "jsonl"]
 FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx", "jsonl")
 STDIN = "-"
-MAX_LINE = 1 << 24  # bytes: with a longer line the file is no text of one sentence a line
+MAX_LINE = 1 << 24  # bytes; a file with a longer line does not have one sentence a line
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
 KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
 BLANK_ROWS: tuple[list[str], ...] = ([], [""])  # a blank line as a row of CSV, and of TSV
@@ -41,29 +41,29 @@ _NEWLINE, _COLUMN_NAME = re.compile(r"\r\n?|\n"), re.compile(r"\s*[A-Za-z_-]{2,2
 class FilesSettings(Settings):
     """Where pairs are read from: two parallel text files, or one file with both sides.
 
-    Any of them may be compressed by gzip or xz, whatever its name, and one may be `-`, the standard
-    input. Text is UTF-8, with or without a byte order mark.
+    Any of them may be compressed by gzip or xz, regardless of its name, and one may be `-`, the
+    standard input. Text is UTF-8, with or without a byte order mark.
     """
 
     source: str | None = None
-    """A text file with one sentence a line; goes with `target`."""
+    """A text file with one sentence a line; used together with `target`."""
     target: str | None = None
-    """A text file with the translations, line for line."""
+    """A text file with the translations, line by line."""
     data: str | None = None
-    """One file with both sides: .tsv, .csv or .tmx, or .jsonl for dialogues, or any of them with
-    .gz or .xz behind."""
+    """One file with both sides: .tsv, .csv or .tmx, or .jsonl for dialogues, optionally followed by
+    .gz or .xz."""
     format: Format | None = None
-    """How `data` is written, where its name does not say so."""
+    """The format of `data`, if its name does not tell."""
     columns: tuple[NonNegativeInt | str, NonNegativeInt | str] = (0, 1)
     """The columns of source and target in TSV or CSV: numbers from 0, or names of the header."""
     header: bool = False
     """Whether the first line of TSV or CSV is a header; names in `columns` imply it. A line that
-    names the sides or their languages, such as `source,target` or `en,de`, is known as one."""
+    names the sides or their languages, such as `source,target` or `en,de`, is recognised as one."""
     languages: tuple[str, str] | None = None
-    """The codes of source and target in TMX, where they are not those of the corpus."""
+    """The codes of source and target in TMX, if they differ from those of the corpus."""
     skip_bad: bool = False
-    """Skip what cannot be read, and count it, instead of ending there: lines that are not UTF-8,
-    rows with too few columns, units of TMX that are not XML."""
+    """Skip and count what cannot be read, instead of stopping there: lines that are not UTF-8, rows
+    with too few columns, units of TMX that are not XML."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -80,7 +80,7 @@ class FilesSettings(Settings):
         return self
 
     def _refuse_unused(self) -> None:
-        """A setting that would do nothing is a mistake."""
+        """An error if a setting was given that has no effect."""
         kind = "two text files" if self.data is None else self.kind()
         table, tmx = kind in ("tsv", "csv", None), kind in ("tmx", None)
         unused = {
@@ -94,7 +94,7 @@ class FilesSettings(Settings):
             raise ValueError(f"{names} would have no effect: the pairs are read from {kind}")
 
     def kind(self) -> Format | None:
-        """The format of `data`, as given or by its name; None where neither says."""
+        """The format of `data`, as given or by its name; None if neither tells."""
         ending = name_ending(self.data or "")
         return self.format or next((known for known in FORMATS if known == ending), None)
 
@@ -154,8 +154,8 @@ def read_or_skip_lines(path: str, report: ReadReport, *, skip_bad: bool) -> Iter
 
 
 def read_raw_lines(path: str | Path, open_file: OpenFile | None = None) -> Iterator[bytes]:
-    """The lines of a file without their ends and the byte order mark; `open_file` opens a file that
-    is not on this machine.
+    """The lines of a file without line ends and byte order mark; `open_file` opens a file that is
+    not on this machine.
     """
     with open_bytes(path, open_file) as stream:
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
@@ -175,11 +175,11 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def not_utf8(error: UnicodeDecodeError, of: str = "line") -> str:
-    """What is wrong with a line, or another part `of` a file, and what to do."""
+    """Why a line (or another part `of` a file) is not UTF-8, and what to do."""
     byte = f"byte {error.start + 1} of the {of} is 0x{error.object[error.start]:02x}"
     if error.object.startswith(UTF16):
-        return f"not UTF-8 but, it seems, UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
-    return f"not UTF-8: {byte}; convert it, from Latin-1 say: iconv -f LATIN1 -t UTF-8"
+        return f"not UTF-8 but apparently UTF-16 ({byte}); convert it: iconv -f UTF-16 -t UTF-8"
+    return f"not UTF-8: {byte}; convert it, from Latin-1 for example: iconv -f LATIN1 -t UTF-8"
 
 
 def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool) -> Iterator[Pair]:
@@ -197,7 +197,7 @@ def _read_parallel(source: str, target: str, report: ReadReport, skip_bad: bool)
             ]
             raise CorpusError(
                 f"{file_label(source)} has {lines[0]} lines and {file_label(target)} has {lines[1]}"
-                ": parallel files must have equally many; look for a line lost or broken in two"
+                ": parallel files must have the same number; look for a line lost or split in two"
             )
         count += 1
         if isinstance(left, str) and isinstance(right, str):
@@ -226,8 +226,8 @@ def _read_table(
             source, target = (row[place] if place < len(row) else "?" for place in places)
             report.add_note(
                 name,
-                f"line 1 is a header ({', '.join(row)}) and no pair: {source!r} is read as source, "
-                f"{target!r} as target; corpus.train.columns sets others",
+                f"line 1 is a header ({', '.join(row)}), not a pair: {source!r} is read as source, "
+                f"{target!r} as target; corpus.train.columns sets other columns",
             )
         elif len(row) > max(places):
             yield Pair(*(_NEWLINE.sub(" ", row[place]) for place in places))
@@ -245,7 +245,7 @@ def _read_table(
 
 
 def header_places(row: Sequence[str], languages: tuple[str, str]) -> list[int] | None:
-    """The columns of source and target if `row` is a header, [] if it names neither; else None."""
+    """The columns of source and target if `row` is a header, [] if it names none; else None."""
     # a header has two or more names of sides or languages
     if sum(bool(_COLUMN_NAME.fullmatch(cell)) for cell in row) < 2:
         return None
@@ -275,7 +275,7 @@ def read_rows(
 
 
 def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
-    """Each line with its number, cut at its tabs; quotes mean nothing."""
+    """Each line with its number, split at tabs; quotes have no meaning."""
     for number, line in enumerate(read_or_skip_lines(path, report, skip_bad=skip_bad), 1):
         if line is not None:
             yield number, line.split("\t")
@@ -283,7 +283,7 @@ def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[i
 
 def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its first line."""
-    bad: list[int] = []  # lines of the row at hand
+    bad: list[int] = []  # lines of the current row
 
     def lines() -> Iterator[str]:
         for line in read_or_skip_lines(path, report, skip_bad=skip_bad):
@@ -312,7 +312,7 @@ def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[i
 
 
 def find_columns(columns: Sequence[int | str], header: list[str], name: str) -> list[int]:
-    """The places of columns that may be given by name."""
+    """The indices of columns that are given by index or name."""
     for column in columns:
         if isinstance(column, str) and header.count(column) != 1:
             raise CorpusError(
@@ -349,10 +349,10 @@ class _LocatingReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            data = self._stream.read1(len(buffer))  # at once what there is: a pipe may be slow
+            data = self._stream.read1(len(buffer))  # returns what is available: a pipe may be slow
         except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
             cut = isinstance(error, EOFError)
-            fault = "ends too early: the file is cut short" if cut else f"is damaged ({error})"
+            fault = "ends too early: the file is truncated" if cut else f"is damaged ({error})"
             raise CorpusError(
                 f"{self._label}: line {self._lines + 1}: the {self._compression} data {fault}; "
                 "copy or download it again"
@@ -387,10 +387,10 @@ def open_bytes(
 
 
 def open_local(path: str | Path) -> BinaryIO:
-    """A file of this machine; an error that says why it cannot be opened."""
+    """An opened file of this machine; an error says why it cannot be opened."""
     try:
         return open(path, "rb")
-    except (OSError, ValueError) as error:  # a ValueError where the name holds a null byte
+    except (OSError, ValueError) as error:  # a ValueError if the name has a null byte
         reasons: dict[type[Exception], str] = {
             FileNotFoundError: f"no such file (looked in {Path.cwd()})",
             IsADirectoryError: "a folder, where a file was expected",
@@ -406,7 +406,7 @@ def file_label(path: str | Path) -> str:
 
 
 def name_ending(path: str) -> str:
-    """The ending of a file's name in small letters, without its dot, before `.gz` or `.xz`."""
+    """The extension of a file's name (before `.gz` or `.xz`), in lower case and without a dot."""
     return Path(path.lower().removesuffix(".gz").removesuffix(".xz")).suffix[1:]
 
 

@@ -1,4 +1,4 @@
-"""Pairs out of a translation memory (TMX 1.1 to 1.4b), one unit at a time."""
+"""Pairs from a translation memory (TMX 1.1 to 1.4b), one unit at a time."""
 
 import io
 import re
@@ -15,11 +15,11 @@ from regard.errors import BadLineError, CorpusError
 
 NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is markup of the document that was translated, not text."""
-BLOCK, LARGEST = 1 << 16, 1 << 24  # bytes read at once, and of a unit, where bad ones are skipped
+BLOCK, LARGEST = 1 << 16, 1 << 24  # bytes read at once, and of the longest unit with `skip_bad`
 LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
 
 _ROOT = re.compile(rb"<tmx(?:\s[^<>]*)?>")
-_UNIT = re.compile(  # one that lost its end stops where the next begins
+_UNIT = re.compile(  # a unit without an end tag ends where the next begins
     rb"<!--.*?(?:-->|\Z)|<tu[\s>](?:(?!<tu[\s>]).)*?(?:</tu\s*>|(?=<tu[\s>]))", re.DOTALL
 )
 _OPEN = re.compile(rb"<!--|<tu[\s>]")
@@ -52,7 +52,7 @@ def read_tmx(
             num_pairs += 1
             yield pair
         elif not all(language for language, _ in variants):
-            report.skip(name, "units with text of no language (xml:lang)", f"unit {num_units:,}")
+            report.skip(name, "units with text without language (xml:lang)", f"unit {num_units:,}")
     if not num_pairs:
         listed = ", ".join(f"{language!r} ({n})" for language, n in found.most_common(20))
         raise CorpusError(
@@ -62,7 +62,7 @@ def read_tmx(
 
 
 class _Parser(DefusedXMLParser):
-    """Refuses DTD declarations, and so entities; a DTD that a DOCTYPE names is not read."""
+    """Refuses DTD declarations, and thus entities; a DTD named by a DOCTYPE is not read."""
 
     def defused_start_doctype_decl(
         self, name: str, sysid: str | None, pubid: str | None, has_internal_subset: bool
@@ -72,7 +72,7 @@ class _Parser(DefusedXMLParser):
 
 
 def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
-    """Each <tu>, whole; what was read before it is freed."""
+    """Each complete <tu>; everything before it is freed."""
     parser = _Parser(target=TreeBuilder(), forbid_dtd=True)
     path: list[Element] = []  # from the root to where we are
     try:
@@ -96,7 +96,7 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
     except DefusedXmlException:
         raise CorpusError(
             f"{name}: line {parser.parser.CurrentLineNumber}: declares XML entities or other "
-            "grammar in its DOCTYPE, which can do harm and is refused; remove the [...] there"
+            "grammar in its DOCTYPE, which is refused as harmful; remove the [...] there"
         ) from None
     except (LookupError, ValueError) as error:  # of an encoding that the parser does not know
         raise CorpusError(
@@ -117,7 +117,7 @@ def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterato
 
 
 def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """Each <tu> of a file in a superset of ASCII, as a file of its own, and its first line."""
+    """Each <tu> of a file in a superset of ASCII, as a separate document, and its first line."""
     head, line, left = b"", 1, b""
     while block := stream.read(BLOCK):
         left += block
@@ -140,8 +140,8 @@ def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
             line += unit[0].count(b"\n")
             end = unit.end()
         begun = _OPEN.search(left, end)
-        keep = begun.start() if begun else max(end, len(left) - 4)  # <!-- may be cut in two
-        if len(left) - keep > LARGEST:  # too long for a unit or a comment: skip so much of it
+        keep = begun.start() if begun else max(end, len(left) - 4)  # <!-- may be split
+        if len(left) - keep > LARGEST:  # too long for a unit or a comment: skip this part
             keep += LARGEST
         line += left.count(b"\n", end, keep)
         left = left[keep:]
@@ -158,7 +158,7 @@ def _variant(tuv: Element) -> Variant:
 
 
 def _pair(variants: Sequence[Variant], languages: tuple[str, str]) -> Pair | None:
-    """The first source and target that match and are not one and the same."""
+    """The first source and target that match and are not the same variant."""
     sources, targets = (_matching(variants, language) for language in languages)
     pairs = ((source, target) for source in sources for target in targets)
     return next((Pair(a[1], b[1]) for a, b in pairs if a is not b), None)

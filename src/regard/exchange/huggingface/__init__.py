@@ -1,1 +1,1 @@
-"""Folders that `transformers` saved: read as runs of ours, and written from them."""
+"""Folders that `transformers` saved: read as our runs, and written from them."""

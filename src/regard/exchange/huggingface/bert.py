@@ -1,7 +1,7 @@
 """BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019).
 
-They differ in names, and RoBERTa does not use the first rows of its table of positions, up to that
-of padding.
+They differ in names, and RoBERTa does not use the first rows of its table of positions, up to and
+including that of padding.
 """
 
 import re
@@ -54,8 +54,8 @@ class BertNames(NamedTuple):
     transform_norm: str
     bias: str
     decoder: str
-    first_position: int  # after the row of padding; 0: of the table
-    tokens: Mapping[str, str]  # special ones, where its tokenizer does not name them
+    first_position: int  # in the table of positions: after the row of padding, or 0
+    tokens: Mapping[str, str]  # special ones, if its tokenizer does not name them
     output_activation: str | None = None  # None: `hidden_act`
 
     def part(self, name: str) -> str:
@@ -117,7 +117,7 @@ def _read(names: BertNames, folder: HfFolder) -> HfModel:
 def read_encoder(
     names: BertNames, folder: HfFolder, config: ConfigReader, outputs: Mapping[str, Any]
 ) -> tuple[MaskedSettings, Tokenizers]:
-    """The settings of an encoder, completed by those of its `outputs`, and its tokenizers."""
+    """The settings of an encoder, including those of its `outputs`, and its tokenizers."""
     config.require("position_embedding_type", ("absolute",), default="absolute")
     config.require("is_decoder", (False,), default=False)
     config.require("add_cross_attention", (False,), default=False)
@@ -184,14 +184,14 @@ def check_encoder(names: BertNames, settings: MaskedSettings) -> None:
     if settings.positions != "learned":
         raise RunError(
             f"model.positions: {settings.positions}: {names.model_type} of transformers has "
-            "learned positions alone"
+            "learned positions only"
         )
     if settings.mask_id is None:
         raise RunError(
-            "model.mask_id: its masked token is none of its vocabulary, as transformers needs"
+            "model.mask_id: its mask token is not in its vocabulary, as transformers requires"
         )
     if not settings.segments:
-        raise RunError("model.segments: 0: transformers has one kind of segments, or more")
+        raise RunError("model.segments: 0: transformers needs at least one kind of segments")
 
 
 def _model(
@@ -226,7 +226,7 @@ def encoder_config(
     pad = vocabulary.special[PAD]
     offset = names.first_position
     if offset and (pad is None or settings.first_position != pad + offset):
-        raise RunError("RoBERTa's first position is the one behind the id of its padding")
+        raise RunError("RoBERTa's first position must follow the id of its padding")
     return {
         "model_type": names.model_type,
         "vocab_size": vocabulary.rows,
@@ -306,7 +306,7 @@ def encoder_entries(
 
 
 def constants(names: BertNames) -> str:
-    """The pattern of constants that older files hold."""
+    """The pattern of constants in older files."""
     return re.escape(names.part("embeddings.")) + "(position|token_type)_ids"
 
 
@@ -323,13 +323,13 @@ def _layer(ours: str, theirs: str, width: int) -> list[TensorEntry]:
 
 
 def modern_name(name: str) -> str:
-    """The name in newer files: the first ones call the parts of a norm gamma and beta."""
+    """The name in newer files: the oldest ones call the parts of a norm gamma and beta."""
     return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
 
 
 def _present_name(names: BertNames, tied: bool, there: Collection[str], name: str) -> str:
-    """The name in newer files: the first ones have a single bias of the output layer. Files of
-    encoders alone have names with the family's prefix or without it.
+    """The name in newer files: the oldest ones have a single bias of the output layer. Files of
+    only an encoder have names with or without the family's prefix.
     """
     name = modern_name(name)
     if not names.prefix:

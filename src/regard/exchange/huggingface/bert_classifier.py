@@ -40,7 +40,7 @@ HEADS = r"encoder\.(transform|transform_norm|output_bias|untied_output|pooler|ne
 
 
 class _Names(NamedTuple):
-    """What a family calls its classifier."""
+    """The names of a family's classifier."""
 
     encoder: BertNames
     architecture: str
@@ -93,10 +93,10 @@ def _write(
             f"they are {settings.pooling}, {settings.hidden} and {settings.hidden_activation}"
         )
     if settings.ngrams:
-        raise RunError(f"model.ngrams: {settings.ngrams}: there n-grams are not counted")
+        raise RunError(f"model.ngrams: {settings.ngrams}: transformers does not count n-grams")
     if settings.max_tokens < encoder.context:
         raise RunError(
-            f"model.max_tokens: {settings.max_tokens}: there a text may have the encoder's "
+            f"model.max_tokens: {settings.max_tokens}: theirs may read a text of the encoder's "
             f"{encoder.context}"
         )
     return with_tokenizer_files(_model(names, settings, tokenizers, labels, {}))

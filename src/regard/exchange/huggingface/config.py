@@ -1,4 +1,4 @@
-"""The settings of a model in `config.json`: each is honoured, or refused by its name."""
+"""The settings of a model in `config.json`: each is imported, or refused by its name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ _WITHOUT_EFFECT = """
     transformers.js_config transformers_version use_bfloat16 use_cache
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
-"""Settings of training and of interfaces, and labels: they change nothing that a model computes."""
+"""Settings of training and interfaces, and labels, which do not change what a model computes."""
 _GENERATION = """
     bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample
     early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id
@@ -41,7 +41,7 @@ _GENERATION = """
     return_dict_in_generate suppress_tokens temperature top_k top_p typical_p output_scores
     """
 GENERATION = frozenset(_GENERATION.split())
-"""Settings of how their library generates text: a run has its own."""
+"""Settings of text generation in their library: a run has its own."""
 NEUTRAL: Mapping[str, object] = {
     "add_cross_attention": False,
     "cross_attention_hidden_size": None,
@@ -53,8 +53,8 @@ NEUTRAL: Mapping[str, object] = {
     "rope_interleaved": False,
     "tie_encoder_decoder": False,
 }
-"""Settings that published files of any model have, and the value with which they change nothing."""
-MAX_NUMBER = 1e300  # what arithmetic with floats can take
+"""Settings in published files of any model, each with the value that changes nothing."""
+MAX_NUMBER = 1e300  # larger ones overflow in arithmetic with floats
 
 
 class ConfigReader:
@@ -66,7 +66,7 @@ class ConfigReader:
         self._unread = {*raw} - WITHOUT_EFFECT - GENERATION - neutral
 
     def get(self, name: str, kind: type[T], default: T | None = None) -> T:
-        """A setting of type `kind`; without a default, it must be there."""
+        """A setting of type `kind`; without a default, it is required."""
         self._unread.discard(name)
         value = self._raw.get(name)
         if value is None:
@@ -124,17 +124,17 @@ class ConfigReader:
         """Our name of an activation function."""
         value = self.get(name, str)
         if value not in ACTIVATIONS:
-            raise self.refusal(name, f"known are {', '.join(sorted(ACTIVATIONS))}")
+            raise self.refusal(name, f"supported are {', '.join(sorted(ACTIVATIONS))}")
         return ACTIVATIONS[value]
 
     def ignore(self, *names: str) -> None:
-        """Mark settings as read that do not change what this model computes."""
+        """Mark settings that do not change what this model computes as read."""
         self._unread.difference_update(names)
 
     def finish(self) -> None:
-        """Refuse what was not read: it might change what the model computes."""
+        """Refuse settings that were not read: they might change what the model computes."""
         if self._unread:
-            raise self.refusal(min(self._unread), "not known here")
+            raise self.refusal(min(self._unread), "not supported here")
 
     def refusal(self, name: str, why: str) -> RunError:
         value = abbreviate(repr(self._raw.get(name)))
@@ -142,15 +142,15 @@ class ConfigReader:
 
 
 def their_activation(name: str) -> str:
-    """Their name of an activation function of ours; a `RunError` where they have none."""
+    """Their name of one of our activation functions; a `RunError` if they have none."""
     found = [theirs for theirs, ours in ACTIVATIONS.items() if ours == name]
     if not found:
-        raise RunError(f"model.activation: {name}: their models of this family have no such one")
+        raise RunError(f"model.activation: {name}: transformers does not have it for this family")
     return found[0]
 
 
 def build_settings(kind: type[SettingsT], values: Mapping[str, Any], where: str) -> SettingsT:
-    """The settings of a model of ours, or an error that names what its file asks for."""
+    """The settings of our model; an error names the unsupported setting of its file."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

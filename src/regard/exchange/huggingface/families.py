@@ -1,4 +1,4 @@
-"""Every family of models that is exchanged with `transformers`."""
+"""All families of models that are exchanged with `transformers`."""
 
 from regard.errors import RunError
 from regard.exchange.huggingface.bert import BERT, ROBERTA
@@ -29,8 +29,8 @@ def find_family(folder: HfFolder) -> HfFamily:
     if not found:
         known = ", ".join(sorted({family.model_type for family in FAMILIES.values()}))
         raise RunError(
-            f"{folder.path}: model_type {folder.model_type} is of no family that can be imported; "
-            f"there are {known}"
+            f"{folder.path}: model_type {folder.model_type} cannot be imported; "
+            f"supported are {known}"
         )
     named = (family for family in found if folder.architecture in family.architectures)
     return next(named, found[0])

@@ -1,4 +1,4 @@
-"""What the families of models that are exchanged with `transformers` have in common."""
+"""The common parts of model families that are exchanged with `transformers`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,38 +21,38 @@ def same_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class HfModel:
-    """A model as `transformers` describes it, and as we do."""
+    """A model in the terms of `transformers` and in ours."""
 
     architecture: str  # the name of its class in `transformers`
-    config: JsonObject  # what its `config.json` says
+    config: JsonObject  # the content of its `config.json`
     settings: Settings  # of our model
     table: TensorTable
-    tokenizers: Tokenizers | None = None  # None: it reads no text
+    tokenizers: Tokenizers | None = None  # None: it does not read text
     special_tokens: Mapping[str, int | None] = field(default_factory=dict)
     """Their ids of `pad_token` and other roles."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Further files of an export, by name: those of its tokenizer, or how it reads pictures."""
-    recipe: JsonObject = field(default_factory=dict)  # groups of the recipe, beside `model`
+    """Further files of an export, by name: those of its tokenizer or picture processor."""
+    recipe: JsonObject = field(default_factory=dict)  # groups of the recipe besides `model`
     present_name: Callable[[str], str] = same_name
-    """The name in the table of a tensor that a file has under an older one."""
+    """Older name of a tensor in a file -> its name in the table."""
     labels: tuple[str, ...] = ()
-    """Names of the output layer's rows, where it is a classifier."""
+    """Names of the output layer's rows, if it is a classifier."""
     notes: tuple[str, ...] = ()
-    """What its folder asks for that a run does not do."""
+    """Settings of its folder that a run does not support."""
     float64_tolerance: float | None = None
-    """How far logits may differ in float64, where one side rounds more; None: the default."""
+    """How far logits may differ in float64 if one side rounds more; None: the default."""
     peer_names: Sequence[tuple[str, str]] = ()
     """Substitutions that turn names in files into those of `transformers` in memory, in order."""
 
     def peer_name(self, name: str) -> str:
-        """What `transformers` calls a tensor in memory."""
+        """The name of a tensor in memory in `transformers`."""
         for pattern, there in self.peer_names:
             name = re.sub(pattern, there, name)
         return name
 
 
 def imported_vocabulary(tokenizers: Tokenizers) -> VocabularyMap:
-    """The map of the target vocabulary; a `RunError` where that was learned here."""
+    """The map of the target vocabulary; a `RunError` if that was learned here."""
     vocabulary = tokenizers.target.vocabulary_map
     if vocabulary is None:
         raise RunError(
@@ -76,15 +76,15 @@ class HfFamily:
     task: str  # of the run that a model becomes
     model_families: tuple[str, ...]  # of our models that can become one of theirs
     read: Callable[[HfFolder], HfModel]
-    """The model of a folder; a `RunError` names what cannot be honoured."""
+    """The model of a folder; a `RunError` names what cannot be imported."""
     write: Callable[..., HfModel]
-    """A model for our settings, our tokenizers where it reads text, and labels where it has them; a
+    """A model from our settings, tokenizers (if it reads text) and labels (if it has them); a
     `RunError` names a setting that theirs does not have."""
     to_float64: Callable[[Any], None] = lambda model: None
-    """Patches their model, given in float64, where it would still compute in float32."""
+    """Patches their model, which is in float64, wherever it would still compute in float32."""
     reads_text: bool = True
     searches: bool = False
-    """Whether a folder says how answers are searched for, in `generation_config.json`."""
+    """Whether a folder has search settings, in `generation_config.json`."""
     has_labels: bool = False
     architectures: tuple[str, ...] = ()
-    """The names of its classes, where other families have the same `model_type`."""
+    """The names of its classes, if other families have the same `model_type`."""

@@ -35,7 +35,7 @@ _OBJECT: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
 
 
 class ShardIndex(BaseModel):
-    """What an index says: the file of each tensor."""
+    """An index: the file of each tensor."""
 
     weight_map: dict[str, str]
 
@@ -44,9 +44,9 @@ class HfFolder:
     """The files of a folder, and its settings."""
 
     def __init__(self, path: Path, languages: Mapping[str, str] | None = None) -> None:
-        """Raises a `RunError` for what is no such folder, or needs code of its own.
+        """Raises a `RunError` if it is not such a folder, or needs its own code.
 
-        `languages`: codes of "source" and "target", where a model translates between many.
+        `languages`: codes of "source" and "target", if the model is multilingual.
         """
         if not path.is_dir():
             raise RunError(f"{path}: no such folder")
@@ -63,13 +63,13 @@ class HfFolder:
             raw = self.read_object(file) or {}
             if found := next(filter(raw.get, REMOTE_CODE), None):
                 raise RunError(
-                    f"{path / file}: {found}: it is code of its own, which is never executed here; "
-                    "take a model of a family that transformers has itself"
+                    f"{path / file}: {found}: the model's own code, which is never executed here; "
+                    "use a model of a family that is part of transformers"
                 )
         if config.get("quantization_config"):
             raise RunError(
-                f"{path / CONFIG}: quantization_config: quantized weights cannot be imported; take "
-                "the model from before it was quantized"
+                f"{path / CONFIG}: quantization_config: quantized weights cannot be imported; use "
+                "the model before quantization"
             )
 
     def with_tokenizer(self, content: bytes) -> Self:
@@ -104,7 +104,7 @@ class HfFolder:
             raise RunError(f"{path}: cannot be read: {describe_error(error)}") from None
 
     def read_bytes(self, name: str) -> bytes | None:
-        """All of a file; None if there is no such file."""
+        """The content of a file; None if there is no such file."""
         if name == TOKENIZER and self._tokenizer is not None:
             return self._tokenizer
         try:
@@ -115,7 +115,7 @@ class HfFolder:
             raise RunError(f"{self.path / name}: cannot be read: {describe_error(error)}") from None
 
     def weight_files(self) -> list[Path]:
-        """The safetensors files, of one or several parts."""
+        """The safetensors files: one, or several parts."""
         if (self.path / WEIGHTS).exists():
             return [self.path / WEIGHTS]
         if not (self.path / INDEX).exists():
@@ -173,38 +173,38 @@ class HfFolder:
         auto = "AutoModel" if not self.architecture.isidentifier() else self.architecture
         return RunError(
             f"{self.path}: its weights are in {pickles[0]}, which may execute code when it is "
-            f"read, and never is here; if you trust it, convert it: python -c 'from transformers "
+            f"read: it is refused; if you trust it, convert it: python -c 'from transformers "
             f'import {auto}; {auto}.from_pretrained("{self.path}").save_pretrained("NEW")\''
         )
 
 
 def _damaged(path: Path, error: Exception) -> RunError:
     return RunError(
-        f"{path}: damaged, cut off, or not a safetensors file: {abbreviate(str(error))}"
+        f"{path}: damaged, truncated, or not a safetensors file: {abbreviate(str(error))}"
     )
 
 
 def check_header(path: Path) -> None:
-    """Raise a `RunError` unless a safetensors file's header lies within it and is not too long."""
+    """Raise a `RunError` unless a safetensors file's header is inside it and not too long."""
     try:
         if not path.is_file():  # opening a pipe would block
-            raise FileNotFoundError(ENOENT, "no such plain file")
+            raise FileNotFoundError(ENOENT, "no such regular file")
         with path.open("rb") as file:
             head, size = file.read(8), path.stat().st_size
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror}") from None
     if len(head) < 8:
-        raise RunError(f"{path}: not a safetensors file, or cut off: it has {size:,} bytes")
+        raise RunError(f"{path}: not a safetensors file, or truncated: it has {size:,} bytes")
     length = struct.unpack("<Q", head)[0]
     if not 0 < length <= min(HEADER_MAX_BYTES, size - 8):
         raise RunError(
-            f"{path}: not a safetensors file, or cut off: its header would be {length:,} bytes of "
-            f"a file of {size:,}"
+            f"{path}: not a safetensors file, or truncated: its header would be {length:,} bytes "
+            f"of a file of {size:,}"
         )
 
 
 def string_token(value: object) -> str | None:
-    """The text of a special token in a tokenizer's settings: a string, or an object with it."""
+    """The text of a special token in a tokenizer's settings: a string, or an object that has it."""
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else None

@@ -76,7 +76,7 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
         if getattr(settings, name) is not None:
             raise RunError(f"model.{name}: {getattr(settings, name)}: GPT-2 has no such setting")
     if (settings.norm, settings.positions) != ("layer", "learned") or not settings.bias:
-        raise RunError("GPT-2 has layer norms, learned positions and biases, and no others")
+        raise RunError("GPT-2 has only layer norms, learned positions and biases")
     return with_tokenizer_files(_model(settings, tokenizers, imported_vocabulary(tokenizers), {}))
 
 
@@ -146,7 +146,7 @@ def _table(settings: GptSettings, vocabulary: VocabularyMap) -> TensorTable:
 
 
 def _present_name(name: str) -> str:
-    """The name with a prefix, which files of `GPT2Model`, such as the first ones, lack."""
+    """The name with a prefix, which files of `GPT2Model`, such as the oldest ones, lack."""
     has_prefix = re.match(r"transformer\.|lm_head\.", name)
     return name if has_prefix else f"{PREFIX}{name}"
 

@@ -15,14 +15,14 @@ SINGLE_LABEL = "single_label_classification"
 
 
 def require_classes(config: ConfigReader, labels: tuple[str, ...]) -> None:
-    """Refuse a model that does not choose one of several classes."""
+    """Refuse a model that is not a classifier with several classes."""
     config.require("problem_type", (None, SINGLE_LABEL))
     if len(labels) < 2:
-        raise config.refusal("id2label", "one label is that of a number, not of classes")
+        raise config.refusal("id2label", "a single label is for regression, not for classes")
 
 
 def read_labels(folder: HfFolder) -> tuple[str, ...]:
-    """The label of each class; those that occur twice get their number."""
+    """The label of each class; labels that occur twice get their number."""
     names = folder.config.get("id2label")
     if names is None:  # as `transformers` names them
         count = folder.config_reader().get("num_labels", int, 2)
@@ -35,7 +35,7 @@ def read_labels(folder: HfFolder) -> tuple[str, ...]:
         if not name.strip() or CONTROL.search(name):
             raise RunError(
                 f"{folder.path / 'config.json'}: id2label names the class {number} "
-                f"{abbreviate(repr(name))}; a label is not empty, and has no tabs or line ends: "
+                f"{abbreviate(repr(name))}; a label must not be empty or have tabs or line ends: "
                 "rename it there"
             )
     counts = Counter(found)

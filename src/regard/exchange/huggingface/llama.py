@@ -1,6 +1,6 @@
 """LLaMA (Touvron et al. 2023): RMS norms, rotary positions, SwiGLU, grouped-query attention.
 
-Their rotary positions pair the two halves of a head and ours neighbours: rows are reordered.
+Their rotary positions pair the two halves of a head, ours pair neighbours: rows are reordered.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ from regard.text.vocabulary_map import VocabularyMap
 
 ARCHITECTURE = "LlamaForCausalLM"
 TASK = "language-model"
-DEFAULT_ROTARY_BASE = 10_000.0  # where a file names none, as the first ones do
+DEFAULT_ROTARY_BASE = 10_000.0  # of `transformers`; the oldest files have none
 UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants of older files
 
 
@@ -91,7 +91,7 @@ def _read(folder: HfFolder) -> HfModel:
 
 
 def _rotary_base(config: ConfigReader) -> float:
-    """The base of the angles, which newer files have in a group of its own."""
+    """The base of the angles, which newer files have in a separate group."""
     base = config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
     group = config.group("rope_parameters")
     if group is None:
@@ -108,7 +108,7 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
     for name, value in wanted.items():
         if getattr(settings, name) != value:
             raise RunError(
-                f"model.{name}: {getattr(settings, name)}: LLaMA of transformers has {value} alone"
+                f"model.{name}: {getattr(settings, name)}: LLaMA of transformers has only {value}"
             )
     return with_tokenizer_files(_model(settings, tokenizers, {}))
 
@@ -201,7 +201,7 @@ def _layer(ours: str, theirs: str, settings: GptSettings) -> list[TensorEntry]:
 
 
 def _to_float64(peer: Any) -> None:
-    """Compute norms and angles in float64: their modules do so in float32 whatever the weights."""
+    """Compute norms and angles in float64: their modules always use float32."""
     for module in peer.modules():
         if type(module).__name__ == "LlamaRMSNorm":
             module.forward = MethodType(_rms_norm, module)

@@ -14,7 +14,7 @@ from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 
-tokenizers: Any = import_module("tokenizers")  # where it is missing, `hf_tokenizer` has said so
+tokenizers: Any = import_module("tokenizers")  # if missing, `hf_tokenizer` has raised an error
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
@@ -32,7 +32,7 @@ BYTE_TOKENS = {
     "sep_token": "</s>",
     "mask_token": "<mask>",
 }
-"""Special tokens of BERT's (above) and RoBERTa's tokenizers where they do not name them."""
+"""Special tokens of BERT's (above) and RoBERTa's tokenizers, if a folder does not name them."""
 ROLES = ("pad_token", "unk_token", "bos_token", "eos_token", "cls_token", "sep_token", "mask_token")
 
 
@@ -40,7 +40,7 @@ class TokenizerFiles:
     """The files of a tokenizer in a folder."""
 
     def __init__(self, folder: HfFolder, content: bytes) -> None:
-        """`content` is that of its `tokenizer.json`, or its equivalent built from other files."""
+        """`content` is its `tokenizer.json`, or the equivalent built from other files."""
         self.folder, self.content = folder, content
         self.config = folder.read_object(TOKENIZER_CONFIG) or {}
         self._roles = (folder.read_object(SPECIAL_TOKENS) or {}) | self.config
@@ -66,7 +66,7 @@ class TokenizerFiles:
             )
         if bad := [i for i in (pad, unk, bos, eos) if i is not None and not 0 <= i < rows]:
             raise RunError(
-                f"{self.folder.path}: a special token has the id {bad[0]}, and the model a "
+                f"{self.folder.path}: a special token has the id {bad[0]}, and the model has a "
                 f"vocabulary of {rows:,}"
             )
         mapped = VocabularyMap(special=(pad, unk, bos, eos), rows=rows)
@@ -109,7 +109,7 @@ def read_tokenizer_json(folder: HfFolder) -> TokenizerFiles:
 
 def _no_tokenizer(folder: HfFolder, wanted: str) -> RunError:
     return RunError(
-        f"{folder.path}: holds no tokenizer; it must have {wanted}: save it beside the model "
+        f"{folder.path}: holds no tokenizer; it must have {wanted}: save it with the model "
         "(tokenizer.save_pretrained)"
     )
 
@@ -123,7 +123,7 @@ def _byte_bpe(folder: HfFolder, vocabulary: JsonObject, merges: bytes) -> bytes:
     spaced = bool(config.get("add_prefix_space", False))
     try:
         found = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, pairs))
-    except Exception as error:  # the library raises nothing more particular
+    except Exception as error:  # the library raises no subclass
         raise RunError(
             f"{folder.path}: vocab.json and merges.txt do not match: {abbreviate(str(error))}"
         ) from None
@@ -154,7 +154,7 @@ def _wordpiece(folder: HfFolder, vocabulary: bytes) -> bytes:
 
 
 def _with_special_tokens(folder: HfFolder, found: Any, defaults: Mapping[str, str]) -> bytes:
-    """A `tokenizer.json` that has the special tokens of the folder's settings as such."""
+    """A `tokenizer.json` in which the special tokens of the folder's settings are special."""
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     roles = {**defaults, **(folder.read_object(SPECIAL_TOKENS) or {}), **config}
     names = dict.fromkeys(string_token(roles.get(role)) for role in ROLES)
@@ -172,7 +172,7 @@ def _lines(folder: HfFolder, name: str, content: bytes) -> list[str]:
 
 
 def _without_repeats(special: Sequence[int | None]) -> list[int | None]:
-    """The ids of PAD, UNK, BOS, EOS, each once: of several roles, the rightmost keeps it."""
+    """The ids of PAD, UNK, BOS, EOS, each once: if roles share an id, only the last keeps it."""
     pad, unk, bos, eos = special
     bos = None if bos == eos else bos
     unk = None if unk in (bos, eos) else unk

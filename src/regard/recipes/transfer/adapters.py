@@ -18,24 +18,24 @@ from regard.manifest import check_file, sha256_of_file
 from regard.recipes.paths import find_adapter
 from regard.settings import Settings
 
-INFO = "adapter"  # the entry of a file's metadata with what it is
-UP, DOWN = ".up", ".down"  # how the names of factors end
-TOLERANCE = 1e-5  # of the largest weight of a matrix, by which its factors may miss it
+INFO = "adapter"  # the key of `AdapterInfo` in a file's metadata
+UP, DOWN = ".up", ".down"  # the endings of the names of factors
+TOLERANCE = 1e-5  # of the product of factors, relative to the largest weight of a matrix
 
 
 class AdapterInfo(Settings):
     """Where an adapter came from, and what it is for."""
 
     base: str
-    """SHA-256 of the weights that it is for."""
+    """SHA-256 of the weights that it updates."""
     rank: PositiveInt
-    """Of its updates."""
+    """The rank of its updates."""
     run: str
-    """The run that it was trained as."""
+    """The run in which it was trained."""
     trained_on: str
     """The corpus that it was trained on."""
     temperature: float | None = Field(default=None, gt=0)
-    """Of a classifier: what its logits are divided by, fitted to the validation data of `run`."""
+    """Of a classifier: the divisor of its logits, fitted to the validation data of `run`."""
 
 
 class Adapter(NamedTuple):
@@ -46,15 +46,15 @@ class Adapter(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many weights it has."""
+        """The number of its weights."""
         return sum(tensor.numel() for tensor in self.factors.values())
 
     @classmethod
     def between(
         cls, base: Mapping[str, Tensor], tuned: Mapping[str, Tensor], info: AdapterInfo
     ) -> "Adapter":
-        """What makes `tuned` weights of those of the base; they must differ in matrices alone, by
-        others of at most the rank of the adapter.
+        """The adapter that turns the weights of the base into `tuned` ones. They may differ only in
+        matrices, by updates of at most the rank of the adapter.
         """
         factors: dict[str, Tensor] = {}
         for name, weight in base.items():
@@ -65,14 +65,14 @@ class Adapter(NamedTuple):
             missed = float((up @ down - difference).abs().max())
             if missed > TOLERANCE * float(tuned[name].abs().max()):
                 raise RunError(
-                    f"{name}: its change has a higher rank than {info.rank}, as of weights that "
-                    "were not trained by low-rank updates"
+                    f"{name}: its change has a higher rank than {info.rank}; the weights were not "
+                    "trained by low-rank updates"
                 )
             factors[name + UP], factors[name + DOWN] = up.float(), down.float()
         return cls(info, factors)
 
     def merge(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The weights of the base with the adapter added; a RunError where it does not fit."""
+        """The weights of the base with the adapter added; a RunError if it does not fit."""
         merged = dict(weights)
         names = {one.removesuffix(UP if one.endswith(UP) else DOWN) for one in self.factors}
         for name in sorted(names):
@@ -98,10 +98,10 @@ class Adapter(NamedTuple):
                 info = (file.metadata() or {}).get(INFO)
                 factors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if info is None:
-                raise ValueError("it says nothing of an adapter")
+                raise ValueError("it does not describe an adapter")
             return cls(AdapterInfo.model_validate(parse_json(info.encode())), factors)
         except (SafetensorError, OSError, ValueError) as error:
-            raise RunError(f"{path}: damaged, or no adapter: {error}") from None
+            raise RunError(f"{path}: damaged, or not an adapter: {error}") from None
 
 
 def _fit(up: Tensor, down: Tensor, weight: Tensor) -> bool:
@@ -113,7 +113,7 @@ def _fit(up: Tensor, down: Tensor, weight: Tensor) -> bool:
 def merge_adapter(
     run: Path, name: str, weights_file: Path, weights: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """The weights in a file of a run with an adapter added, which must be made for them."""
+    """The weights in a file of a run with an adapter added, which must belong to them."""
     file = find_adapter(run, name)
     adapter = Adapter.load(file)
     if sha256_of_file(weights_file) != adapter.info.base:

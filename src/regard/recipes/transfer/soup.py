@@ -1,4 +1,4 @@
-"""Model soups: the mean of the weights of runs that were fine-tuned from one start."""
+"""Model soups: the mean of the weights of runs that were fine-tuned from the same weights."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,12 +28,12 @@ class Soup(NamedTuple):
 
     weights: Mapping[str, Tensor]
     ingredients: tuple[Ingredient, ...]  # in the order in which they were tried
-    selection: Selection  # the number of a validation that decided
+    selection: Selection  # the validation score that decided
 
 
 def greedy_soup(paths: Sequence[Path], *, device: torch.device) -> Soup:
-    """The greedy soup (Wortsman et al. 2022) of runs: the best one, and each of the others, from
-    better to worse, with which the mean of all weights scores no worse in validation.
+    """The greedy soup (Wortsman et al. 2022) of runs: the best one, and each of the others, best
+    first, if adding it to the mean does not lower the validation score.
 
     The scores are those of the first run's validation data.
     """
@@ -77,20 +77,20 @@ def _load(path: Path, device: torch.device) -> TaskRun:
 
 
 def _check_alike(first: TaskRun, other: TaskRun) -> None:
-    """An error unless two runs of one model began with the same weights."""
+    """An error unless two runs have the same model and started from the same weights."""
     one, two = first.folder.path, other.folder.path
     begun = [run.recipe.start and run.recipe.start.weights for run in (first, other)]
     if first.recipe.task != other.recipe.task:
         problem = f"a run of {first.recipe.task} and one of {other.recipe.task}"
     elif None in begun or begun[0] != begun[1]:
-        problem = "they did not begin with the same weights, by `regard train --from RUN`"
+        problem = "they did not start from the same weights, by `regard train --from RUN`"
     elif first.recipe.model != other.recipe.model:
-        problem = "their models have other settings"
+        problem = "their models have different settings"
     elif first.task.row_names() != other.task.row_names():
-        problem = "they have other vocabularies, labels or counts of n-grams"
+        problem = "they have different vocabularies, labels or counts of n-grams"
     else:
         return
     raise SettingsError(
-        f"{one} and {two}: {problem}; the mean of their weights would mean nothing: average runs "
-        "that were fine-tuned from one start"
+        f"{one} and {two}: {problem}; the mean of their weights would be meaningless: average runs "
+        "that were fine-tuned from the same weights"
     )

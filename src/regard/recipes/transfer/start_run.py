@@ -1,4 +1,4 @@
-"""Beginning with another run's weights: finding the run, taking its vocabulary and weights."""
+"""Start from another run's weights: find the run, take its vocabulary and weights."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -29,34 +29,34 @@ from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
 from regard.training.weight_transfer import RowNames, WeightTransfer, transfer_weights
 
-VOCABULARY_KINDS = ("tokens", SOURCE_TOKENS, TARGET_TOKENS)  # of rows that stand for pieces
-START_REPORT = "start.json"  # in the data folder of a run: what it took of another
+VOCABULARY_KINDS = ("tokens", SOURCE_TOKENS, TARGET_TOKENS)  # kinds of rows for pieces
+START_REPORT = "start.json"  # in the data folder of a run: what it took from another run
 DROP_OVERRIDE = "leave it out"
 START_ADVICE = {
     "model": f"{DROP_OVERRIDE}, or name a recipe whose model.preset is not auto",
     "text": f"{DROP_OVERRIDE}, or give --vocabulary own, which is start.vocabulary=own",
 }
-"""What to do if the run that training begins with decides a setting that is given, by its group."""
+"""Advice if a setting is given that the start run decides, by its group."""
 RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 
 
 class StartRun(NamedTuple):
-    """A trained run, as far as another one begins with it."""
+    """A trained run that another run starts from."""
 
     folder: RunFolder
     recipe: TaskRecipe
 
     @classmethod
     def find(cls, recipe: TaskRecipe) -> "StartRun":
-        """The run that a recipe says it begins with; an error that says what to do without it."""
+        """The run that a recipe starts from; an error says what to do if it is missing."""
         assert recipe.start is not None
         run, by = recipe.start.run, recipe.start.recipe
         if run is None and by is None:
-            raise SettingsError("start: name the run that training begins with: --from RUN")
+            raise SettingsError("start: name the run that training starts from: --from RUN")
         folder = RunFolder(Path(run) if run is not None else RUNS / str(by))
         if run is None and not folder.finished():
             raise SettingsError(
-                f"{recipe.name} begins with a run of the recipe {by}, and {folder.path} holds no "
+                f"{recipe.name} starts from a run of the recipe {by}, and {folder.path} holds no "
                 f"finished one: train it with `regard train {by}`, or name one with --from RUN"
             )
         return cls(folder, folder.load_any_recipe())
@@ -73,9 +73,7 @@ class StartRun(NamedTuple):
         return loaded
 
     def origin(self) -> str | None:
-        """Where its weights were imported from, and under which licence; None: they were trained
-        here from the beginning.
-        """
+        """Where its weights were imported from, and their licence; None: they were not imported."""
         imported = _read_optional(self.folder.path / EXCHANGE_REPORT)
         if source := imported.get("source"):
             licence = imported.get("licence") or "the source states none"
@@ -84,7 +82,7 @@ class StartRun(NamedTuple):
         return None if before is None else str(before)
 
     def row_names(self) -> RowNames:
-        """What the rows of its model stand for."""
+        """The pieces or labels of the rows of its model."""
         task: AnyTrainableTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
         task.load()
         return task.row_names()
@@ -99,25 +97,25 @@ def _read_optional(file: Path) -> dict[str, Any]:
 
 
 def _piece_parts(own: RowNames, given: RowNames) -> dict[str, Mapping[int, Sequence[int]]]:
-    """By kind, for each row of a new piece, the given rows of the pieces that spell it."""
+    """By kind: for each row of a new piece, the given rows of the pieces that it consists of."""
     kinds = (kind for kind in VOCABULARY_KINDS if kind in own and kind in given)
     return {kind: piece_parts(own[kind], given[kind]) for kind in kinds}
 
 
 def _check_adapter(name: str, run: Path, differing: Sequence[str]) -> None:
-    """Raise an error if something in a model differs from that of the run that it updates."""
+    """Raise an error if a model differs from that of the run that its adapter updates."""
     if differing:
         raise SettingsError(
-            f"--adapter {name}: low-rank updates are for the model of {run} as it is, and this one "
-            f"has other {abbreviate(', '.join(differing))}: leave out --adapter, or go on with the "
-            "same labels and settings of the model"
+            f"--adapter {name}: low-rank updates need the unchanged model of {run}, and this one "
+            f"differs in {abbreviate(', '.join(differing))}: leave out --adapter, or train with "
+            "the same labels and model settings"
         )
 
 
 def resolve_start(recipe: RecipeT, overrides: Sequence[str] = ()) -> RecipeT:
-    """The recipe with what it leaves to the run that it begins with, and the digest of its weights;
-    the same recipe where it begins with none, or this was done before. An error if one of the
-    `overrides` (`a.b=c`) that made it would be lost.
+    """The recipe with the settings that its start run decides, and the digest of its weights;
+    unchanged if it has no start run, or this was done before. An error if one of the `overrides`
+    (`a.b=c`) that made the recipe would be lost.
     """
     if recipe.start is None or recipe.start.weights is not None:
         return recipe
@@ -133,8 +131,8 @@ def resolve_start(recipe: RecipeT, overrides: Sequence[str] = ()) -> RecipeT:
 def check_overrides(
     overrides: Sequence[str], recipe: TaskRecipe, begun: TaskRecipe, run: str
 ) -> None:
-    """Raise an error if an override of `recipe` has no effect: `begun`, what it is where training
-    begins with `run`, has another value for its setting.
+    """Raise an error if an override of `recipe` has no effect because `begun`, the recipe for
+    training that starts from `run`, has another value for the setting.
     """
     before, after = (one.model_dump(mode="json") for one in (recipe, begun))
     for given in overrides:
@@ -143,7 +141,7 @@ def check_overrides(
             if value not in (AUTO, None) and wanted != found:  # those leave it open
                 known = "has no such setting" if found is UNSET else f"has the value {found!r}"
                 raise SettingsError(
-                    f"--set {abbreviate(given)}: has no effect: training that begins with {run} "
+                    f"--set {abbreviate(given)}: has no effect: training that starts from {run} "
                     f"{known} for {name}; {START_ADVICE.get(name.partition('.')[0], DROP_OVERRIDE)}"
                 )
 
@@ -158,8 +156,8 @@ def _with_lora(recipe: RecipeT) -> RecipeT:
 
 
 def given_tokenizers(recipe: TaskRecipe) -> Tokenizers | None:
-    """The vocabularies of the run that a recipe begins with, before they are extended; None: it
-    begins with none, or has its own.
+    """The vocabularies of a recipe's start run, before they are extended; None: it has no start
+    run, or its own vocabulary.
     """
     if recipe.start is None or recipe.start.vocabulary == "own":
         return None
@@ -167,7 +165,7 @@ def given_tokenizers(recipe: TaskRecipe) -> Tokenizers | None:
 
 
 class RunStart:
-    """What a run keeps of the one that it began with: the first weights, and what was taken."""
+    """What a run keeps of its start run: the initial weights, and a report of what was taken."""
 
     def __init__(self, recipe: TaskRecipe, folder: RunFolder) -> None:
         self.recipe, self.folder = recipe, folder
@@ -176,12 +174,12 @@ class RunStart:
 
     @property
     def kept(self) -> bool:
-        """Whether the run has begun: it has its first weights, for a vocabulary that it has too."""
+        """Whether the run has its initial weights and the vocabulary that they belong to."""
         return is_intact(self.weights) and is_intact(self.report)
 
     def give_names(self, task: AnyTrainableTask) -> None:
-        """Have the task use the run's labels, and its vocabulary unless the recipe has its own or
-        none.
+        """Make the task use the start run's labels, and its vocabulary unless the recipe has its
+        own or none.
         """
         found = StartRun.find(self.recipe)
         if self.recipe.task in CLASSIFICATION_TASKS and found.recipe.task == self.recipe.task:
@@ -195,9 +193,7 @@ class RunStart:
         own_rows: RowNames,
         initialize: Callable[[Any, Collection[str]], None],
     ) -> WeightTransfer:
-        """Give a new model the weights that training begins with; `initialize` is that of the
-        task.
-        """
+        """Give a new model the initial weights; `initialize` is the task's function."""
         if self.kept:
             model.load_state_dict(load_weights(self.weights))
             return self.read_report()
@@ -205,8 +201,8 @@ class RunStart:
         assert self.recipe.start is not None
         if sha256_of_file(found.weights_file) != self.recipe.start.weights:
             raise RunError(
-                f"{found.folder.path}: has other weights than when {self.folder.path} began with "
-                "them; train again in another folder"
+                f"{found.folder.path}: its weights have changed since {self.folder.path} started "
+                "from them; train again in another folder"
             )
         given, rows = found.weights(), found.row_names()
         filling = self.recipe.start.filling()
@@ -220,10 +216,10 @@ class RunStart:
         )
         if not done.taken:
             raise SettingsError(
-                f"--from {found.folder.path}: nothing to begin with: none of the {len(given)} "
+                f"--from {found.folder.path}: nothing to start from: none of the {len(given)} "
                 f"tensors of its {found.recipe.model.family} has the name and shape of one of "
-                f"{self.recipe.model.family}, or rows for the same labels or tokens; begin with a "
-                "run of the same or an inner model"
+                f"{self.recipe.model.family}, or rows for the same labels or tokens; name a "
+                "run of the same model or of a part of it"
             )
         renamed = [kind for kind in rows if [*rows[kind]] != [*own_rows.get(kind, ())]]
         differing = [*renamed, *map(str, done.new or done.left)]
@@ -236,22 +232,22 @@ class RunStart:
         return done
 
     def lacks_adapter(self) -> str:
-        """Why there is no adapter of low-rank updates: their model is not that of the run that it
-        began with; empty if it is.
+        """Why no adapter of low-rank updates is written: the model differs from that of the start
+        run. Empty if it does not.
         """
         start = self.recipe.start
         differing = [str(one) for one in _read_optional(self.report).get("differing", ())]
         if start is None or self.recipe.training.fine_tuning.lora is None or not differing:
             return ""
         return (
-            f"low-rank updates: the model has other {abbreviate(', '.join(differing))} than "
-            f"{start.run}: what is new learns whole, and model.safetensors will hold all; no "
-            f"{ADAPTER_FILE} is written, as {start.run} could not use it"
+            f"low-rank updates: the model differs from {start.run} in "
+            f"{abbreviate(', '.join(differing))}: new weights are trained in full, and saved in "
+            f"model.safetensors; no {ADAPTER_FILE} is written, as {start.run} could not use it"
         )
 
     def save_adapter(self, trained_on: str, note: Notify) -> None:
-        """Write the low-rank updates of a trained run as an adapter, if it has any that fit the run
-        that it began with, and give it to that run.
+        """Write the low-rank updates of a trained run as an adapter, if it has any that fit its
+        start run, and copy it into that run.
         """
         start, lora = self.recipe.start, self.recipe.training.fine_tuning.lora
         if start is None or lora is None or self.lacks_adapter():
@@ -271,14 +267,14 @@ class RunStart:
             self._give_adapter(adapter, start.adapter, note)
 
     def _give_adapter(self, adapter: Adapter, name: str, note: Notify) -> None:
-        """Write the adapter into the run that it is for, where that has still the same weights."""
+        """Copy the adapter into the run that it updates, if that still has the same weights."""
         found = StartRun.find(self.recipe)
         if sha256_of_file(found.weights_file) != adapter.info.base:
-            note(f"{found.folder.path} has other weights by now: it is not given the adapter")
+            note(f"the weights of {found.folder.path} have changed: it does not get the adapter")
             return
         if is_packaged(found.folder.path):
             own = self.folder.path / ADAPTER_FILE
-            note(f"nothing is kept in the installed package: use it there with --adapter {own}")
+            note(f"the run in the installed package is not changed: use it with --adapter {own}")
             return
         check_no_linked_folders(found.folder.path)
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
@@ -286,7 +282,7 @@ class RunStart:
 
     def calibrate_adapter(self, temperature: float) -> None:
         """Write the temperature of a classifier into its adapter, if it has one, and into the copy
-        of it that the run that it is for was given.
+        in the run that the adapter updates.
         """
         start, own = self.recipe.start, self.folder.path / ADAPTER_FILE
         if start is None or self.recipe.training.fine_tuning.lora is None or not own.is_file():
@@ -300,12 +296,12 @@ class RunStart:
                 adapter._replace(info=info).save(file)
 
     def card_lines(self) -> Iterator[str]:
-        """Lines of a card: the run that this one began with, and what it took of it."""
+        """Lines of a card: the start run, and what was taken from it."""
         start = self.recipe.start
         assert start is not None
-        yield f"- began with the weights of `{start.run}`, SHA-256 `{start.weights}`:"
+        yield f"- started from the weights of `{start.run}`, SHA-256 `{start.weights}`:"
         if origin := _read_optional(self.report).get("origin"):
-            yield f"  - which were {origin}"
+            yield f"  - these were {origin}"
         own = self.folder.path / ADAPTER_FILE
         if self.recipe.training.fine_tuning.lora is not None and own.is_file():
             adapter = Adapter.load(own)
@@ -319,12 +315,11 @@ class RunStart:
             yield f"  - {line.kind}: {line.tensors:,} tensors, {line.numbers:,} numbers{names}"
 
     def read_report(self) -> WeightTransfer:
-        """What was taken."""
+        """The report of what was taken."""
         check_file(self.report)
         try:
             return WeightTransfer.from_json(parse_json(self.report.read_bytes()))
         except (OSError, ValueError, KeyError, TypeError):
             raise RunError(
-                f"{self.report}: gone, or no longer as it was written; train again in another "
-                "folder"
+                f"{self.report}: missing or changed; train again in another folder"
             ) from None

@@ -1,5 +1,4 @@
-"""A measured step on one device -> what it would take on N of them, if they exchanged at a given
-bandwidth.
+"""A measured step on one device -> its time on N devices that exchange at a given bandwidth.
 
     gradients    2 (N - 1) / N · G / B + 2 ⌈log₂ N⌉ · L    (Patarasuk and Yuan 2009)
     sharded      3 (N - 1) / N · G / B + 3 ⌈log₂ N⌉ · L    (two gathers and one reduction)
@@ -22,13 +21,13 @@ DEFAULT_BANDWIDTH = 12.5  # GB/s: Ethernet of 100 Gbit/s
 
 
 class DevicesRow(NamedTuple):
-    """A step on so many devices, each with a batch as large as that of one."""
+    """A step on several devices, each with a batch as large as that of one."""
 
     devices: int
     exchange_seconds: float
     step_seconds: float
     tokens_per_second: float
-    efficiency: float  # of the tokens a second of as many devices that exchange nothing
+    efficiency: float  # tokens per second, relative to as many devices without exchange
     sharded_seconds: float  # a step with training.sharded
     memory: int  # bytes of each device
     sharded_memory: int
@@ -36,14 +35,14 @@ class DevicesRow(NamedTuple):
 
 @dataclass(frozen=True)
 class DevicePlan:
-    """What training would take on 1, 2, 4 … devices."""
+    """The estimated cost of training on 1, 2, 4 … devices."""
 
     device: str
     bandwidth: float  # GB/s
     gradient_bytes: int
     rows: tuple[DevicesRow, ...]
     most_devices: int
-    """Devices over which one step can be divided, at most, before half its time is exchange."""
+    """The most devices over which one step can be divided before half of its time is exchange."""
 
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "rows": [row._asdict() for row in self.rows]}
@@ -65,7 +64,7 @@ def plan_devices(trial: DryRun, devices: int, bandwidth: float = DEFAULT_BANDWID
 
 def state_bytes(parameters: int, settings: TrainingSettings) -> int:
     """Bytes of weights, gradients, the optimizer's moments and an average of the weights, which a
-    training step needs however large its batch is. Of matrices, `muon` has one moment fewer.
+    training step needs for any batch size. `muon` has one moment fewer for matrices.
     """
     optimizer = settings.optimizer
     moments = int(optimizer.momentum > 0) if optimizer.kind == "sgd" else 2
@@ -74,7 +73,7 @@ def state_bytes(parameters: int, settings: TrainingSettings) -> int:
 
 
 def exchange_seconds(gradients: int, devices: int, bandwidth: float, *, passes: int = 2) -> float:
-    """Seconds to sum so many bytes of gradients over devices; 3 `passes` if they are sharded."""
+    """Seconds to sum these bytes of gradients over devices; 3 `passes` if they are sharded."""
     moved = passes * (devices - 1) / devices * gradients / (bandwidth * 1e9)
     return moved + passes * math.ceil(math.log2(devices)) * MESSAGE_SECONDS
 

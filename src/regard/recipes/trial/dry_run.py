@@ -1,4 +1,4 @@
-"""Some real training steps on a sample -> time, memory and disk that the whole training takes."""
+"""Some real training steps on a sample -> time, memory and disk for the whole training."""
 
 import gc
 import math
@@ -78,13 +78,13 @@ class StepStats(NamedTuple):
     """Measurements of some training steps and a validation."""
 
     parameters: int
-    batch_tokens: int  # the largest that fits: that of the recipe, or a half, a quarter … of it
+    batch_tokens: int  # the largest that fits: the recipe's, or a half, a quarter … of it
     step_seconds: float
     tokens_per_second: float
     memory: int  # peak, in bytes
     checkpoint: int  # bytes of one
     validation_seconds: float = 0.0
-    gathered: int = 0  # parameters that a device has at once where they are sharded over several
+    gathered: int = 0  # parameters that a device holds at once in sharded training
 
 
 class RunSeconds(NamedTuple):
@@ -104,7 +104,7 @@ class DryRun:
     """Measurements of a short training on this device, and estimates for the whole one."""
 
     recipe: TranslationRecipe  # with a value for every setting that was `auto`
-    choices: tuple[SettingChoice, ...]  # these values, and why they were chosen
+    choices: tuple[SettingChoice, ...]  # the chosen values, and the reasons
     truncation: TruncationReport  # of targets that exceed the limits on the length of translations
     device: str
     load: float  # the machine's load average, the dry run counted as one thread
@@ -309,7 +309,7 @@ class TimedSteps(NamedTuple):
 
 def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.device) -> TimedSteps:
     """Train for some seconds with the training loop, but not compiled; a checkpoint is left in
-    `folder`. The longest batch comes first, so that a lack of memory shows at once.
+    `folder`. The longest batch comes first, so that a lack of memory is noticed at once.
     """
     recipe = inputs.recipe
     settings = recipe.training.model_copy(
@@ -350,7 +350,7 @@ def time_steps(inputs: TrainingInputs, folder: RunFolder, *, device: torch.devic
 
 
 def _validation_seconds(model: AnyGenerator, inputs: TrainingInputs, sizes: CorpusSizes) -> float:
-    """Estimated time of a validation: the loss on all validation pairs, the search on some."""
+    """Estimated time of a validation: the loss on all validation pairs, and a search on some."""
     began = time.perf_counter()
     perplexity(model, held_out_batches(inputs.valid, budget=VALIDATION_BATCH_TOKENS))
     scored = time.perf_counter()

@@ -11,10 +11,10 @@ from regard.recipes.trial.dry_run import DryRun
 from regard.settings import format_times
 from regard.tasks.translation.recipe import TranslationRecipe
 
-LONG_RUN_SECONDS = 86_400.0  # of a run, from which there is a warning
-TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: it may not suffice, it is hardly used
+LONG_RUN_SECONDS = 86_400.0  # of a run; longer ones get a warning
+TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: above, a risk; below, hardly used
 TARGET_MEMORY_SHARE = 0.8  # of a GPU's memory that a larger batch is estimated to fill
-BUSY_SHARE = 0.5  # of the cores used by other processes, from which the machine is called busy
+BUSY_SHARE = 0.5  # of the cores; the machine is busy if other processes use more
 MANY_EPOCHS, VALIDATION_SHARE = 200, 0.3
 TOO_LONG_SHARES, UNKNOWN_SHARES = (0.01, 0.1), (0.01, 0.05)  # of a note, and of a warning
 
@@ -34,8 +34,8 @@ def _memory(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
         yield Finding(
             "problem",
             f"A batch of {asked:,} tokens does not fit into {room}; one of {fits:,} does: "
-            f"--set training.batch_tokens={fits} --set training.accumulate={times} comes to the "
-            "same. Time and memory are given for that.",
+            f"--set training.batch_tokens={fits} --set training.accumulate={times} is "
+            "equivalent. Time and memory are given for these settings.",
         )
         return
     sentence = f"Training takes {format_bytes(memory)} of {room}"
@@ -51,8 +51,8 @@ def _memory(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
         power_of_two = 1 << (max(1, int(larger)).bit_length() - 1)  # not above `larger`
         yield Finding(
             "note",
-            f"There is room for training.batch_tokens={power_of_two:,}, which may go faster; the "
-            "learning rate is then to be chosen again.",
+            f"There is room for training.batch_tokens={power_of_two:,}, which may be faster; the "
+            "learning rate must then be chosen again.",
         )
 
 
@@ -89,7 +89,7 @@ def _time(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
 
 
 def busy_clause(result: DryRun) -> str:
-    """What an estimate of the time adds where others used the machine while it was measured."""
+    """An addition to an estimate of time if the machine was busy while it was measured."""
     cores = os.cpu_count() or 1
     if not result.device.startswith("cpu") or result.load - 1 < BUSY_SHARE * cores:
         return ""
@@ -115,15 +115,15 @@ def _time_notes(result: DryRun, recipe: TranslationRecipe) -> Iterator[str]:
         )
     elif result.epochs > MANY_EPOCHS and settings.validation.patience is None:
         yield (
-            f"{settings.steps:,} steps see each pair {format_times(result.epochs)} times, where it "
-            "may be learned by heart: fewer training.steps, or a training.validation.patience."
+            f"{settings.steps:,} steps see each pair {format_times(result.epochs)} times, so that "
+            "it may be memorised: fewer training.steps, or a training.validation.patience."
         )
     if settings.compile:
-        yield "The trial ran without training.compile, which makes a GPU faster than said."
+        yield "The trial ran without training.compile, which makes a GPU faster than this."
     if recipe.refinement is not None:
         yield (
-            f"The {recipe.refinement.steps:,} steps of refinement come on top of that: the trial "
-            "did not try them."
+            f"The {recipe.refinement.steps:,} steps of refinement are not included: the trial "
+            "did not run them."
         )
 
 
@@ -141,7 +141,7 @@ def _text(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
             yield Finding(
                 "warning" if share > UNKNOWN_SHARES[1] else "note",
                 f"{share:.1%} of the held-out {side} tokens are unknown to the vocabulary: raise "
-                f"{group}.size, or take subwords ({group}.kind=bpe), which know all.",
+                f"{group}.size, or use subwords ({group}.kind=bpe), which have no unknown tokens.",
             )
     if sentence := str(result.truncation):
         yield Finding("warning", f"Of the pairs tried, {sentence}.")
@@ -150,5 +150,5 @@ def _text(result: DryRun, recipe: TranslationRecipe) -> Iterator[Finding]:
         yield Finding(
             "note",
             f"{result.pairs:,} pairs gave a vocabulary of {learned:,}, not {asked:,}: with the "
-            "whole corpus the model may be larger than said here.",
+            "whole corpus the model may be larger than estimated here.",
         )

@@ -62,7 +62,7 @@ POSITION_PREPOSITIONS = {
     "dans": ("dans", "in"),
     "devant": ("devant", "in front of"),
 }
-OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)  # of 0, 1, 2 ... optional phrases in a sentence
+OPTIONAL_WEIGHTS = (4, 5, 5, 4, 3, 3, 3, 3, 2, 2)  # of 0, 1, 2 … optional phrases in a sentence
 MIN_WORDS, MAX_WORDS = 3, 30
 COMMA, STOP, QUESTION_MARK = (aligned(sign, sign, "") for sign in ",.?")
 
@@ -140,7 +140,7 @@ class TravelGrammar(SentenceSampler):
         return join(main, aligned(*link), self.action(other, "present", modifier, verb=verb), STOP)
 
     def question(self) -> Phrase:
-        """A question for yes or no, or with when, where, why, what or who."""
+        """A yes-no question, or one with when, where, why, what or who."""
         [word] = self.random.choices(QUESTION_WORDS, [word.weight for word in QUESTION_WORDS])
         opening, tense = aligned(word.french, word.english), self.tense()
         if word.french == "qui":
@@ -228,7 +228,7 @@ class TravelGrammar(SentenceSampler):
         return join(*phrases)
 
     def draw_circumstance(self, probability: float) -> bool:
-        """Whether to add a circumstance; after a relative clause it would seem a part of that."""
+        """Whether to add a circumstance; after a relative clause it would seem a part of it."""
         return not self.after_relative_clause and self.draw_optional(probability)
 
     def mood(self) -> Phrase:
@@ -355,7 +355,7 @@ class TravelGrammar(SentenceSampler):
         return self.person(subject, negated=True)
 
     def complement(self, subject: Subject, verb: lexicon.Verb, *, negated: bool = False) -> Phrase:
-        """What the verb asks for: an object, a place, or nothing."""
+        """What the verb requires: an object, a place, or nothing."""
         # French has "de" for "un" in the object of a negated verb, so there is no such object.
         kind = self.choose(("sight", "person", "thing")) if verb.kind == "any" else verb.kind
         if kind == "person":

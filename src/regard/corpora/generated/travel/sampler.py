@@ -71,7 +71,7 @@ class SentenceSampler:
         return join(*(aligned(*self.choose(x)) for x in (lexicon.NUMBERS, lexicon.TIME_UNITS)))
 
     def time(self, tense: Tense, modifier: VerbModifier, *, leading: bool = False) -> Phrase:
-        """A time that suits the tense; with "never", no single day."""
+        """A time that fits the tense; with "never", not a single day."""
         self.has_time = True
         draw, past = self.random.random(), tense == "past"
         if draw < 0.3:

@@ -1,6 +1,6 @@
 """BART (Lewis et al. 2020) and mBART (Liu et al. 2020; Tang et al. 2020).
 
-Learned positions begin with the third row of their table; embeddings are normalised. BART is
+Learned positions start at the third row of their table; embeddings are normalised. BART is
 post-norm; mBART is pre-norm, with one more norm at the end.
 """
 
@@ -20,7 +20,7 @@ from regard.exchange.huggingface.translators.seq2seq import (
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.text.build import Tokenizers
 
-FIRST_POSITION = 2  # rows before it are left from fairseq's special positions
+FIRST_POSITION = 2  # earlier rows were special positions in fairseq
 
 
 def _fixed_bart(pad: int) -> dict[str, Any]:

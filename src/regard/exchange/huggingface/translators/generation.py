@@ -1,4 +1,4 @@
-"""How a folder's model generates text -> the search of a run."""
+"""The generation settings of a folder -> the search settings of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,9 +11,9 @@ from regard.text.vocabulary_map import VocabularyMap
 
 GENERATION_CONFIG = "generation_config.json"
 CLEANS_SPACES = "clean_up_tokenization_spaces"  # of a tokenizer
-DEFAULT_MAX_LENGTH = 20  # of `transformers`: not what a folder asks for
-MAX_ANSWER = 512  # tokens, where a folder does not say how long an answer may be
-DEFAULT_TOP_K = 50  # of `transformers`, where answers are drawn
+DEFAULT_MAX_LENGTH = 20  # of `transformers`; in a folder it counts as not set
+MAX_ANSWER = 512  # tokens, if a folder does not limit the length of answers
+DEFAULT_TOP_K = 50  # of `transformers`, if answers are sampled
 MAX_BEAMS, MAX_LENGTH_PENALTY, MAX_TEMPERATURE = 1000, 5.0, 100.0  # what a run can have
 NOT_SEARCHED: Mapping[str, float | None] = {
     "repetition_penalty": 1.0,
@@ -37,17 +37,17 @@ NOT_SEARCHED: Mapping[str, float | None] = {
     "stop_strings": None,
     "watermarking_config": None,
 }
-"""Settings of their search that no search here has, and the value without effect."""
+"""Settings of their search that ours does not have -> the value without effect."""
 
 
 def generation_settings(folder: HfFolder) -> JsonObject:
-    """How the folder's model generates text: older folders say so in `config.json`."""
+    """The generation settings of a folder; older folders have them in `config.json`."""
     return {**folder.config, **(folder.read_object(GENERATION_CONFIG) or {})}
 
 
 def search_groups(folder: HfFolder) -> JsonObject:
-    """The search that a folder asks for, as the settings of a recipe; a `RunError` names a value
-    that a run cannot have.
+    """The search settings of a folder, as settings of a recipe; a `RunError` names a value that a
+    run cannot have.
     """
     max_length = _max_length(folder)
     rules = {
@@ -67,7 +67,7 @@ def _beam(folder: HfFolder) -> JsonObject:
     penalty = penalties.get("length_penalty", float, 1.0)
     if not 0 <= penalty <= MAX_LENGTH_PENALTY:
         raise penalties.refusal(
-            "length_penalty", f"only those from 0 to {MAX_LENGTH_PENALTY:g} can be imported"
+            "length_penalty", f"only values from 0 to {MAX_LENGTH_PENALTY:g} can be imported"
         )
     return {"size": _num_beams(folder), "length_penalty": penalty}
 
@@ -81,7 +81,7 @@ def _num_beams(folder: HfFolder) -> int:
 
 
 def _draws(folder: HfFolder) -> bool:
-    """Whether answers are drawn: in a beam they cannot be here."""
+    """Whether answers are sampled, which is not possible here with a beam."""
     draws = _reader(folder, "do_sample").get("do_sample", bool, False)
     return draws and _num_beams(folder) == 1
 
@@ -105,16 +105,16 @@ def _sampling(folder: HfFolder) -> JsonObject:
 
 
 def _min_length(folder: HfFolder) -> int:
-    """The fewest tokens of an answer before EOS: theirs of both counts, of which one has the token
-    that decoding starts from.
+    """The fewest tokens of an answer before EOS: the larger of their two limits, of which
+    `min_length` also counts the token that decoding starts from.
     """
     least = _number(folder, "min_length", 0, "it must be 0 or more")
     return max(least - 1, _number(folder, "min_new_tokens", 0, "it must be 0 or more"))
 
 
 def _max_length(folder: HfFolder) -> int:
-    """The most tokens of an answer: their `max_length` counts the token that decoding starts
-    from, and `max_new_tokens`, which comes first, does not.
+    """The most tokens of an answer: their `max_new_tokens`, or else `max_length`, which also counts
+    the token that decoding starts from.
     """
     if generation_settings(folder).get("max_new_tokens") is not None:
         return _number(folder, "max_new_tokens", 1, "it must be 1 or more", least=1)
@@ -134,16 +134,16 @@ def _number(folder: HfFolder, name: str, default: int, why: str, *, least: int =
 
 
 def check_first_token(folder: HfFolder) -> None:
-    """Raise a `RunError` if answers begin there with another token than `config.json` says."""
+    """Raise a `RunError` if answers begin with a different token than `config.json` says."""
     name = "decoder_start_token_id"
     reader, wanted = _reader(folder, name), folder.config.get(name)
     if reader.get(name, int, wanted) != wanted:
-        raise reader.refusal(name, f"config.json says {wanted}; make them one")
+        raise reader.refusal(name, f"config.json says {wanted}; make them equal")
 
 
 def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[int]) -> list[str]:
-    """What a folder asks of a search that no search here does, each in a sentence; `opening` is
-    what answers begin with, in our ids.
+    """A sentence for each search setting of a folder that is not supported here; `opening` has our
+    ids of the tokens that answers begin with.
     """
     settings = generation_settings(folder)
     asked = {
@@ -161,8 +161,8 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
     if forced is not None and [forced] != first and not folder.languages:
         asked["forced_bos_token_id"] = forced
     notes = [
-        f"{name} is {abbreviate(repr(value))} in its settings of generation, and no search here "
-        "has it: answers may differ by that"
+        f"{name} is {abbreviate(repr(value))} in its generation settings, which is not "
+        "supported here: answers may differ"
         for name, value in asked.items()
     ]
     return [*notes, *end_notes(folder, vocabulary)]
@@ -179,14 +179,14 @@ def spacing_notes(folder: HfFolder) -> list[str]:
 
 
 def end_notes(folder: HfFolder, vocabulary: VocabularyMap) -> list[str]:
-    """Which tokens end an answer there and not here."""
+    """Notes on tokens that end an answer there but not here."""
     ends, eos = generation_settings(folder).get("eos_token_id"), vocabulary.special[EOS]
     others = [one for one in (ends if isinstance(ends, list) else [ends]) if one not in (None, eos)]
     if not others:
         return []
     shown = abbreviate(", ".join(map(str, others)))
     return [
-        f"eos_token_id is {shown} too in its settings of generation; here {eos} alone ends answers"
+        f"eos_token_id is also {shown} in its generation settings; here only {eos} ends answers"
     ]
 
 

@@ -7,7 +7,7 @@ _M2M100 = """
     xh yi yo zh zu
     """
 _WMT21 = "en ha is ja cs ru zh de"
-DEFAULT_LANGUAGES = "m2m100"  # where a tokenizer's settings name none
+DEFAULT_LANGUAGES = "m2m100"  # if a tokenizer's settings name none
 
 
 def _tokens(codes: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def _from_pieces(folder: HfFolder) -> Tokenizers:
 
 def _language_names(folder: HfFolder) -> list[str]:
     """The languages of M2M100's tokenizer, in the order of their ids: those of the list that its
-    settings refer to, whatever else they name.
+    settings refer to, even if they name others.
     """
     raw = (folder.read_object(SPECIAL_TOKENS) or {}) | (folder.read_object(TOKENIZER_CONFIG) or {})
     code = raw.get("language_codes")
@@ -121,7 +121,7 @@ def _our_ids(folder: HfFolder, vocabulary: VocabularyMap, opening: list[int]) ->
 
 
 def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[int]]:
-    """Their ids that sources begin with, and those that targets begin with."""
+    """Their ids of the first tokens of sources, and of targets."""
     tokenizer = parse_tokenizer(files.content)
     plain, framed = (tokenizer.encode("a", add_special_tokens=on).ids for on in (False, True))
     before, after = _frame(plain, framed)
@@ -129,15 +129,15 @@ def _openings(folder: HfFolder, files: TokenizerFiles) -> tuple[list[int], list[
     if any(files.config.get(name) is not None for name in LANGUAGE_SETTINGS) or folder.languages:
         if after not in ([eos], []) and len(before) == 0:
             raise RunError(
-                f"{folder.path}: its sources end with their language behind </s>, as those of the "
-                "first mBART do; only models whose sources begin with it can be imported"
+                f"{folder.path}: its sources end with </s> and their language, as in the first "
+                "mBART; only models whose sources begin with the language can be imported"
             )
         ids: Mapping[str, int] = tokenizer.get_vocab(with_added_tokens=True)
         return [language_id(ids, folder, "source")], [language_id(ids, folder, "target")]
     refuse_languages(folder)
     if after != [eos]:
         raise RunError(
-            f"{folder.path}: its tokenizer ends a text with the ids {after}, and not with the "
+            f"{folder.path}: its tokenizer ends a text with the ids {after}, not with the "
             f"model's eos_token_id, {eos}"
         )
     forced = generation_settings(folder).get("forced_bos_token_id")
@@ -159,7 +159,7 @@ def _map(folder: HfFolder, unk: int | None) -> VocabularyMap:
 def write_with_languages(
     kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
 ) -> HfModel:
-    """A model of an imported vocabulary, with the files of its tokenizer."""
+    """A model with an imported vocabulary, and the files of its tokenizer."""
     imported_vocabulary(tokenizers)
     described = write_seq2seq(kind, settings, tokenizers)
     if tokenizers.source.settings.kind == "sentencepiece":

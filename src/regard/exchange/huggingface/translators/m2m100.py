@@ -1,7 +1,7 @@
 """M2M100 (Fan et al. 2021) and NLLB (Costa-jussà et al. 2022): languages are tokens.
 
-A source begins with the token of its language, and a target with its own, which the search is
-forced to write first. Positions begin after the id of padding.
+A source begins with the token of its language, and a target with that of its own, which the search
+is forced to write first. Positions begin after the id of padding.
 """
 
 from typing import Any

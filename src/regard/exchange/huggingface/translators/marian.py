@@ -1,6 +1,6 @@
 """Marian, of OPUS-MT (Tiedemann and Thottingal 2020): sinusoids in halves; PAD begins a target.
 
-The sides share a vocabulary, or have one each. SentencePiece cuts texts into pieces, and
+The sides share a vocabulary, or have one each. SentencePiece splits texts into pieces, and
 `vocab.json` has their ids. A text for one of several languages begins with a tag, such as `>>de<<`.
 """
 
@@ -82,8 +82,8 @@ PEGASUS_CLASS = Seq2SeqClass(
         "static_position_embeddings": True,
     },
 )
-"""Marian with pre-norm layers, which is Pegasus (Zhang et al. 2020): our pre-norm models are
-exported as that, with Marian's tokenizer."""
+"""Marian with pre-norm layers is Pegasus (Zhang et al. 2020): our pre-norm models are exported as
+Pegasus with Marian's tokenizer."""
 
 
 def _read(folder: HfFolder) -> HfModel:
@@ -125,7 +125,7 @@ def _write_pegasus(settings: TransformerSettings, tokenizers: Tokenizers) -> HfM
 
 
 def _write_as(kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers) -> HfModel:
-    """A model for our settings, imported or trained here; interleaved sinusoids are reordered."""
+    """A model from our settings, imported or trained here; interleaved sinusoids are reordered."""
     reordered = settings.positions == "sinusoid" and settings.sinusoids == "interleaved"
     exported = settings.model_copy(update={"sinusoids": "halves"}) if reordered else settings
     mapped = as_mapped(tokenizers, settings.decoder_start)

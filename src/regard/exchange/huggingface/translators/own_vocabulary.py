@@ -23,8 +23,8 @@ LANGUAGE_PIECES = "sentencepiece.bpe.model"  # of M2M100
 
 
 def as_mapped(tokenizers: Tokenizers, start: int) -> Tokenizers:
-    """The tokenizers as Marian's class reads them, for a decoder that begins with the id `start`; a
-    `RunError` names what it cannot read.
+    """The tokenizers in a form that Marian's class can read, for a decoder that starts from the id
+    `start`; a `RunError` names what it cannot read.
     """
     if tokenizers.source is tokenizers.target:
         one = _mapped(tokenizers.source, start)
@@ -38,15 +38,13 @@ def _mapped(tokenizer: Tokenizer, start: int) -> Tokenizer:
         return tokenizer
     if settings.kind not in SUBWORD_KINDS or settings.byte_level:
         kind = "byte_level" if settings.byte_level else f"kind: {settings.kind}"
-        raise RunError(
-            f"text: {kind}: Marian's tokenizer has SentencePiece's bpe and unigram alone"
-        )
+        raise RunError(f"text: {kind}: Marian's tokenizer has only SentencePiece's bpe and unigram")
     if settings.lowercase or settings.form == "nfkc":
         name = "lowercase: true" if settings.lowercase else "form: nfkc"
-        raise RunError(f"text: {name}: Marian's tokenizer does not change texts so")
+        raise RunError(f"text: {name}: Marian's tokenizer does not support this")
     vocabulary = VocabularyMap(
         special=(PAD, UNK, BOS, EOS), rows=tokenizer.size, start=start
-    )  # ids are the same there
+    )  # ids are the same in both
     pieces = [*SPECIAL_PIECES, *sentencepiece_names(tokenizer)]
     table = PieceTable({piece: i for i, piece in enumerate(pieces)}, SPECIAL_PIECES)
     read_as = TokenizerSettings(kind="sentencepiece", size=tokenizer.size, form="none")
@@ -58,7 +56,7 @@ def sentencepiece_names(tokenizer: Tokenizer) -> list[str]:
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
     names = [processor.id_to_piece(i) for i in range(len(SPECIAL_PIECES), tokenizer.size)]
     if len({*names}) < len(names):
-        raise RunError("text: its SentencePiece model has one piece twice")
+        raise RunError("text: its SentencePiece model has a piece twice")
     return names
 
 
@@ -96,9 +94,9 @@ def language_files(tokenizers: Tokenizers) -> dict[str, bytes]:
     listed = [piece for _, piece in languages]
     if [i for i, _ in languages] != [*range(len(ids), len(ids) + len(listed))]:
         raise RunError(
-            "text: its vocabulary has pieces behind its languages, as --vocabulary extended adds "
-            "them: M2M100's tokenizer numbers languages behind all pieces, and would take others; "
-            "export it --to ctranslate2 or --to onnx"
+            "text: its vocabulary has pieces after its languages, as --vocabulary extended adds "
+            "them: M2M100's tokenizer numbers languages after all pieces, so its ids would be "
+            "wrong; export it --to ctranslate2 or --to onnx"
         )
     config: JsonObject = {
         "tokenizer_class": "M2M100Tokenizer",

@@ -1,4 +1,4 @@
-"""Reading the tokenizer files of translators: a SentencePiece model, and ids in `vocab.json`."""
+"""Read the tokenizer files of translators: a SentencePiece model, and ids in `vocab.json`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,18 +21,18 @@ def read_pieces(folder: HfFolder, name: str) -> dict[str, int]:
     raw = folder.read_object(name)
     if raw is None:
         raise RunError(
-            f"{folder.path}: holds no {name}; save the tokenizer beside the model "
+            f"{folder.path}: holds no {name}; save the tokenizer with the model "
             "(tokenizer.save_pretrained)"
         )
     ids = [i for i in raw.values() if isinstance(i, int) and not isinstance(i, bool) and i >= 0]
     if len({*ids}) < len(raw):
-        raise RunError(f"{folder.path / name}: every piece must have an id of its own, from 0 on")
+        raise RunError(f"{folder.path / name}: every piece must have its own id, from 0")
     roles = special_tokens(folder)
     for token in (roles["unk_token"], roles["eos_token"]):
         if token not in raw:
             raise RunError(
                 f"{folder.path / name}: has no {abbreviate(token)}, which every text needs; it is "
-                "not the vocabulary of this model: save the tokenizer beside the model again "
+                "not the vocabulary of this model: save the tokenizer with the model again "
                 "(tokenizer.save_pretrained)"
             )
     return raw
@@ -70,11 +70,11 @@ def build_tokenizer(
     vocabulary: VocabularyMap,
     opening: Sequence[int] = (),
 ) -> MappedSentencePieceTokenizer:
-    """Our tokenizer of a SentencePiece model and a table."""
+    """Our tokenizer from a SentencePiece model and a table."""
     model = folder.read_bytes(model_file)
     if model is None:
         raise RunError(
-            f"{folder.path}: holds no {model_file}; save the tokenizer beside the model "
+            f"{folder.path}: holds no {model_file}; save the tokenizer with the model "
             "(tokenizer.save_pretrained)"
         )
     settings = TokenizerSettings(kind="sentencepiece", size=vocabulary.size, form="none")
@@ -85,17 +85,17 @@ def build_tokenizer(
 
 
 def map_of(folder: HfFolder, ids: dict[str, int], rows: int) -> VocabularyMap:
-    """The map of a `vocab.json` for a model with `rows` embeddings."""
+    """The map from a `vocab.json` for a model with `rows` embeddings."""
     return seq2seq_map(folder, ids.get(special_tokens(folder)["unk_token"]), rows)
 
 
 def language_id(ids: Mapping[str, int], folder: HfFolder, side: str) -> int:
-    """The id of the language of a side: as asked for, or as the tokenizer's settings say."""
+    """The id of the language of a side: the given one, or that of the tokenizer's settings."""
     config = folder.read_object(TOKENIZER_CONFIG) or {}
     code = folder.languages.get(side) or config.get("src_lang" if side == "source" else "tgt_lang")
     if not isinstance(code, str):
         raise RunError(
-            f"{folder.path}: translates between many languages: say which, with --source-language "
+            f"{folder.path}: translates between many languages: choose them with --source-language "
             "and --target-language"
         )
     for spelled in (f"__{code}__", code):  # in this order: fr may also be a piece of text
@@ -105,9 +105,9 @@ def language_id(ids: Mapping[str, int], folder: HfFolder, side: str) -> int:
 
 
 def refuse_languages(folder: HfFolder) -> None:
-    """Raise a `RunError` if languages were asked for, as this model has no choice of them."""
+    """Raise a `RunError` if languages were given, as this model is not multilingual."""
     if folder.languages:
         raise RunError(
-            f"{folder.path}: this model has no choice of languages; leave out --source-language "
+            f"{folder.path}: this model is not multilingual; leave out --source-language "
             "and --target-language"
         )

@@ -35,15 +35,15 @@ from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 SHARED = "model.shared.weight"
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, OUTPUT_BIAS = "lm_head.weight", "final_logits_bias"
-EPSILON = 1e-5  # of all their layer norms, which have no setting for it
-POSITIONS = 1024  # of their sentences where nothing else is said
+EPSILON = 1e-5  # of all their layer norms; there is no setting for it
+POSITIONS = 1024  # of their sentences, if the settings do not say
 
 Values = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Seq2SeqClass:
-    """A class of `transformers`, and the settings of ours that it fixes."""
+    """A class of `transformers`, and our settings that it fixes."""
 
     model_type: str
     architecture: str
@@ -51,9 +51,9 @@ class Seq2SeqClass:
     """Their id of padding -> settings of our model."""
     has_output_bias: bool
     constants: tuple[str, ...] = ()
-    """Patterns of tensors that a file may hold, but that the class computes itself."""
+    """Patterns of tensors that a file may have but the class computes itself."""
     old_switches: Mapping[str, bool] | None = None
-    """Switches of older files that the class no longer reads, and the values it behaves as."""
+    """Switches of older files that the class no longer reads -> the values that it implies."""
 
 
 def read_seq2seq(
@@ -115,9 +115,7 @@ def read_seq2seq(
 
 
 def _check_forced_bos(folder: HfFolder, config: ConfigReader) -> None:
-    """Refuse the old switch that begins answers with BOS, unless `forced_bos_token_id` says what
-    they begin with.
-    """
+    """Refuse the old switch to begin answers with BOS, unless `forced_bos_token_id` is set."""
     named = generation_settings(folder).get("forced_bos_token_id") is not None
     config.require("force_bos_token_to_be_generated", (False, None, *([True] if named else [])))
 
@@ -133,7 +131,7 @@ def _common(config: ConfigReader, name: str) -> int:
 
 
 def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
-    """Which embeddings share a matrix, by the names in a file where they are not tied."""
+    """Which embeddings share a matrix; if they are not tied, by the names in the file."""
     if separate:
         return "target" if tied else "separate"
     if tied:
@@ -142,7 +140,7 @@ def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
 
 
 def require_map(vocabulary: VocabularyMap | None) -> VocabularyMap:
-    """The map; a `RunError` if there is none, as of a vocabulary that was learned here."""
+    """The map; a `RunError` if there is none because the vocabulary was learned here."""
     if vocabulary is None:
         raise RunError("its vocabulary was learned here; only imported ones have a map")
     return vocabulary
@@ -162,7 +160,7 @@ def read_rows(folder: HfFolder, name: str, default: int | None = None) -> int:
 def seq2seq_map(folder: HfFolder, unk: int | None, rows: int) -> VocabularyMap:
     """The map of a vocabulary of `rows` tokens, by the special ids of `config.json`.
 
-    The token that the decoder begins with is our BOS unless it is PAD, UNK or EOS too.
+    The token that the decoder starts from is our BOS, unless it is also PAD, UNK or EOS.
     """
     found = {}
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
@@ -198,7 +196,7 @@ def seq2seq_table(
     tokenizers: Tokenizers,
     names: Collection[str] = (),
 ) -> TensorTable:
-    """The table of a model; `names` are those in a file, which may hold a shared matrix under any
+    """The table of a model; `names` are those in a file, which may have a shared matrix under any
     of its names.
     """
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
@@ -261,14 +259,14 @@ def _layer(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
 
 
 def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
-    """Entries of an attention; ours projects queries, keys and values by one matrix."""
+    """Entries of an attention layer; ours projects queries, keys and values with one matrix."""
     yield from stacked_entries(f"{ours}.project", [f"{theirs}.{x}_proj" for x in "qkv"], width)
     yield from linear_entries(f"{ours}.out", f"{theirs}.out_proj")
 
 
 def recipe_groups(folder: HfFolder, tokenizers: Tokenizers, positions: int) -> JsonObject:
-    """The groups of a recipe: no corpus, sentences that have `positions` with their EOS, and the
-    search that the folder asks for.
+    """The groups of a recipe: no corpus, sentences of at most `positions` tokens with EOS, and the
+    search settings of the folder.
     """
     joint = tokenizers.source is tokenizers.target
     sides = {"source": tokenizers.source, "target": None if joint else tokenizers.target}
@@ -302,7 +300,7 @@ def describe(
     table: TensorTable,
     groups: JsonObject,
 ) -> HfModel:
-    """The model as `transformers` describes it, and as we do."""
+    """The model in the terms of `transformers` and in ours."""
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
     pad, _, _, eos = target.special
     own_target = settings.embeddings in ("target", "separate") and source.rows != target.rows
@@ -359,8 +357,8 @@ def check_fixed(kind: Seq2SeqClass, settings: TransformerSettings, pad: int) -> 
 def halved(settings: TransformerSettings, table: TensorTable) -> TensorTable:
     """The table for a model with interleaved sinusoids, in a class that has them in halves.
 
-    The hidden dimensions (D) are permuted there, and with them every matrix and norm that reads
-    or writes them, so that the same is computed.
+    The hidden dimensions (D) are permuted in the table, with every matrix and norm that reads or
+    writes them, so that the model computes the same.
     """
     width = settings.width
     order = torch.tensor([*range(0, width, 2), *range(1, width, 2)])  # sines, then cosines
@@ -390,7 +388,7 @@ def halved(settings: TransformerSettings, table: TensorTable) -> TensorTable:
 def write_seq2seq(
     kind: Seq2SeqClass, settings: TransformerSettings, tokenizers: Tokenizers
 ) -> HfModel:
-    """A model for our settings and vocabularies; a `RunError` if the class does not support it."""
+    """A model from our settings and vocabularies; a `RunError` if the class cannot express them."""
     pad = require_map(tokenizers.target.vocabulary_map).special[PAD]
     check_fixed(kind, settings, pad or 0)
     return describe(kind, settings, tokenizers, seq2seq_table(kind, settings, tokenizers), {})

@@ -1,4 +1,4 @@
-"""What ViT and Swin have in common in `transformers`: labels, how pictures are read, layers."""
+"""The common parts of ViT and Swin in `transformers`: labels, picture processors, layers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,13 +23,13 @@ from regard.settings import abbreviate
 
 PREPROCESSOR = "preprocessor_config.json"
 PROCESSORS = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTFeatureExtractor")
-"""Classes of theirs that scale and normalise alone; others have crops of their own as a default."""
+"""Their classes that only scale and normalise; others also crop by default."""
 _WITHOUT_EFFECT = """
     _valid_processor_keys crop_size data_format default_to_square device do_convert_rgb
     input_data_format pad_size processor_class return_tensors
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
-"""Settings of a processor that change no pixel of a picture in colours."""
+"""Settings of a processor that do not change the pixels of a colour picture."""
 MAX_COLOUR = 1000  # a mean or a deviation; pixels are between 0 and 1
 RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")  # by Pillow's numbers
 PEER_NAMES = (
@@ -41,14 +41,14 @@ PEER_NAMES = (
     (r"\.intermediate\.dense\.", ".mlp.fc1."),
     (r"\.output\.dense\.", ".mlp.fc2."),
 )
-"""Names in files -> those that `transformers` 5 has in memory, by patterns, in this order."""
+"""Patterns of names in files -> names in memory in `transformers` 5; applied in this order."""
 
 
 TASK = "picture-classification"
 
 
 class PictureClass(NamedTuple):
-    """A class of `transformers`: its names, and the settings and tensors of its own."""
+    """A class of `transformers`: its names, and its own settings and tensors."""
 
     model_type: str
     architecture: str
@@ -59,7 +59,7 @@ class PictureClass(NamedTuple):
     def family(
         self, read: Callable[[HfFolder], HfModel], write: Callable[..., HfModel]
     ) -> HfFamily:
-        """Its family; our models of it have the same name."""
+        """Its family, which has the same name here."""
         kinds = (self.model_type,)
         return HfFamily(
             self.model_type, TASK, kinds, read, write, reads_text=False, has_labels=True
@@ -67,7 +67,7 @@ class PictureClass(NamedTuple):
 
 
 def read_shared(folder: HfFolder, kind: PictureClass) -> tuple[ConfigReader, dict[str, Any]]:
-    """A reader of `config.json`, and those of our settings that all classes have."""
+    """A reader of `config.json`, and our settings that all classes have."""
     config = folder.config_reader()
     config.require("architectures", ([kind.architecture],))
     config.require("num_channels", (3,), default=3)
@@ -90,7 +90,7 @@ def describe(
     labels: tuple[str, ...],
     files: Mapping[str, bytes] | None = None,
 ) -> HfModel:
-    """The model as `transformers` describes it, and as we do."""
+    """The model in the terms of `transformers` and in ours."""
     config = {
         "model_type": kind.model_type,
         "architectures": [kind.architecture],
@@ -117,12 +117,12 @@ def describe(
 
 
 def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
-    """Our settings for scaling and normalising pictures as a folder's processor does."""
+    """Our settings for scaling and normalising pictures like a folder's processor."""
     raw = folder.read_object(PREPROCESSOR)
     if raw is None:
         raise RunError(
             f"{folder.path}: holds no {PREPROCESSOR}, which says how pictures are scaled for its "
-            "model; save it beside the model (AutoImageProcessor … .save_pretrained)"
+            "model; save it with the model (AutoImageProcessor … .save_pretrained)"
         )
     where = str(folder.path / PREPROCESSOR)
     config = ConfigReader(raw, where)
@@ -139,7 +139,7 @@ def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
     config.require("size", sizes)
     resample = config.get("resample", int)
     if not 0 <= resample < len(RESAMPLING):
-        raise config.refusal("resample", f"known are 0 to {len(RESAMPLING) - 1}")
+        raise config.refusal("resample", f"supported are 0 to {len(RESAMPLING) - 1}")
     normalizes = config.get("do_normalize", bool, True)
     config.ignore("image_mean", "image_std")
     config.finish()
@@ -159,8 +159,8 @@ def write_preprocessor(settings: PictureModelSettings) -> dict[str, bytes]:
     """The file `preprocessor_config.json` for our settings."""
     if settings.framing != "stretch":
         raise RunError(
-            f"model.framing: {settings.framing}: the image processors of transformers squeeze "
-            "pictures, so that they would read other pixels"
+            f"model.framing: {settings.framing}: the image processors of transformers change "
+            "the aspect ratio of pictures, so that the pixels would differ"
         )
     size = settings.picture_size
     content = {

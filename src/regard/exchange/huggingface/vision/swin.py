@@ -48,14 +48,14 @@ def _read(folder: HfFolder) -> HfModel:
 
 
 def _check(settings: SwinSettings, config: ConfigReader) -> None:
-    """Refuse what their library computes differently, or not at all."""
+    """Refuse settings that their library computes differently, or not at all."""
     coarsest = _last_side(settings)
     if coarsest < settings.window:
         raise config.refusal("window_size", f"the last stage has only {coarsest} patches a side")
     for number in range(len(settings.stages)):
         width = settings.width << number
         if int(settings.expansion * width) != round(settings.expansion * width):
-            raise config.refusal("mlp_ratio", f"of {width} it is no whole number")
+            raise config.refusal("mlp_ratio", f"times {width} it is not a whole number")
 
 
 def _last_side(settings: SwinSettings) -> int:
@@ -68,7 +68,7 @@ def _write(settings: SwinSettings, labels: tuple[str, ...]) -> HfModel:
     if coarsest < settings.window:
         raise RunError(
             f"model.window {settings.window}: the last stage has {coarsest} patches a side, and "
-            "Swin there has tables of biases for whole windows"
+            "transformers has tables of biases for whole windows"
         )
     return describe(KIND, settings, labels, write_preprocessor(settings))
 

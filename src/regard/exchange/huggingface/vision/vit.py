@@ -42,8 +42,8 @@ def _read(folder: HfFolder) -> HfModel:
 def _write(settings: VitSettings, labels: tuple[str, ...]) -> HfModel:
     if settings.positions != "learned" or settings.pooling != "class":
         raise RunError(
-            f"model.positions {settings.positions} and pooling {settings.pooling}: ViT there has "
-            "learned positions and a class token"
+            f"model.positions {settings.positions} and pooling {settings.pooling}: their ViT "
+            "has learned positions and a class token"
         )
     return describe(KIND, settings, labels, write_preprocessor(settings))
 
