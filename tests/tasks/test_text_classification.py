@@ -211,7 +211,7 @@ def test_runs_that_count_other_ngrams_share_no_weights(tmp_path):
     other = counting_run(tmp_path, "other", examples(60, 60), *start)
     assert (same / "adapter.safetensors").exists()
     assert not (other / "adapter.safetensors").exists()
-    with pytest.raises(SettingsError, match="other vocabularies, labels or counts of n-grams"):
+    with pytest.raises(SettingsError, match="different vocabularies, labels or counts of n-grams"):
         greedy_soup([same, other], device=CPU)
 
 
