@@ -125,7 +125,10 @@ def test_a_file_of_dialogues_is_a_corpus_that_is_not_cleaned(tmp_path):
     ("corpus", "message"),
     [
         ({"train": {"data": "a.tsv"}, "dialogue": {}}, "dialogue would have no effect"),
-        ({"train": {"data": "a.jsonl"}, "valid": {"data": "b.tsv"}}, "alone"),
+        (
+            {"train": {"data": "a.jsonl"}, "valid": {"data": "b.tsv"}},
+            "cannot be combined with other files",
+        ),
         ({"train": {"data": "-", "format": "jsonl"}}, "several times"),
         ({"train": [{"data": "a.jsonl", "weight": 2}]}, "weight has no effect"),
         ({"train": {"data": "a.jsonl"}, "languages": ["en", "de"]}, "one language, got en-de"),

@@ -66,7 +66,7 @@ def test_interventions_change_the_forecast_and_the_recorded_weights(forecaster):
     assert not silent.attention.weights.any()
     assert silent.to_json()["before"] == [plain.value]
     with pytest.raises(
-        SettingsError, match="there is no such head; this model has cross attention alone"
+        SettingsError, match="there is no such head; this model has only cross attention"
     ):
         forecaster(numbers, changes=[regard.Silenced("encoder", 0)])
 

@@ -463,7 +463,7 @@ def test_every_setting_has_a_row_with_a_meaning():
         "the machine. |",
         "| `training` | see below | How the model is trained. |",
         "| `name` | required | The name of the run, which is written to `runs/NAME` by default. |",
-        "| `sampling` | `null` | Sampling, in place of the beam. |",
+        "| `sampling` | `null` | Sampling instead of beam search. |",
         '| `precision` | `"auto"` | One of `auto`, `float32`, `bfloat16`. The precision of matrix '
         "products; the weights themselves stay float32. `auto`: bfloat16 where the device has "
         "instructions for it (avx512_bf16 or AMX; NVIDIA from Ampere on), otherwise float32. |",

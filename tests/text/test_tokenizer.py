@@ -97,7 +97,9 @@ def test_a_missing_card_is_named(kind, tmp_path):
 def test_a_damaged_card_is_named(kind, content, tmp_path):
     learned(kind).save(tmp_path, "it")
     (tmp_path / "it.json").write_bytes(content)
-    with pytest.raises(TextError, match=r"it\.json: no tokenizer .* or damaged: .* train it again"):
+    with pytest.raises(
+        TextError, match=r"it\.json: not a tokenizer .* or damaged: .* train it again"
+    ):
         load_tokenizer(tmp_path, "it")
 
 

@@ -360,7 +360,7 @@ class Translator:
 
     def _load_native(self) -> "NativeEngine":
         """The native engine, loaded when it is first needed."""
-        if not self.has_runs:
+        if not self._native.can_load:
             assert self._ct2_engine is not None
             raise SettingsError(
                 f"{self._ct2_engine.folder}: an export supports only plain translation; use the "

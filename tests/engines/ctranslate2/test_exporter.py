@@ -417,7 +417,7 @@ def test_a_run_with_settings_of_the_native_engine_alone_uses_it(copied):
         load(copied, device="cpu", precision="int16")
     asked = load(copied, device="cpu", engine="ctranslate2", precision="float32")
     assert asked.engine_for() == "ctranslate2"
-    assert "is the native engine's alone (normalise is gnmt)" in asked.remarks[-1]
+    assert "need the native engine (normalise is gnmt)" in asked.remarks[-1]
     assert asked.settings.beam.normalise == "power"
     with pytest.raises(SettingsError, match="cannot do this: attention is to be recorded"):
         asked.look("Elle danse.")

@@ -104,7 +104,7 @@ def test_interventions_change_the_continuation_and_what_comes_next(completer):
     after, before = (next_probabilities(completer, look.text, *some) for some in (changes, ()))
     expected = float(after.max()), float(before[after.argmax()])
     assert look.next_tokens[0][1:] == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(SettingsError, match=r"no such head; this model has decoder attention alo"):
+    with pytest.raises(SettingsError, match=r"no such head; this model has only decoder att"):
         completer.look(PROMPT, changes=[Silenced("decoder", 0, 7)])
 
 

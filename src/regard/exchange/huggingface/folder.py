@@ -23,11 +23,12 @@ from regard.manifest import sha256_of_file
 from regard.settings import abbreviate
 
 TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 CONFIG_MAX_BYTES = 1 << 20
 HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.msgpack", "*.h5")
-CONFIGS = (CONFIG, "tokenizer_config.json", "preprocessor_config.json")
+CONFIGS = (CONFIG, TOKENIZER_CONFIG, "preprocessor_config.json")
 REMOTE_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
 
 JsonObject = dict[str, Any]

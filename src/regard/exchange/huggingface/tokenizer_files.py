@@ -7,7 +7,13 @@ from typing import Any
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel
-from regard.exchange.huggingface.folder import TOKENIZER, HfFolder, JsonObject, string_token
+from regard.exchange.huggingface.folder import (
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    HfFolder,
+    JsonObject,
+    string_token,
+)
 from regard.json_files import dump_json
 from regard.settings import abbreviate
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
@@ -16,7 +22,6 @@ from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 
 tokenizers: Any = import_module("tokenizers")  # if missing, `hf_tokenizer` has raised an error
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS = "special_tokens_map.json"
 WORDPIECE_TOKENS = {
     "pad_token": "[PAD]",

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from regard.exchange.huggingface.config import ConfigReader
-from regard.exchange.huggingface.folder import CONFIG, HfFolder, JsonObject
-from regard.exchange.huggingface.tokenizer_files import TOKENIZER_CONFIG
+from regard.exchange.huggingface.folder import CONFIG, TOKENIZER_CONFIG, HfFolder, JsonObject
 from regard.settings import abbreviate
 from regard.text.special_tokens import EOS
 from regard.text.vocabulary_map import VocabularyMap

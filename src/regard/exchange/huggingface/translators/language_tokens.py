@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from regard.errors import RunError, TextError
 from regard.exchange.huggingface.family import HfModel, imported_vocabulary
-from regard.exchange.huggingface.folder import TOKENIZER, HfFolder
+from regard.exchange.huggingface.folder import TOKENIZER, TOKENIZER_CONFIG, HfFolder
 from regard.exchange.huggingface.tokenizer_files import (
     SPECIAL_TOKENS,
-    TOKENIZER_CONFIG,
     TokenizerFiles,
     read_byte_bpe,
     with_tokenizer_files,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from regard.errors import RunError, TextError
-from regard.exchange.huggingface.folder import HfFolder, JsonObject, string_token
+from regard.exchange.huggingface.folder import TOKENIZER_CONFIG, HfFolder, JsonObject, string_token
 from regard.exchange.huggingface.tokenizer_files import ROLES as TOKENIZER_ROLES
-from regard.exchange.huggingface.tokenizer_files import SPECIAL_TOKENS, TOKENIZER_CONFIG
+from regard.exchange.huggingface.tokenizer_files import SPECIAL_TOKENS
 from regard.exchange.huggingface.translators.seq2seq import seq2seq_map
 from regard.settings import abbreviate
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
