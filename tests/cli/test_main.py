@@ -73,6 +73,18 @@ def test_every_command_has_help(name):
     assert "--install-completion" not in shown.output  # that is `regard --help`'s
 
 
+@pytest.mark.parametrize("name", main.COMMANDS)
+def test_every_example_in_a_help_text_has_its_own_line(name):
+    command = main.load_command(name)
+    for words, one in (
+        ([], command),
+        *(([n], c) for n, c in getattr(command, "commands", {}).items()),
+    ):
+        examples = [line.strip() for line in one.help.splitlines() if line.startswith("    ")]
+        shown = CliRunner().invoke(main.app, [name, *words, "--help"], env={"COLUMNS": "200"})
+        assert {*examples} <= {line.strip() for line in shown.output.splitlines()}
+
+
 @pytest.mark.parametrize("name", main.FOLDERS["inference"])
 def test_every_command_that_answers_takes_weights_and_an_adapter(name):
     options = {param.name for param in main.load_command(name).params}

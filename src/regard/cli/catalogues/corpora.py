@@ -144,8 +144,10 @@ def show(
     settings: shared_options.Settings = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Print pairs of a corpus, source and target separated by a tab; or lines of a text; or windows
-    of a series; or the names of pictures and their captions; or labels and texts.
+    """Print a part of a corpus.
+
+    Prints pairs, source and target separated by a tab; or lines of a text; or windows of a series;
+    or the names of pictures and their captions; or labels and texts.
 
     Examples:
 

@@ -31,8 +31,9 @@ def command() -> None:
 def list_receipts(
     names: list[str] = Argument(None, metavar="[NAME…]", help="Pages, or PAGE#SECTION."),
 ) -> None:
-    """List receipts: how each can be checked here, and which are stale: those whose recipe or
-    program has changed since.
+    """List receipts: how each can be checked here, and which are stale.
+
+    A receipt is stale if its recipe or program has changed since.
 
     Examples:
 
@@ -72,9 +73,10 @@ def check(
     names: list[str] = Argument(None, metavar="[NAME…]", help="Pages, or PAGE#SECTION."),
     full: bool = flag("--full", "Run whole commands, not short forms: minutes to hours each."),
 ) -> None:
-    """Compare the numbers of all pages with what was recorded, run the short forms of receipts
-    again and compare what they print. Receipts that are stale, and those that need a GPU, are
-    listed. The exit code is 1 if a number differs.
+    """Compare the numbers of all pages with the recorded ones.
+
+    Runs the short forms of receipts again and compares what they print. Receipts that are stale,
+    and those that need a GPU, are listed. The exit code is 1 if a number differs.
 
     Examples:
 
@@ -169,8 +171,10 @@ def record(
     date: str = option("The day, such as 2026-11-18.", default=""),
     gpu: bool = flag("--gpu", "The command needs a GPU."),
 ) -> None:
-    """Record the current numbers of a page. Details that are not given are taken from the page's
-    section and its last receipt, or asked for if they are not there either.
+    """Record the current numbers of a page.
+
+    Details that are not given are taken from the page's section and its last receipt, or asked for
+    if they are not there either.
 
     Examples:
 
