@@ -245,7 +245,7 @@ def _check_changed_stage(
             f"{folder.path}: {progress.step:,} steps of its {group} are done, more than "
             f"{after.steps:,}; give {group}.steps={progress.step} or more"
         )
-    was, now = (stage.validation.model_dump().get("by") for stage in (before, after))
+    was, now = (getattr(stage.validation, "by", None) for stage in (before, after))
     if progress.best and was != now:
         raise SettingsError(
             f"{folder.path}: its weights are chosen by {was}, which cannot be compared to {now}: "
