@@ -85,6 +85,9 @@ class HfTokenizer(Tokenizer):
                 markers[ours] = added[i].content
             else:
                 spelled.append(added[i].content.encode())
+        for ours, i in enumerate(vocabulary.special):
+            if i is not None and (name := self._tokenizer.id_to_token(i)):
+                markers[ours] = name
         super().__init__(settings, spelled, content, markers)
         self.text_prefix = self._read_prefix()
         pair = self._tokenizer.encode("a", "a")

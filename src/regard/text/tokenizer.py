@@ -81,7 +81,8 @@ class Tokenizer(ABC):
     ) -> None:
         """`piece_bytes`: the bytes of all ids but the special ones; `content` is fingerprinted.
 
-        `markers`: the names of further special ids, such as languages, which have no text.
+        `markers`: the names of special ids, which have no text: languages, for example, and BOS if
+        it has another name than ours.
         """
         self.settings, self._markers = settings, dict(markers or {})
         special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
@@ -172,7 +173,7 @@ class Tokenizer(ABC):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id in readable form: `▁` for a space, `<0x0A>` for an invisible byte."""
         return [
-            self._special_name(i) or self._display(spelling)
+            self._markers.get(i) or self._special_name(i) or self._display(spelling)
             for i, spelling in zip(ids, self._bytes_of(ids), strict=True)
         ]
 

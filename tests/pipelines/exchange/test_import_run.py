@@ -263,15 +263,32 @@ def test_an_encoder_alone_may_have_the_names_of_a_larger_model(tmp_path):
     assert import_folder(folder, tmp_path / "run").report.gate.refused is None
 
 
-def test_a_text_with_a_masked_place_has_the_ids_that_transformers_gives_it(folders, tmp_path):
-    for family, mask in (("bert", "[MASK]"), ("roberta", "<mask>")):
-        import_folder(folders(family), tmp_path / family)
-        filler = load(tmp_path / family, device="cpu")
-        theirs = transformers.AutoTokenizer.from_pretrained(folders(family))
-        pair = "Paris is the [MASK] of France.", "The [MASK], 漢字 sat."
-        read = filler._read(pair)
-        wanted = theirs(*(text.replace("[MASK]", mask) for text in pair))["input_ids"]
+@pytest.mark.parametrize(
+    ("family", "takes"),
+    [("bert", {}), *(("roberta", {"lstrip": left, "rstrip": not left}) for left in (True, False))],
+)
+def test_a_text_with_masked_places_has_the_ids_that_transformers_gives_it(
+    family, takes, folders, tmp_path
+):
+    """Also where the mask token takes the spaces around it, or leaves them."""
+    folder = shutil.copytree(folders(family), tmp_path / "folder")
+    raw = json.loads((folder / "tokenizer.json").read_text())
+    raw["added_tokens"][-1] |= takes
+    (folder / "tokenizer.json").write_text(json.dumps(raw))
+    filler = load(import_folder(folder, tmp_path / "run").folder, device="cpu")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    name = theirs.mask_token
+    assert filler.mask[1:] == (name, (theirs.cls_token, theirs.sep_token))
+    odd = "Paris\t[MASK]  [MASK]  b[MASK]\t漢字"
+    for texts in (["Paris is the [MASK] of France.", "The [MASK], 漢字 sat."], [odd], ["[MASK]"]):
+        read = filler._read(texts)
+        wanted = theirs(*(text.replace("[MASK]", name) for text in texts))["input_ids"]
         assert filler.tokenizer.vocabulary_map.to_theirs(read.ids) == wanted
+        begin, *_, end = read.axis.pieces
+        assert (begin, end) == (theirs.cls_token, theirs.sep_token)
+    first = filler._read([odd]).places[0]
+    assert first.before == ("Paris\t" if takes.get("lstrip") is False else "Paris")
+    assert first.after == "  [MASK]  b[MASK]\t漢字"
 
 
 def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tmp_path):

@@ -23,7 +23,7 @@ from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 
 MAX_DRAWN_WORDS = 120  # only the first words of longer sentences are drawn; the figure says so
 MIN_DRAWN_WEIGHT = 0.03  # smaller weights are neither marked as sinks nor drawn as lines
-BOUNDARY_PIECES = frozenset((SPECIAL_PIECES[BOS], SPECIAL_PIECES[EOS]))
+BOUNDARY_PIECES = frozenset((SPECIAL_PIECES[BOS], SPECIAL_PIECES[EOS], "[CLS]", "[SEP]"))
 MAX_NAMED_SINKS = 4
 
 # Lengths are in inches, font sizes in points.

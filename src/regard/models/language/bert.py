@@ -92,6 +92,8 @@ class BertSettings(BertStackSettings):
 
     mask_name: ClassVar[str] = "[MASK]"
     """How the mask token is written in texts for this model."""
+    end_names: ClassVar[tuple[str, str]] = ("[CLS]", "[SEP]")
+    """How the tokens at the beginning of a text and behind it are written."""
 
     family: Literal["bert"] = "bert"
     """The model family."""
@@ -117,6 +119,8 @@ class RobertaSettings(BertStackSettings):
 
     mask_name: ClassVar[str] = "<mask>"
     """How the mask token is written in texts for this model."""
+    end_names: ClassVar[tuple[str, str]] = ("<s>", "</s>")
+    """How the tokens at the beginning of a text and behind it are written."""
 
     family: Literal["roberta"] = "roberta"
     """The model family."""

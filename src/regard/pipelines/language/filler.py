@@ -36,7 +36,7 @@ from regard.recipes.run_folder import pick_device
 from regard.recipes.task_run import load_task_run
 from regard.tasks.masked_language import MaskedLanguageModelling
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import SPECIAL_PIECES
+from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.types import AttentionHook, Padded
 
 TASK_NAME = "masked-language-model"
@@ -81,13 +81,15 @@ class Filler:
 
     def __init__(self, task: MaskedLanguageModelling, model: MaskedLanguageModel) -> None:
         self.task, self.model, self.tokenizer = task, model, task.tokenizer
-        self.mask = MaskToken(model.mask_id, self._mask_name())
+        self.mask = self._mask_token()
 
-    def _mask_name(self) -> str:
-        """How the model's users write its mask token: as in its vocabulary, if it has one."""
-        if self.model.mask_id < self.tokenizer.size:
-            return self.tokenizer.pieces([self.model.mask_id])[0]
-        return self.task.recipe.model.mask_name
+    def _mask_token(self) -> MaskToken:
+        """The mask token, with names as in the model's vocabulary, if that has one."""
+        mask_id, named = self.model.mask_id, self.task.recipe.model
+        if mask_id >= self.tokenizer.size:
+            return MaskToken(mask_id, named.mask_name, named.end_names)
+        name, begin, end = self.tokenizer.pieces([mask_id, BOS, EOS])
+        return MaskToken(mask_id, name, (begin, end))
 
     def __repr__(self) -> str:
         return f"<Filler {self.task.folder}>"

@@ -10,9 +10,8 @@ from regard.settings import counted
 from regard.text.special_tokens import BOS, EOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer
 
-MASK = "[MASK]"  # how a masked place is written, and shown; a model's own mask token is read too
+MASK = "[MASK]"  # how a masked place is written; a model's own mask token is read too
 BETWEEN = "|||"  # separates the two texts of a pair
-CLS, SEP = "[CLS]", "[SEP]"  # how the first token and the ends of texts are shown
 MAX_READ_TOKENS = 2048  # of a text, if the model itself has no limit
 
 
@@ -33,6 +32,7 @@ class _Side(NamedTuple):
 
     ids: list[int]
     masks: list[int]  # places of the masked ones
+    spans: list[tuple[int, int]]  # the part of the text that each stands for, with its space
     surfaces: list[str]  # of unknown and masked tokens, in order, with the space before them
 
 
@@ -48,10 +48,11 @@ class MaskedText(NamedTuple):
 
 
 class MaskToken(NamedTuple):
-    """The token of a masked place."""
+    """The token of a masked place, and how a model's users write it and the ends of texts."""
 
     id: int
-    name: str = MASK  # how the model's users write it, such as <mask>
+    name: str = MASK
+    ends: tuple[str, str] = ("[CLS]", "[SEP]")
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -90,10 +91,19 @@ def read_masked_text(
         )
     begun = zip(starts, sides, strict=True)
     positions = [start + place for start, side in begun for place in side.masks]
+    begins = 0, len(shown) - len(parts[-1])  # of the texts
+    spans = (
+        (begin + first, begin + end)
+        for begin, side in zip(begins, sides, strict=False)
+        for first, end in side.spans
+    )
     unknown = ids.count(UNK)
     notes = (f"unknown to the model: {counted(unknown, 'token')} of the text",) if unknown else ()
-    places = _places(shown, positions, tokenizer, mask)
-    axis = _axis(sides, tokenizer, mask.id)
+    places = tuple(
+        MaskedPlace(position, shown[:first], shown[end:])
+        for position, (first, end) in zip(positions, spans, strict=True)
+    )
+    axis = _axis(sides, tokenizer, mask)
     if len(sides) == 2:
         middle = starts[1]
         pair = AxisSegment("first", 0, middle), AxisSegment("second", middle, len(ids))
@@ -107,23 +117,53 @@ def token_surface(tokenizer: Tokenizer, token: int) -> str:
 
 
 def _read_side(text: str, tokenizer: Tokenizer, mask: MaskToken) -> _Side:
-    *stretches, last = mask.pattern.split(text)
+    if tokenizer.encode([mask.name]) == [[mask.id]]:
+        return _read_spelled(text, tokenizer, mask)
     ids, masks, surfaces = list[int](), list[int](), list[str]()
-    for number, stretch in enumerate([*stretches, last]):
-        if number:
-            masks.append(len(ids))
-            ids.append(mask.id)
-        is_last = number == len(stretches)
-        spaced = tokenizer.pieces_hold_spaces and stretch.endswith(" ") and not is_last
+    spans, begin = list[tuple[int, int]](), 0
+    for found in [*mask.pattern.finditer(text), None]:
+        stretch = text[begin : found.start() if found else None]
+        spaced = tokenizer.pieces_hold_spaces and stretch.endswith(" ") and found is not None
         known = stretch[:-1] if spaced else stretch  # the masked token has the space
         if known:
-            encode = tokenizer.encode_continued if number else tokenizer.encode
-            found = encode([known])[0]
-            ids += found
-            surfaces += _unknown_surfaces(known, found, tokenizer)
-        if not is_last:
-            surfaces.append(f" {MASK}" if spaced else MASK)
-    return _Side(ids, masks, surfaces)
+            encode = tokenizer.encode_continued if begin else tokenizer.encode
+            tokens = encode([known])[0]
+            ids += tokens
+            surfaces += _unknown_surfaces(known, tokens, tokenizer)
+        if found is not None:
+            masks.append(len(ids))
+            ids.append(mask.id)
+            spans.append((found.start() - spaced, found.end()))
+            surfaces.append(f" {mask.name}" if spaced else mask.name)
+            begin = found.end()
+    return _Side(ids, masks, spans, surfaces)
+
+
+def _read_spelled(text: str, tokenizer: Tokenizer, mask: MaskToken) -> _Side:
+    """By a tokenizer that reads its own mask token, and takes the spaces around it or leaves them
+    as its file says.
+    """
+    found = [*mask.pattern.finditer(text)]
+    spelled = mask.pattern.sub(lambda _: mask.name, text)
+    [ids], surfaces = tokenizer.encode([spelled]), tokenizer.surfaces(spelled)
+
+    def given(index: int) -> int:
+        """The index in `text` of one in `spelled`."""
+        longer = 0
+        for one in found:
+            if one.start() + longer < index:
+                longer += len(mask.name) - len(one.group())
+        return index - longer
+
+    masks, spans, shown, end = list[int](), list[tuple[int, int]](), list[str](), 0
+    for place, (token, surface) in enumerate(zip(ids, surfaces, strict=True)):
+        begin, end = end, end + len(surface)
+        if token == mask.id:
+            masks.append(place)
+            spans.append((given(begin), given(begin + len(surface.rstrip()))))
+        if token in (UNK, mask.id):
+            shown.append(surface or UNK_SURFACE)
+    return _Side(ids, masks, spans, shown)
 
 
 def _unknown_surfaces(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> list[str]:
@@ -136,28 +176,17 @@ def _unknown_surfaces(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> li
     return [surface or UNK_SURFACE for i, surface in zip(ids, surfaces, strict=True) if i == UNK]
 
 
-def _places(
-    text: str, positions: Sequence[int], tokenizer: Tokenizer, mask: MaskToken
-) -> tuple[MaskedPlace, ...]:
-    """The masked places of a text, which are at `positions` of its tokens."""
-    places = []
-    for position, found in zip(positions, mask.pattern.finditer(text), strict=True):
-        before, after = text[: found.start()], text[found.end() :]
-        before = before.removesuffix(" ") if tokenizer.pieces_hold_spaces else before
-        places.append(MaskedPlace(position, before, after))
-    return tuple(places)
-
-
-def _axis(sides: Sequence[_Side], tokenizer: Tokenizer, mask_id: int) -> Axis:
+def _axis(sides: Sequence[_Side], tokenizer: Tokenizer, mask: MaskToken) -> Axis:
     """The pieces and words of all sides, with the tokens at their ends."""
-    pieces, words = [CLS], list[str]()
+    pieces, words = [mask.ends[0]], list[str]()
     word_of, units = list[int | None]([None]), list[int]()
     for number, side in enumerate(sides):
-        plain = [UNK if i == mask_id else i for i in side.ids]
+        plain = [UNK if i == mask.id else i for i in side.ids]
         axis = build_axis(plain, tokenizer, side.surfaces)
         pairs = zip(side.ids, axis.pieces, strict=True)
         ends = _num_ends(number, len(sides), tokenizer)
-        pieces += [*(MASK if i == mask_id else piece for i, piece in pairs), *[SEP] * ends]
+        pieces += [mask.name if i == mask.id else piece for i, piece in pairs]
+        pieces += [mask.ends[1]] * ends
         word_of += [None if one is None else one + len(words) for one in axis.word_of]
         word_of += [None] * ends
         units += axis.sizes
