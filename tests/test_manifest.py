@@ -180,3 +180,18 @@ def test_a_failed_write_changes_nothing(root):
         file.write("no bytes")
     assert read_manifest(root) == {"a.txt": (manifest.sha256(b"old"),)}
     assert agrees(root)
+
+
+def test_a_file_is_read_once_for_its_digest_until_it_changes(root, monkeypatch):
+    read, compute = [], manifest.hashlib.file_digest
+    monkeypatch.setattr(
+        manifest.hashlib, "file_digest", lambda *of: read.append(of) or compute(*of)
+    )
+    path = root / "a.txt"
+    for content in (b"a", b"bc"):
+        path.write_bytes(content)
+        for settled in (10**12, -(10**12)):  # before a change could be seen by the clock, and after
+            monkeypatch.setattr(manifest, "SETTLED_NS", settled)
+            read.clear()
+            assert {manifest.sha256_of_file(path) for _ in range(3)} == {manifest.sha256(content)}
+            assert len(read) == (3 if settled > 0 else 1)

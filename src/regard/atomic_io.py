@@ -17,6 +17,7 @@ from regard.manifest import (
     PART_FILE_NAME,
     find_entry,
     open_part_file,
+    open_plain,
     remove_folder_entries,
     replace_and_sync,
     sha256_of_file,
@@ -65,13 +66,10 @@ def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = N
 
 def read_limited(path: Path, *, max_bytes: int) -> bytes:
     """The content of a plain file; an `OSError` if it has more than `max_bytes`, or is a pipe."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
-        content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
-        if max(found.st_size, len(content)) > max_bytes:
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(max_bytes + 1) if size <= max_bytes else b""
+        if max(size, len(content)) > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {max_bytes:,} bytes", str(path))
         return content
 

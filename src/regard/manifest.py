@@ -5,15 +5,19 @@ is replaced, its entry holds the digests of both contents, so that a killed proc
 manifest.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
+import stat
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -24,12 +28,14 @@ VERSION = 1
 UNLISTED = ("metrics.jsonl", "tensorboard", "checkpoints", "logs")
 """Files that are not listed: growing logs, and files with digests in their names; nor are hidden
 files."""
-MARKER_FILES = ("recipe.yaml", "export.json", "plan.json")
+MARKER_FILES = ("recipe.yaml", "export.json", "exchange.json", "plan.json")
 """A `manifest.json` beside one of these is one of regard's: if it cannot be read, it is damaged."""
 MAX_PARENT_FOLDERS = 5  # above a file, in which its manifest is looked for
 PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")  # the name of a file that is being written
 MANIFEST_MAX_BYTES = 64 << 20  # bytes of a manifest that is read
 READ_ATTEMPTS = 5  # at most, while another process replaces the file
+SETTLED_NS = 2 * 10**9  # after a change of a file; before it, a coarse clock hides another change
+_DIGESTS: dict[tuple[int, ...], str] = {}  # those of this process, by the identity of the file
 
 Digests = tuple[str | None, ...]  # the SHA-256 of what a file may hold; None: it may be missing
 
@@ -114,6 +120,19 @@ def check_file(path: Path, content: bytes | None = None) -> None:
         f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
         f"copy. `regard verify {entry.root}` shows what else is damaged and what can be regenerated"
     )
+
+
+def check_folder(root: Path) -> None:
+    """Raise an error if a file that the manifest of a folder lists is damaged or missing."""
+    for name, states in (read_manifest(root) or {}).items():
+        if "#" in name:
+            continue
+        check_file(root / name)
+        if None not in states and not (root / name).is_file():
+            raise DamagedError(
+                f"{root / name}: missing; restore it from a copy. `regard verify {root}` shows "
+                "what else is missing or damaged"
+            )
 
 
 def is_intact(path: Path) -> bool:
@@ -202,14 +221,29 @@ def digest_or_none(path: Path) -> str | None:
 
 
 def sha256_of_file(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a plain file; computed once while its inode, size and times stay the same."""
+    with open_plain(path) as file:
+        found = os.fstat(file.fileno())
+        times = found.st_mtime_ns, found.st_ctime_ns
+        identity = found.st_dev, found.st_ino, found.st_size, *times
+        digest = _DIGESTS.get(identity) or hashlib.file_digest(file, "sha256").hexdigest()
+    if time.time_ns() - max(times) > SETTLED_NS:
+        _DIGESTS[identity] = digest
+    return digest
 
 
 def sha256(content: bytes) -> str:
     """SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()
+
+
+def open_plain(path: Path) -> BufferedReader:
+    """A plain file, open for reading; an `OSError` for a pipe or a device, which could block."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return open(handle, "rb")
 
 
 @contextmanager

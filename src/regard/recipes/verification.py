@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from regard import manifest
 from regard.errors import DamagedError, RunError
 from regard.manifest import MANIFEST, MARKER_FILES
+from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, RECIPE_FILE
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import digest_matches, list_checkpoints
 
@@ -41,14 +42,16 @@ REMEDIES: tuple[tuple[str, str], ...] = (
     (r"manifest\.json", "restore it from a copy; or, if you trust all files: --accept"),
     (
         r"(refined/|corpus/\w+/)?(data|weights)/.*|(refined/)?model\.safetensors|plan\.json"
-        r"|(tokenizer|source|target)\.(json|model)|export\.json|config\.json|model\.bin"
-        r"|\w+_vocabulary\.json",
+        r"|(tokenizer|source|target)\.(json|model)",
         "restore it from a copy",
     ),
 )
 """How to repair a file, by its path in the folder {run}."""
+EXPORT_MARKERS = (EXPORT_INFO, EXCHANGE_REPORT)
 OTHER_REMEDY = "it was made by a command: run that again"
 """How to repair files that no run needs, such as images."""
+EXPORT_REMEDY = "restore it from a copy, or make the export again: regard export RUN --to FORMAT"
+"""How to repair a file of an export that is not inside its run; all of its files are needed."""
 
 
 State = Literal["damaged", "missing", "unexpected"]
@@ -89,6 +92,7 @@ def verify(folder: Path) -> Verification:
     found: dict[str, State] = {}
     expected: dict[str, manifest.Digests] = {}
     digests: dict[str, str | None] = {}  # None: missing, or not in the manifest
+    of_exports = set[str]()
     for root in _roots(folder):
         prefix = "" if root == folder else f"{root.relative_to(folder).as_posix()}/"
         try:
@@ -102,11 +106,14 @@ def verify(folder: Path) -> Verification:
                 f"files cannot be checked; if you trust them: regard verify {root} --accept"
             )
         names = {name for name in listed if "#" not in name}.union(manifest.list_files(root))
+        is_export = RECIPE_FILE not in listed and not listed.keys().isdisjoint(EXPORT_MARKERS)
         for name in sorted(names):
             file = prefix + name
+            of_exports.update([file] if is_export else [])
             expected[file] = listed.get(name, ())
             digests[file] = manifest.digest_or_none(root / name)
-            if state := _state(name, digests[file], expected[file]):
+            needed = is_export or _remedy_for(name) is not None
+            if state := _state(digests[file], expected[file], needed=needed):
                 found[file] = state
         for stage in (root, root / "refined"):
             for path in list_checkpoints(stage / "checkpoints"):
@@ -115,10 +122,11 @@ def verify(folder: Path) -> Verification:
                 if not digest_matches(path):
                     found[file] = "damaged"
     copies = {digest: name for name, digest in digests.items() if digest and name not in found}
-    findings = (
-        FileFinding(file, state, _remedy(file, state, folder, copies, expected.get(file, ())))
-        for file, state in found.items()
-    )
+    findings = []
+    for file, state in found.items():
+        other = EXPORT_REMEDY if file in of_exports else OTHER_REMEDY
+        remedy = _remedy(file, state, folder, copies, expected.get(file, ()), other)
+        findings.append(FileFinding(file, state, remedy))
     return Verification(folder, len({*digests, *found}), tuple(findings))
 
 
@@ -148,11 +156,11 @@ def _roots(folder: Path) -> Iterator[Path]:
             yield Path(path)
 
 
-def _state(name: str, digest: str | None, expected: manifest.Digests) -> State | None:
-    """What is wrong with a file of that name in its folder; None if nothing is."""
+def _state(digest: str | None, expected: manifest.Digests, *, needed: bool) -> State | None:
+    """What is wrong with a file; None if nothing is, or if it is missing and not `needed`."""
     if not expected:
         return "unexpected"
-    if digest in expected or (digest is None and _remedy_for(name) is None):
+    if digest in expected or (digest is None and not needed):
         return None
     return "missing" if digest is None else "damaged"
 
@@ -163,12 +171,19 @@ def _remedy_for(name: str) -> str | None:
 
 
 def _remedy(
-    file: str, state: State, folder: Path, copies: Mapping[str, str], expected: manifest.Digests
+    file: str,
+    state: State,
+    folder: Path,
+    copies: Mapping[str, str],
+    expected: manifest.Digests,
+    other: str,
 ) -> str:
-    """How to repair a file: by a copy of a file with the expected content, if there is one."""
+    """How to repair a file: by a copy of a file with the expected content, if there is one;
+    `other`, if nothing is known of a file of that name.
+    """
     if state == "unexpected":
         return "regard does not read it"
     for digest in expected:
         if digest is not None and digest in copies:
             return f"copy {folder / copies[digest]}, which is the same"
-    return (_remedy_for(file) or OTHER_REMEDY).format(run=folder)
+    return (_remedy_for(file) or other).format(run=folder)

@@ -14,7 +14,8 @@ from regard.errors import RunError
 from regard.exchange import g2p_en
 from regard.exchange.g2p_en import LETTERS, PHONEMES, read_g2p
 from regard.pipelines.exchange import from_g2p_en
-from regard.pipelines.exchange.import_run import REPORT, import_folder
+from regard.pipelines.exchange.exchange_report import REPORT
+from regard.pipelines.exchange.import_run import import_folder
 from tests.pipelines.exchange.test_from_ctranslate2 import refused
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere")) / "models" / "g2p_en"

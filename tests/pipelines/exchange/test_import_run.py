@@ -12,12 +12,13 @@ import pytest
 import safetensors.torch
 import torch
 
+from flips import flip
 from hf_folders import CONFIGURATIONS, save_folder
 from regard.batching.collate import pad
 from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings
-from regard.errors import RunError, SettingsError
+from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.exchange.huggingface.families import FAMILIES
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import read_labels
@@ -28,6 +29,7 @@ from regard.pipelines.exchange.gate import load_peer
 from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.exchange.task_parity import greedy_settings
 from regard.pipelines.load import load
+from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights
 
 transformers = pytest.importorskip("transformers")
@@ -225,6 +227,63 @@ def test_stored_answers_stand_in_for_transformers(folders, tmp_path, monkeypatch
     monkeypatch.setitem(FAMILIES, "gpt2", told)
     with pytest.raises(RunError, match="in float32 its logits differ"):
         import_folder(tmp_path / "out", tmp_path / "lie")
+
+
+@pytest.fixture(scope="module")
+def exported(folders, tmp_path_factory):
+    """The export of a language model for `transformers`."""
+    path = tmp_path_factory.mktemp("exported")
+    import_folder(folders("gpt2"), path / "run")
+    return export_folder(path / "run", path / "out").folder
+
+
+def flip_exponent(folder):
+    file = folder / "model.safetensors"
+    flip(file, file.stat().st_size - 1, 5)
+
+
+def reverse_rows(folder):
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    name = "transformer.h.1.mlp.c_fc.weight"
+    tensors[name] = tensors[name].flip(0)
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def swap_tokens(folder):
+    raw = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = raw["model"]["vocab"]
+    vocabulary["c"], vocabulary["s"] = vocabulary["s"], vocabulary["c"]
+    (folder / "tokenizer.json").write_text(json.dumps(raw))
+
+
+def forget_search(folder):
+    (folder / "regard-answers.safetensors").unlink()
+
+
+@pytest.mark.parametrize("damage", [flip_exponent, reverse_rows, swap_tokens, forget_search])
+def test_a_damaged_export_is_refused_and_verify_names_the_file(damage, exported, tmp_path):
+    path = shutil.copytree(exported, tmp_path / "folder")
+    assert verify(path).findings == ()
+    damage(path)
+    [found] = verify(path).findings
+    assert found.state in ("damaged", "missing")
+    assert found.remedy.startswith("restore it from a copy")
+    with pytest.raises(DamagedError, match=f"{found.file}: (not what was written|missing)"):
+        import_folder(path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("damage", [flip_exponent, reverse_rows])
+def test_an_export_from_before_digests_is_compared_with_its_answers(damage, exported, tmp_path):
+    path = shutil.copytree(exported, tmp_path / "folder")
+    (path / "manifest.json").unlink()
+    with pytest.warns(RunWarning, match=r"has no manifest\.json"):
+        import_folder(path, tmp_path / "run")
+    damage(path)
+    with (
+        pytest.warns(RunWarning, match=r"has no manifest\.json"),
+        pytest.raises(RunError, match=r"compared with regard-answers\.safetensors, in float32"),
+    ):
+        import_folder(path, tmp_path / "other")
 
 
 def test_imported_runs_are_used_like_others(folders, tmp_path):

@@ -19,10 +19,11 @@ from regard.decoding.settings import (
     native_only_reason,
     plan_batches,
 )
-from regard.engines.ctranslate2.export_artifact import ExportArtifact, check_export
+from regard.engines.ctranslate2.export_artifact import ExportArtifact
 from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, count_cores
 from regard.engines.translation_request import EngineResult, TranslationRequest
 from regard.errors import RegardError
+from regard.manifest import check_folder
 from regard.text.build import load_tokenizers
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
@@ -58,7 +59,7 @@ class CTranslate2Engine:
     """An export, ready to translate on all cores."""
 
     def __init__(self, export: ExportArtifact, engine_config: EngineConfig | None = None) -> None:
-        check_export(export.folder)  # CTranslate2 does not
+        check_folder(export.folder)  # CTranslate2 does not
         self.card, self.folder = export.card, export.folder
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))

@@ -10,7 +10,7 @@ from regard.atomic_io import write_atomic
 from regard.decoding.settings import DecodingSettings
 from regard.errors import DamagedError, RunError, StorageError
 from regard.json_files import read_json
-from regard.manifest import check_file, read_manifest, sha256_of_file
+from regard.manifest import check_file, sha256_of_file
 from regard.recipes.paths import EXPORT_INFO, RECIPE_FILE
 from regard.settings import Settings
 from regard.text.segmentation import InputSettings
@@ -100,7 +100,7 @@ class ExportArtifact(NamedTuple):
 def read_export(folder: Path) -> ExportArtifact | None:
     """The export in `folder`; None if there is none, or its card or its size is damaged.
 
-    The content of its files is checked by `check_export`.
+    The content of its files is checked by `check_folder`.
     """
     try:
         check_file(folder / CARD_FILE)
@@ -109,12 +109,6 @@ def read_export(folder: Path) -> ExportArtifact | None:
     except (OSError, ValueError, DamagedError):
         return None
     return ExportArtifact(folder, card) if whole else None
-
-
-def check_export(folder: Path) -> None:
-    """Raise an error if a file of an export has changed; reads them all."""
-    for name in read_manifest(folder) or ():
-        check_file(folder / name)
 
 
 def is_export(path: Path) -> bool:

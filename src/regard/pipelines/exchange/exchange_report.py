@@ -1,11 +1,13 @@
 """The report of a conversion, and its output folder: written whole, or not at all."""
 
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 from regard import __version__
 from regard.atomic_io import storage_error, write_atomic
 from regard.errors import RunError
+from regard.manifest import read_manifest, rebuild_manifest
 from regard.pipelines.exchange.gate import GateReport
 from regard.recipes.paths import EXCHANGE_REPORT
 from regard.settings import Settings
@@ -41,11 +43,6 @@ class ExportedFolder(NamedTuple):
     remark: str | None = None  # for the user
 
 
-def write_report(folder: Path, report: ExchangeReport) -> None:
-    """Write `exchange.json` into a folder."""
-    write_atomic(folder / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
-
-
 def require_free(out: Path) -> None:
     """Raise an error unless a folder is new, empty, or holds only the report of a refusal."""
     if out.is_symlink():  # it could not be replaced by a folder
@@ -55,6 +52,27 @@ def require_free(out: Path) -> None:
     names = [path.name for path in out.iterdir()] if out.exists() else []
     if [one for one in names if one != REPORT]:
         raise RunError(f"{out}: not empty; name a folder that is new or empty with --out")
+
+
+def publish(place: Path, out: Path, report: ExchangeReport, other: str) -> None:
+    """Move a finished conversion, with its report and a manifest, to `out`.
+
+    If the gate refused it, as `other` would give other outputs, `out` has only the report, and a
+    `RunError` is raised.
+    """
+    refused = report.gate.refused
+    if refused is not None:
+        shutil.rmtree(place)
+        place.mkdir()
+    write_atomic(place / REPORT, f"{report.model_dump_json(indent=1)}\n".encode())
+    if refused is None and read_manifest(place) is None:  # a run has one already
+        rebuild_manifest(place, {}, lock=False)
+    move_into_place(place, out)
+    if refused is not None:
+        raise RunError(
+            f"{report.source}: not {report.direction}ed, as {other} would give other outputs: "
+            f"{refused}; {out / REPORT} has the report"
+        )
 
 
 def move_into_place(place: Path, out: Path) -> None:

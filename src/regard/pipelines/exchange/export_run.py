@@ -1,6 +1,5 @@
 """A run -> a folder that `transformers` loads, and that gives the same outputs there."""
 
-import shutil
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from regard.pipelines.exchange.exchange_report import (
     REPORT,
     ExchangeReport,
     ExportedFolder,
-    move_into_place,
+    publish,
     require_free,
-    write_report,
 )
 from regard.pipelines.exchange.gate import (
     compare,
@@ -87,18 +85,9 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             licence=_licence(path),
             gate=gate,
         )
-        if gate.refused is not None:
-            shutil.rmtree(place)
-            place.mkdir()
-        else:
+        if gate.refused is None:
             store_answers(place, family, peer.float(), pipeline.model, tokenizers)
-        write_report(place, report)
-        move_into_place(place, out)
-    if gate.refused is not None:
-        raise RunError(
-            f"{path}: not exported, as transformers would give other outputs: {gate.refused}; "
-            f"{out / REPORT} has the report"
-        )
+        publish(place, out, report, "transformers")
     return ExportedFolder(out, report)
 
 

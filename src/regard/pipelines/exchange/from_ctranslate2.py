@@ -13,7 +13,7 @@ from regard.batching.collate import collate_targets, pad_source
 from regard.decoding.batch_search import SearchMember, one_thread, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.engines.ctranslate2.availability import why_ctranslate2_unavailable
-from regard.engines.ctranslate2.export_artifact import ExportCard, check_export, read_export
+from regard.engines.ctranslate2.export_artifact import ExportCard, read_export
 from regard.errors import RegardError, RunError, TextError
 from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_folder import (
@@ -70,7 +70,6 @@ class _Side(NamedTuple):
 
 
 def _read(folder: Path) -> ForeignModel:
-    check_export(folder)  # of ours, which has a manifest
     model = read_ct2_folder(folder)
     if reason := why_ctranslate2_unavailable():
         raise RunError(f"{folder}: importing needs CTranslate2, to compare outputs: {reason}")

@@ -1,23 +1,22 @@
 """A folder of another toolkit -> a run that gives the same outputs."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.atomic_io import read_limited, temporary_folder, write_atomic
 from regard.errors import RunError
+from regard.manifest import check_folder, warn_without_manifest
 from regard.pipelines.exchange.exchange_report import (
-    REPORT,
     ExchangeReport,
-    move_into_place,
+    publish,
     require_free,
-    write_report,
 )
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
 from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
+from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.text.build import save_tokenizers
@@ -52,6 +51,9 @@ def import_folder(
     if not source.is_dir():
         kind = "a file; give the folder that it is in" if source.exists() else "no such folder"
         raise RunError(f"{source}: {kind}")
+    check_folder(source)
+    if any((source / name).is_file() for name in (EXCHANGE_REPORT, EXPORT_INFO)):  # one of ours
+        warn_without_manifest(source)
     found = _find_format(source)
     if languages and found is not TRANSFORMERS:
         raise RunError(f"{source}: not a multilingual model; leave out the language options")
@@ -69,18 +71,8 @@ def import_folder(
             notes=model.notes,
             gate=model.check(place),
         )
-        if report.gate.refused is not None:
-            shutil.rmtree(place)
-            place.mkdir()
-        else:
-            write_atomic(place / "card.md", "\n".join(_card(out.name, model, report)).encode())
-        write_report(place, report)
-        move_into_place(place, out)
-    if report.gate.refused is not None:
-        raise RunError(
-            f"{source}: not imported, as it would give other outputs: {report.gate.refused}; "
-            f"{out / REPORT} has the report"
-        )
+        write_atomic(place / "card.md", "\n".join(_card(out.name, model, report)).encode())
+        publish(place, out, report, "it")
     return ImportedRun(out, report)
 
 

@@ -3,6 +3,7 @@
 They stand in for the toolkit if it is not installed.
 """
 
+import warnings
 from pathlib import Path
 
 import safetensors.torch
@@ -11,7 +12,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from regard.atomic_io import read_limited, write_atomic
-from regard.errors import RunError
+from regard.errors import RunError, RunWarning
 from regard.manifest import sha256
 
 ANSWERS = "regard-answers.safetensors"
@@ -30,17 +31,21 @@ def difference_from_answers(
     folder: Path, sample: object, logits: Tensor, columns: tuple[list[int], list[int]]
 ) -> float | None:
     """The largest difference of our logits (N, V) of a sample from the stored ones; None if none
-    are stored for this sample. `columns` are our ids, and theirs, of the same tokens.
+    are stored, or for another sample. `columns` are our ids, and theirs, of the same tokens.
     """
     path = folder / ANSWERS
     try:
         content = read_limited(path, max_bytes=MAX_BYTES)
         stored = safetensors.torch.load(content)["logits"]
-    except FileNotFoundError:
-        return None
     except (OSError, SafetensorError, KeyError) as error:
         raise RunError(f"{path}: damaged: {error}") from None
     if _digest(sample).encode() not in content[: 1 << 16]:
+        warnings.warn(
+            f"{path}: not compared: these are answers to other texts, as of another version of "
+            "regard, or of other languages",
+            RunWarning,
+            stacklevel=1,
+        )
         return None
     ours, (here, there) = _chosen(logits), columns
     if stored.ndim != 2 or len(stored) != len(ours) or max(there) >= stored.shape[1]:

@@ -16,19 +16,18 @@ from torch import Tensor
 from regard.atomic_io import temporary_folder, write_atomic
 from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import RunError, SettingsError
+from regard.errors import DamagedError, RunError, SettingsError
 from regard.exchange.onnx_graphs import OPSET, write_graphs
 from regard.exchange.transformers_js import SUFFIXES
 from regard.json_files import dump_json, read_json
-from regard.manifest import rebuild_manifest, sha256_of_file
+from regard.manifest import check_folder, sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.exchange_report import (
     REPORT,
     ExchangeReport,
     ExportedFolder,
-    move_into_place,
+    publish,
     require_free,
-    write_report,
 )
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
 from regard.pipelines.exchange.onnx.browser_files import why_not_in_browsers, write_browser_files
@@ -95,19 +94,9 @@ def export_onnx(
             files={file.name: sha256_of_file(file)},
             gate=gate,
         )
-        if gate.refused is not None:
-            shutil.rmtree(place)
-            place.mkdir()
-        else:
+        if gate.refused is None:
             write_info(run, place, precision, browser)
-        write_report(place, report)
-        rebuild_manifest(place, {}, lock=False)
-        move_into_place(place, out)
-    if gate.refused is not None:
-        raise RunError(
-            f"{path}: not exported, as onnxruntime would give other outputs: {gate.refused}; "
-            f"{out / REPORT} has the report"
-        )
+        publish(place, out, report, "onnxruntime")
     runnable = "transformers.js runs it, in a browser too"
     remark = runnable if browser is None else f"not for transformers.js: {browser}"
     return ExportedFolder(out, report, remark if run.task == "translation" else None)
@@ -185,8 +174,9 @@ def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto"
     folder = path / GRAPHS_FOLDER / f"{Path(weights).stem}-{chosen}"
     digest = sha256_of_file(find_weights(run.folder, weights))
     try:
+        check_folder(folder)
         current = digest in read_json(folder / REPORT, ExchangeReport).files.values()
-    except (OSError, ValueError):
+    except (OSError, ValueError, DamagedError):
         current = False
     if not current or not (folder / INFO).is_file():
         shutil.rmtree(folder, ignore_errors=True)
