@@ -229,6 +229,10 @@ def test_columns_of_tables_and_uris(tmp_path):
         cells(tsv.as_uri() + "x", 0)
     with pytest.raises(SettingsError, match="bulk reads only files"):
         cells("-", None)
+    (tmp_path / "c.po").write_text('msgid "un"\n')
+    with pytest.raises(CorpusError, match=r"c\.po: is PO, .*, or give --column 0 if its lines"):
+        cells(tmp_path / "c.po", None)
+    assert cells(tmp_path / "c.po", 0) == (['msgid "un"'], [])
 
 
 def test_texts_of_parquet_may_be_a_dictionarys_or_not_utf8(tmp_path):

@@ -128,7 +128,8 @@ def _read_source_lines(file: InputFile) -> Iterator[SourceLine]:
         raise SettingsError("bulk reads only files, so that it can continue: save the input to one")
     if PurePosixPath(file.path).name.endswith(PARQUET):
         return _read_parquet(file)
-    raw_lines = read_raw_lines(file.path, _open_uri if file.is_remote else None)
+    override = None if file.column is not None else "--column 0"
+    raw_lines = read_raw_lines(file.path, _open_uri if file.is_remote else None, override=override)
     if file.column is None:
         return map(_decode, raw_lines)
     return _read_column(file.path, raw_lines, file.column)

@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -335,8 +336,17 @@ def test_plain_text_keeps_its_shape(run, tmp_path, expected):
 def test_a_file_of_text_or_of_another_name_has_lines(run, tmp_path, expected):
     (tmp_path / "a.txt").write_text(LINES)
     assert run(tmp_path / "a.txt").stdout.splitlines() == expected
+    (tmp_path / "a.fr").write_text('{"a": "Elle part."}\n')
+    with pytest.raises(CorpusError, match=r"a\.fr: is JSON, and not lines of text"):
+        run(tmp_path / "a.fr")
     (tmp_path / "a.html").write_text(LINES)
     assert run(tmp_path / "a.html", "--format", "lines").stdout.splitlines() == expected
+
+
+def test_markdown_keeps_its_markup(run, tmp_path):
+    (tmp_path / "a.md").write_text("# Jane **danse** avec [Paul](x.md)\n")
+    shown = written(run(tmp_path / "a.md"))
+    assert re.fullmatch(r"# .*\*\*.+\*\*.*\]\(x\.md\).*\n", shown)
 
 
 def test_markup_in_lines(run, expected, monkeypatch):

@@ -66,10 +66,11 @@ def test_the_language_of_a_file_is_detected(server):
 @pytest.mark.parametrize(
     ("name", "content", "fields", "status", "message"),
     [
-        ("a.pdf", b"x", {}, 400, "file format not supported; supported are .txt, .text, .html"),
+        ("a.pdf", b"x", {}, 400, "file format not supported; supported are .txt, .text, .md"),
         ("a.txt.gz", b"x", {}, 400, "file format not supported"),
         ("a.txt", b"\xff\xfe", {}, 400, "a.txt: not UTF-8"),
         ("a.txt", b"a\x00b", {}, 400, "has a null character"),
+        ("a.txt", b'{"a": "b"}', {}, 400, "a.txt: is JSON, and not lines of text"),
         ("a.srt", b"no times", {}, 400, "a.srt: has no subtitle"),
         ("a.txt", b"x", {"target": "de"}, 400, "fr-de is not supported"),
         ("a.txt", b"x" * 10_001, {}, 413, "longer than the 10,000 bytes"),

@@ -57,9 +57,11 @@ def command(
         show_default=False,
     ),
     file: str = Argument(
-        "-", metavar="FILE", help="Lines, or a document (.html, .srt, .vtt); also .gz; - is stdin."
+        "-",
+        metavar="FILE",
+        help="Lines, or a document (.html, .md, .srt, .vtt); also .gz; - is stdin.",
     ),
-    kind: Literal["lines", "text", "html", "srt", "vtt"] | None = option(
+    kind: Literal["lines", "text", "markdown", "html", "srt", "vtt"] | None = option(
         "The format of FILE, if its name does not tell; default: lines. text: lines with --markup.",
         "--format",
     ),
@@ -100,7 +102,8 @@ def command(
     number, a URL or a bullet, stays unchanged, if the training pairs were like that. --whole-lines
     gives the model each line as it is.
 
-    In a web page or in subtitles, only the text is translated, and everything else is unchanged.
+    In a web page, in Markdown or in subtitles, only the text is translated, and everything else is
+    unchanged. Files of other formats, such as JSON or XLIFF, are refused.
 
     Examples:
 
@@ -124,7 +127,7 @@ def command(
         document = document_formats.read_document(
             document_formats.decode_document(read_bytes(file), file), document_format, file
         )
-    lines = _InputLines(file, is_document=document is not None)
+    lines = _InputLines(file, is_document=document is not None, any_text=kind == "lines")
 
     def before_export(message: str) -> None:
         lines.check()
@@ -268,10 +271,11 @@ def _translate_chunks(
 class _InputLines:
     """The lines of a file or of the standard input, which may be typed one by one."""
 
-    def __init__(self, file: str, *, is_document: bool) -> None:
+    def __init__(self, file: str, *, is_document: bool, any_text: bool) -> None:
         self.file, self.typed = file, file == "-" and sys.stdin.isatty()
         self._checked = is_document or self.typed  # a document has been read by now
-        self._lines = read_lines(file, replace=True)
+        override = None if self.typed or any_text else "--format lines"
+        self._lines = read_lines(file, replace=True, override=override)
 
     def check(self) -> None:
         """Raise an error if the file is missing or not text; does not wait for typed lines."""

@@ -19,6 +19,7 @@ from pydantic import NonNegativeInt, model_validator
 from regard.corpora.corpus import Pair, ReadReport
 from regard.corpora.languages import shortest_code
 from regard.corpora.readers.binary_files import UTF16, refuse_binary
+from regard.corpora.readers.structured_files import refuse_structured
 from regard.corpora.readers.tmx import read_tmx
 from regard.errors import BadLineError, CorpusError
 from regard.settings import Settings
@@ -125,13 +126,16 @@ def read_pairs(
     return _read_table(settings, settings.languages or languages, report)
 
 
-def read_lines(path: str | Path, *, replace: bool = False) -> Iterator[str]:
+def read_lines(
+    path: str | Path, *, replace: bool = False, override: str | None = None
+) -> Iterator[str]:
     """The lines of a text file, or of the standard input for `-`, without their ends.
 
     A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. With
-    `replace`, bytes that are not UTF-8 become U+FFFD instead of an error.
+    `replace`, bytes that are not UTF-8 become U+FFFD instead of an error. `override` is as in
+    `read_raw_lines`.
     """
-    for number, raw in enumerate(read_raw_lines(path), 1):
+    for number, raw in enumerate(read_raw_lines(path, override=override), 1):
         try:
             yield raw.decode("utf-8", "replace" if replace else "strict")
         except UnicodeDecodeError as error:
@@ -153,11 +157,19 @@ def read_or_skip_lines(path: str, report: ReadReport, *, skip_bad: bool) -> Iter
             yield None
 
 
-def read_raw_lines(path: str | Path, open_file: OpenFile | None = None) -> Iterator[bytes]:
+def read_raw_lines(
+    path: str | Path, open_file: OpenFile | None = None, *, override: str | None = None
+) -> Iterator[bytes]:
     """The lines of a file without line ends and byte order mark; `open_file` opens a file that is
     not on this machine.
+
+    With `override`, an option that reads it all the same, a file of another format than lines of
+    text, such as JSON, is an error.
     """
     with open_bytes(path, open_file) as stream:
+        if override is not None:
+            name, head = file_label(path), stream.peek(_CHUNK)
+            refuse_structured(head, name, name_ending(str(path)), override=override)
         for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
             if len(raw) == MAX_LINE:
                 raise CorpusError(

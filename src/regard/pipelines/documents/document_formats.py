@@ -7,14 +7,17 @@ from typing import Literal, get_args
 from regard.corpora.readers.pair_files import not_utf8
 from regard.errors import CorpusError
 from regard.pipelines.documents.html import read_html
+from regard.pipelines.documents.markdown import Markdown, read_markdown
 from regard.pipelines.documents.subtitles import Subtitles, read_subtitles
 from regard.text.segmentation import Segments, split_lines
 
-DocumentFormat = Literal["text", "html", "srt", "vtt"]
+DocumentFormat = Literal["text", "markdown", "html", "srt", "vtt"]
 DOCUMENT_FORMATS: tuple[DocumentFormat, ...] = get_args(DocumentFormat)
 FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
     ".txt": "text",
     ".text": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
@@ -22,7 +25,7 @@ FORMAT_OF_SUFFIX: Mapping[str, DocumentFormat] = {
     ".vtt": "vtt",
 }
 
-Document = Segments | Subtitles
+Document = Segments | Markdown | Subtitles
 """`lines` are the texts to translate, which may have inline markup; `join` inserts translations."""
 
 
@@ -51,6 +54,8 @@ def read_document(text: str, kind: DocumentFormat, name: str) -> Document:
     """
     if kind == "text":
         return split_lines(text)
+    if kind == "markdown":
+        return read_markdown(text)
     if kind == "html":
         return read_html(text)
     subtitles = read_subtitles(text)

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.datastructures import UploadFile
 
 from regard.atomic_io import storage_error, write_atomic
+from regard.corpora.readers.structured_files import refuse_structured
 from regard.errors import CorpusError
 from regard.pipelines.documents.document_formats import (
     FORMAT_OF_SUFFIX,
@@ -138,7 +139,7 @@ def build_store(folder: Path | None, max_bytes: int) -> FileStore:
 
 @router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
 async def translate_file(request: Request, service: ServiceDep) -> TranslatedFile:
-    """Translate a file: plain text, HTML with its markup kept, SRT and VTT subtitles."""
+    """Translate a file: plain text, Markdown or HTML with its markup kept, SRT or VTT subtitles."""
     payload, name = await _read_upload(request, service)
     path = PurePath(name)
     kind = FORMAT_OF_SUFFIX.get(path.suffix.lower())
@@ -147,6 +148,8 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
         raise invalid_request(f"file format not supported; supported are {there_are}")
     async with service.time_limit():
         try:
+            if kind == "text":
+                refuse_structured(payload.file, name, "txt", override="")
             text = await asyncio.to_thread(decode_document, payload.file, name)
         except CorpusError as error:
             raise RequestError(400, str(error)) from None
