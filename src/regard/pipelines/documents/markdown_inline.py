@@ -133,8 +133,8 @@ class _InlineReader:
 
     def read(self, raw: str) -> TaggedText:
         ticks = defaultdict[int, list[int]](list)
-        for found in _TICKS.finditer(self.text):
-            ticks[len(found[0])].append(found.start())
+        for run in _TICKS.finditer(self.text):
+            ticks[len(run[0])].append(run.start())
         place = 0
         while found := _TOKEN.search(self.text, place):
             self.add_text(self.text[place : found.start()])
