@@ -3,6 +3,7 @@
 from itertools import islice
 
 import numpy as np
+import pytest
 import torch
 
 from regard.batching.sampler import StreamPosition
@@ -52,3 +53,16 @@ def test_every_token_but_the_first_is_a_label_once_in_evaluation():
     batches = list(consecutive_windows(IDS, rows=3, length=8))
     labels = torch.cat([batch.labels for batch in batches])
     assert labels.tolist() == list(range(5, 104))
+
+
+@pytest.mark.parametrize("prefix", [(1,), (2, 3, 1)])
+def test_after_a_prefix_every_token_is_a_label_once_in_evaluation(prefix):
+    batches = list(consecutive_windows(IDS, rows=3, length=8, prefix=prefix))
+    assert torch.cat([batch.labels for batch in batches]).tolist() == list(range(4, 104))
+    for batch in batches:
+        assert (batch.given.ids[:, : len(prefix)] == torch.tensor(prefix)).all()
+        assert batch.given.ids.shape[1] <= 8
+        following = torch.cat(
+            [batch.given.ids[:, 1:], batch.labels.view(len(batch.given.ids), -1)[:, -1:]], 1
+        )
+        assert torch.equal(following.flatten()[batch.positions], batch.labels)

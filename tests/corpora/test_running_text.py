@@ -50,10 +50,18 @@ def test_a_text_comes_back_whole_in_parts_of_any_size(put, monkeypatch, size, co
     assert not any(part.ends_document for part in parts)
 
 
-def test_parts_are_cut_behind_line_ends(put, monkeypatch):
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("one\ntwo\nthree\n", ["one\n", "two\n", "three\n"]),
+        ("a text", ["a text"]),  # its last word stays whole
+        ("one two three four", ["one two", " three", " four"]),
+    ],
+)
+def test_parts_are_cut_behind_line_ends_or_before_spaces(text, parts, put, monkeypatch):
     monkeypatch.setattr(running_text, "PART_BYTES", 6)
-    path = put("a", "one\ntwo\nthree\n")
-    assert [part.text for part in read(train=path, valid=path)] == ["one\n", "two\n", "three\n"]
+    path = put("a", text)
+    assert [part.text for part in read(train=path, valid=path)] == parts
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,24 @@ def test_words_lines_and_characters_are_counted():
     assert part.counts.tokens == len(part.ids)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text", "fewer"),
+    [
+        ("words", "Jane visits", {"words": 1, "characters": 4}),
+        ("characters", "Jane visits", {"characters": 1}),
+        ("characters", "\nJane", {"line_ends": 1, "characters": 1}),
+        ("words", "", {"line_ends": 1, "characters": 1, "documents": 1}),
+    ],
+)
+def test_what_follows_the_first_token_is_counted(kind, text, fewer, tmp_path):
+    tokenizer = learned(kind)
+    parts = list(encode_stream(tokenizer, iter([TextPart(text, True)])))
+    counts = write_token_stream(tmp_path / "a", parts, "x", vocabulary=tokenizer.size)
+    found = TokenStream.open(tmp_path / "a").counts_after_first(tokenizer)
+    changed = {key: getattr(counts, key) - getattr(found, key) for key in StreamCounts.model_fields}
+    assert {key: value for key, value in changed.items() if value} == {"tokens": 1, **fewer}
+
+
 @pytest.mark.parametrize(("vocabulary", "dtype"), [(1 << 16, "<u2"), ((1 << 16) + 1, "<u4")])
 def test_ids_come_back_and_stay_in_the_file(tmp_path, vocabulary, dtype):
     path = tmp_path / "train.tokens"

@@ -117,7 +117,7 @@ def test_a_broken_model_does_not_pass_for_a_bad_one(model):
 
 
 def test_nothing_has_no_perplexity(model):
-    with pytest.raises(CorpusError, match="at least one pair of sentences, found none"):
+    with pytest.raises(CorpusError, match="at least one token to predict, found none"):
         perplexity(model, [])
 
 

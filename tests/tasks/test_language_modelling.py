@@ -155,9 +155,9 @@ def test_two_language_models_are_compared_on_the_same_tokens(tmp_path):
     runs = {name: load_task_run(path, "language-model", device=CPU) for name, path in paths.items()}
     long, short, words = (runs[name] for name in paths)
     [found] = long.task.compare(long.model, short.task, short.model, "test")
-    assert found.second == pytest.approx(
-        long.task.evaluate(long.model, "test").numbers["perplexity"], rel=0.02
-    )
+    numbers = long.task.evaluate(long.model, "test").numbers
+    assert found.second == pytest.approx(numbers["perplexity"])  # of tokens that are predicted
+    assert numbers["bits_per_character"] == pytest.approx(numbers["loss"] / math.log(2))
     assert found.second < found.first
     with pytest.raises(SettingsError, match="reads other test tokens: a test needs the same text"):
         long.task.compare(long.model, words.task, words.model, "test")

@@ -1,10 +1,12 @@
 """Windows of a running text -> batches of independent windows."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from regard.batching.collate import PositionedBatch
@@ -76,14 +78,35 @@ def shuffled_firsts(
             yield ShuffledFirsts(chosen, StreamPosition(epoch, number), behind)
 
 
-def consecutive_windows(ids: TokenIds, *, rows: int, length: int) -> Iterator[Batch[Padded]]:
-    """Windows of at most `length` in which every token of a text but the first is a label once."""
-    firsts = np.arange(0, len(ids) - 1, length)
-    whole = firsts[firsts + length < len(ids)]
+def consecutive_windows(
+    ids: TokenIds, *, rows: int, length: int, prefix: Sequence[int] = ()
+) -> Iterator[Batch[Padded]]:
+    """Windows of at most `length` in which every token of a text is a label once, but for the first
+    one if there is no `prefix`: ids that each window begins with.
+    """
+    start = 0 if prefix else 1  # the first label
+    step = length - max(0, len(prefix) - 1)  # labels of a window
+    firsts = np.arange(start, len(ids), step)
+    whole = firsts[firsts + step <= len(ids)]
     for begin in range(0, len(whole), rows):
-        yield _batch(ids, whole[begin : begin + rows], length)
+        yield _label_batch(ids, whole[begin : begin + rows], step, prefix)
     for first in firsts[len(whole) :]:
-        yield _batch(ids, np.array([first]), len(ids) - 1 - int(first))
+        yield _label_batch(ids, np.array([first]), len(ids) - int(first), prefix)
+
+
+def _label_batch(
+    ids: TokenIds, firsts: NDArray[np.int64], count: int, prefix: Sequence[int]
+) -> Batch[Padded]:
+    """Windows of `count` labels that begin at `firsts` (B,), given the `prefix`, or else the token
+    before them.
+    """
+    if not prefix:
+        return _batch(ids, firsts - 1, count)
+    before = np.broadcast_to(np.array(prefix), (len(firsts), len(prefix)))
+    labels = ids[firsts[:, None] + np.arange(count)]
+    batch = window_batch(np.concatenate([before, labels], 1))
+    places = torch.arange(batch.num_labels).view(len(firsts), -1)[:, len(prefix) - 1 :].flatten()
+    return replace(batch, positions=places, labels=batch.labels[places])
 
 
 def _batch(ids: TokenIds, firsts: NDArray[np.int64], length: int) -> Batch[Padded]:

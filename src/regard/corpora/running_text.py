@@ -259,7 +259,7 @@ def _read_documents(files: tuple[str, ...], kind: Documents, column: int | None)
 
 
 def _read_text(path: str) -> Iterator[str]:
-    """The text of a file in parts, each cut after a line end if it has one."""
+    """The text of a file in parts, each cut after a line end, or before a space in a long line."""
     blank, num_lines, rest = True, 0, ""
     decoder = codecs.getincrementaldecoder("utf-8-sig")()  # without a byte order mark
     with open_bytes(path) as stream:
@@ -267,7 +267,9 @@ def _read_text(path: str) -> Iterator[str]:
             decoded = _decode(decoder, block, path, num_lines)
             num_lines += decoded.count("\n")
             text = (rest + decoded).replace("\r\n", "\n")
-            end = text.rfind("\n") + 1 or max(0, len(text) - 1)  # no cut inside "\r\n"
+            end = text.rfind("\n") + 1
+            if not end and len(text) > PART_BYTES:  # before a space, or not inside "\r\n"
+                end = max(0, text.rfind(" ")) or len(text) - 1
             rest = text[end:]
             blank = blank and not text.strip()
             if end:

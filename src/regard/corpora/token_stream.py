@@ -156,6 +156,22 @@ class TokenStream:
             else np.empty(0, footer.dtype)
         )
 
+    def counts_after_first(self, tokenizer: Tokenizer) -> StreamCounts:
+        """The counts of the text after its first token."""
+        first, counts = self.ids[:1].tolist(), self.counts
+        text = tokenizer.decode(first)
+        following = tokenizer.decode(self.ids[:2].tolist())[len(text) :]
+        ends = text.count("\n") + first.count(EOS)
+        is_word = bool(text.strip()) and (following[:1].isspace() or EOS in self.ids[1:2])
+        return StreamCounts(
+            tokens=counts.tokens - len(first),
+            words=counts.words - is_word,
+            line_ends=counts.line_ends - ends,
+            characters=counts.characters - len(text.rstrip("\ufffd")) - first.count(EOS),
+            documents=counts.documents - first.count(EOS),
+            unknown=counts.unknown - first.count(UNK),
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).open, (self.path,)  # another process maps the file itself
 

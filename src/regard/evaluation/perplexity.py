@@ -43,7 +43,7 @@ def perplexity(model: AnyModel, batches: Iterable[AnyBatch]) -> Perplexity:
     finally:
         model.train(was_training)
     if not num_tokens:
-        raise CorpusError("perplexity needs at least one pair of sentences, found none")
+        raise CorpusError("perplexity needs at least one token to predict, found none")
     mean = total / num_tokens
     return Perplexity(math.exp(mean if math.isnan(mean) else min(mean, MAX_NATS)), num_tokens, mean)
 

@@ -10,6 +10,7 @@ from regard.batching.collate import PositionedBatch
 from regard.batching.sampler import Shard, StreamPosition
 from regard.batching.shuffled_windows import consecutive_windows, shuffled_windows
 from regard.batching.text_windows import continued_windows
+from regard.corpora.token_stream import StreamCounts
 from regard.decoding.settings import DecodingSettings, SamplingSettings
 from regard.evaluation.mean_losses import BLOCK, Losses, MeanPerplexity, compare_losses
 from regard.evaluation.perplexity import all_token_losses, perplexity
@@ -109,13 +110,17 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         return TrainingTask(self._batches, partial(batch_loss, smoothing=smoothing), validate)
 
     def evaluate(self, model: AnyGenerator, split: SplitName) -> Evaluation:
-        how = (
-            f"the text is read in rows, each of which begins {CARRIED_OVERLAP} tokens early; each "
-            "token is predicted from all before it in its row"
-            if model.as_stateful() is not None
-            else f"in separate windows of {self.recipe.window} tokens"
-        )
-        notes = counting_note(self.stream(split).counts), how
+        how = f"in separate windows of {self.recipe.window} tokens"
+        if model.as_stateful() is not None:
+            how = (
+                f"the text is read in rows, each of which begins {CARRIED_OVERLAP} tokens early; "
+                "each token is predicted from all before it in its row"
+            )
+        elif prefix := self.tokenizer.text_prefix:
+            how += f", each of which begins with {' '.join(self.tokenizer.pieces(prefix))}"
+        else:
+            how += "; the first token of the text is not predicted, and not counted"
+        notes = counting_note(self._counts(model, split)), how
         return Evaluation(split, self._numbers(model, split), notes)
 
     def _batches(self, start: StreamPosition, shard: Shard) -> Iterator[PositionedBatch]:
@@ -139,17 +144,27 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
 
     def _numbers(self, model: AnyGenerator, split: SplitName) -> dict[str, float]:
         """Loss, perplexities and bits per character of a whole split."""
-        stream = self.stream(split)
+        counts = self._counts(model, split)
         if (stateful := model.as_stateful()) is not None:
-            return text_numbers(carried_nats(stateful, stream.ids), stream.counts)
+            return text_numbers(carried_nats(stateful, self.stream(split).ids), counts)
         measured = perplexity(model, self._windows(split))
-        return text_numbers(measured.loss * measured.num_tokens, stream.counts)
+        return text_numbers(measured.loss * measured.num_tokens, counts)
+
+    def _counts(self, model: AnyGenerator, split: SplitName) -> StreamCounts:
+        """The counts of what is predicted of a split: all of it if something stands before it."""
+        stream = self.stream(split)
+        if model.as_stateful() is not None or self.tokenizer.text_prefix:
+            return stream.counts
+        return stream.counts_after_first(self.tokenizer)
 
     def _windows(self, split: SplitName) -> Iterator[Batch[Padded]]:
-        """A split in windows, each read without the text before it."""
-        length = self.recipe.window
+        """A split in windows, each read without the text before it, but after the tokens that an
+        imported tokenizer puts before each text.
+        """
+        length, prefix = self.recipe.window, self.tokenizer.text_prefix or ()
         rows = max(1, VALIDATION_POSITIONS // length)
-        return consecutive_windows(self.stream(split).ids, rows=rows, length=length)
+        ids = self.stream(split).ids
+        return consecutive_windows(ids, rows=rows, length=length, prefix=prefix)
 
     def compare(
         self, model: AnyGenerator, other: Self, its_model: AnyGenerator, split: SplitName
@@ -164,4 +179,5 @@ class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
         """The loss in nats of each token of a split except the first: (N - 1,)."""
         if (stateful := model.as_stateful()) is not None:
             return carried_losses(stateful, self.stream(split).ids)[1:]
-        return all_token_losses(model, self._windows(split))
+        losses = all_token_losses(model, self._windows(split))
+        return losses[1:] if self.tokenizer.text_prefix else losses

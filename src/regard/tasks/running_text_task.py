@@ -56,9 +56,9 @@ ModelT = TypeVar("ModelT", bound=AnyModel)
 
 def text_numbers(nats: float, counts: StreamCounts) -> dict[str, float]:
     """The loss of a text in nats per token, its perplexity per token and per word, its bits per
-    character.
+    character; `counts` are those of what is predicted.
     """
-    loss, words = nats / counts.tokens, counts.words + counts.line_ends
+    loss, words = nats / counts.tokens, max(1, counts.words + counts.line_ends)
     return {
         "loss": loss,
         "perplexity": math.exp(min(loss, MAX_NATS)),

@@ -29,6 +29,7 @@ from regard.pipelines.exchange.gate import load_peer
 from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.exchange.task_parity import greedy_settings
 from regard.pipelines.load import load
+from regard.recipes.task_run import load_task_run
 from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights
 
@@ -348,6 +349,29 @@ def test_a_text_with_masked_places_has_the_ids_that_transformers_gives_it(
     first = filler._read([odd]).places[0]
     assert first.before == ("Paris\t" if takes.get("lstrip") is False else "Paris")
     assert first.after == "  [MASK]  b[MASK]\t漢字"
+
+
+def test_a_text_has_the_loss_that_transformers_gives_it(folders, tmp_path):
+    """With the token that a LLaMA's tokenizer puts before each text, in each window."""
+    text, rows = "The cat sat on the mat. Paris", tmp_path / "text.txt"
+    rows.write_text(text)
+    for family, added in (("gpt2", 0), ("llama", 1)):
+        run = load_task_run(
+            import_folder(folders(family), tmp_path / family).folder,
+            "language-model",
+            device=torch.device("cpu"),
+        )
+        run.task.read_test([str(rows)], tmp_path / family)
+        found = run.task.evaluate(run.model, "test")
+        peer = transformers.AutoModelForCausalLM.from_pretrained(folders(family))
+        ids = transformers.AutoTokenizer.from_pretrained(folders(family))(text)["input_ids"]
+        assert len(ids) - added == run.task.stream("test").counts.tokens
+        ids = torch.tensor([ids])
+        with torch.no_grad():
+            wanted = float(peer(input_ids=ids, labels=ids).loss)
+        assert found.numbers["loss"] == pytest.approx(wanted, rel=1e-5)
+        assert ("begins with <s>" in found.notes[1]) == bool(added)
+        assert f"{ids.shape[1] - 1:,} tokens" in found.notes[0]
 
 
 def test_a_classifier_says_of_texts_and_pairs_what_transformers_does(folders, tmp_path):

@@ -8,10 +8,11 @@ import torch
 from regard.decoding.settings import DecodingSettings, SamplingSettings
 from regard.errors import SettingsError
 from regard.models.language.gpt import Gpt, GptSettings
-from regard.pipelines.language.completer import Completer
+from regard.pipelines.language.completer import Completer, EncodedPrompt
 from regard.recipes.recipe_files import make_any_recipe
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer
+from regard.text.special_tokens import PAD
 from regard.types import Padded
 
 TEXT = "the cat sat on the mat.\nthe dog sat on the cat.\n"
@@ -105,6 +106,25 @@ def test_a_continuation_ends_where_the_context_does(task):
     completer = make_completer(task)
     found = completer("the cat sat", max_tokens=500, beam=1).continuations[0]
     assert found.num_tokens <= CONTEXT - len("the cat sat") + 1
+
+
+def test_a_text_beyond_the_positions_of_a_model_that_goes_on_is_told_of(task):
+    completer = make_completer(task, positions="rotary")
+    note = "tokens; the model was trained on 24 at once"
+    assert completer("the cat", max_tokens=9, beam=1).notes == ()
+    for prompt, most in (("the cat sat on the mat. the", 1), ("the cat", 40)):
+        found = completer(prompt, max_tokens=most, beam=1)
+        assert found.notes == (
+            f"a text of {len(prompt) + found.continuations[0].num_tokens} {note}",
+        )
+    assert completer.look("the cat sat on the mat. the").notes == (f"a text of 27 {note}",)
+
+
+def test_a_prompt_may_end_in_the_token_of_padding(task, monkeypatch):
+    completer = make_completer(task)
+    monkeypatch.setattr(completer, "_encode", lambda *_: EncodedPrompt([5, 6], PAD, ()))
+    found = completer("the", max_tokens=4, beam=1)
+    assert (found.continuations[0].num_tokens, found.notes) == (4, ())
 
 
 def test_text_without_documents_begins_behind_a_line_end_and_other_text_behind_an_end(tmp_path):

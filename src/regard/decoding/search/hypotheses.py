@@ -247,7 +247,7 @@ def to_lists(n_best: NBest, count: int) -> list[list[Hypothesis]]:
             "the model's output is not a number (NaN): its weights are damaged, or overflow "
             "in the precision in use; try float32"
         )
-    (num, width), lengths = tokens.shape[1:], (tokens != PAD).sum(-1)  # BOS included
+    (num, width), lengths = tokens.shape[1:], 1 + (tokens[..., 1:] != PAD).sum(-1)
     flat_tokens: list[int] = tokens.flatten().tolist()
     columns = (x.flatten().tolist() for x in (scores, log_probs, lengths, ended))
     rows = zip(range(0, len(flat_tokens), width), *columns, strict=True)

@@ -132,7 +132,8 @@ class Completer:
     ) -> Completion:
         """The answer to a prompt, with a note if it ends because the model's context is full."""
         continuations = tuple(self._continuation(prompt, one) for one in found)
-        longest, notes = max(one.num_tokens for one in continuations), prompt.notes
+        longest = max(one.num_tokens for one in continuations)
+        notes = *prompt.notes, *self._beyond(len(prompt.ids) + 1 + longest)
         if longest < max_tokens and not all(one.finished for one in continuations):
             notes = (
                 *notes,
@@ -187,6 +188,7 @@ class Completer:
             found = (self._continuation(prompt, best),)
             ids += best.tokens
         limit = self._limit or MAX_READ_TOKENS
+        notes += self._beyond(min(len(ids), limit))
         if len(ids) > limit:
             notes.append(f"only the last {limit:,} of {len(ids):,} tokens are read")
         read = self._read(ids[-limit:], changes, self._unknown_words(text))
@@ -311,6 +313,15 @@ class Completer:
     @property
     def _limit(self) -> int | None:
         return self.model.max_length
+
+    def _beyond(self, count: int) -> list[str]:
+        """The note on a text of `count` tokens, if it has more than a model without a limit was
+        trained on.
+        """
+        recipe = self.task.recipe
+        if self._limit is not None or recipe.model.context is None or count <= recipe.window:
+            return []
+        return [f"a text of {count:,} tokens; the model was trained on {recipe.window:,} at once"]
 
     def _before(self, prompt: str) -> list[int]:
         """The tokens before a prompt: those of an imported tokenizer; or the end of a document; or,
