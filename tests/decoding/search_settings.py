@@ -8,7 +8,7 @@ SETTINGS = st.fixed_dictionaries(
         "beam": st.fixed_dictionaries(
             {
                 "size": st.integers(2, 4),
-                "stop": st.sampled_from(["safe", "size", "limit"]),
+                "stop": st.sampled_from(["safe", "size", "heuristic", "limit"]),
                 "coverage_penalty": st.sampled_from([0.0, 0.3]),
                 "length_penalty": st.sampled_from([0.0, 0.6, 2.0]),
             }
@@ -21,6 +21,7 @@ SETTINGS = st.fixed_dictionaries(
                 "min_length": st.integers(0, 2),
                 "no_repeat_ngram": st.sampled_from([0, 2]),
                 "excluded": st.sampled_from(["spread", "lost"]),
+                "at_limit": st.sampled_from(["behind", "ranked", "eos"]),
             }
         ),
     }

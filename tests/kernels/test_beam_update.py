@@ -83,7 +83,7 @@ def far(monkeypatch):
     monkeypatch.setattr(step, "is_on_cpu", lambda x: False)
 
 
-@pytest.mark.parametrize("stop", ["safe", "size", "limit"])
+@pytest.mark.parametrize("stop", ["safe", "size", "heuristic", "limit"])
 @pytest.mark.parametrize(
     ("cells", "length", "how"),
     [

@@ -222,6 +222,7 @@ def run_search(
     search_state = SearchState.start(state, config)
     active = list(range(len(limits)))  # indices of the sentences that are in the batch
     while active:
+        was_done = search_state.is_done
         step = advance(decoder, search_state, config, hook)
         results.convert()  # those of earlier steps, while a GPU computes this one
 
@@ -229,7 +230,8 @@ def run_search(
         abandoned = _notify(observe, step, config, [numbers[i] for i in active])
         truncated = [limits[i] == length or numbers[i] in abandoned for i in active]
         if any(truncated):
-            search_state = truncate(search_state, torch.tensor(truncated, device=device), config)
+            mask = torch.tensor(truncated, device=device)
+            search_state = truncate(search_state, mask, config, was_done)
 
         is_done = search_state.done_list()  # the host waits for the device
         if not any(is_done):

@@ -15,9 +15,10 @@ from pydantic import (
 from regard.errors import SettingsError
 from regard.settings import Settings, expectation
 
-Stop = Literal["safe", "size", "limit"]
+Stop = Literal["safe", "size", "heuristic", "limit"]
 Normalise = Literal["power", "gnmt"]
 Excluded = Literal["spread", "lost"]
+AtLimit = Literal["behind", "ranked", "eos"]
 
 MAX_BEAM = 1000  # hypotheses
 MIN_COUNTED_LENGTH = 4  # of a sentence in a budget: its hypotheses have logits, however short
@@ -42,7 +43,8 @@ class BeamSettings(Settings):
 
     size: as soon as `size` hypotheses have finished, or none can still become one of the n best; in
     all engines. safe: only when none can still become one of the n best, which takes longer and may
-    find a better answer. limit: at the length limit.
+    find a better answer. heuristic: when `size` hypotheses have finished, and the best of the
+    others would score no higher than any of them if it ended now. limit: at the length limit.
     """
 
 
@@ -80,6 +82,10 @@ class RuleSettings(Settings):
     """What happens to the probability of forbidden tokens. spread: the allowed tokens are
     renormalised; in all engines. lost: they are not, so that scores consist of the model's own
     probabilities."""
+    at_limit: AtLimit = "behind"
+    """How a beam ranks hypotheses that reach the length limit. behind: behind all that ended; in
+    all engines. ranked: among these, by their scores. eos: likewise, with EOS as their last token,
+    at no cost."""
 
     @model_validator(mode="after")
     def _leave_room(self) -> "RuleSettings":
@@ -93,7 +99,12 @@ class RuleSettings(Settings):
     def limit(self, source_length: int) -> int:
         """Steps that the search may take with a source of so many tokens; 1 or more."""
         allowed = int(self.max_length_ratio * source_length) + self.max_length_offset
-        return max(1, min(self.max_length, allowed))
+        return max(1, min(self.max_length, allowed) - self.forced_tokens)
+
+    @property
+    def forced_tokens(self) -> int:
+        """Tokens that a hypothesis at the limit is given after its last step."""
+        return int(self.at_limit == "eos")
 
 
 class RerankingSettings(Settings):
@@ -162,6 +173,7 @@ def native_only_reason(settings: DecodingSettings) -> str | None:
         f"normalise is {beam.normalise}": beam.normalise != "power" and beam.length_penalty,
         f"stop is {beam.stop}": beam.stop != "size" and beam.size > 1,
         f"excluded is {rules.excluded}": rules.excluded != "spread",
+        f"at_limit is {rules.at_limit}": rules.at_limit != "behind" and beam.size > 1,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -172,7 +184,7 @@ def portable_settings(settings: DecodingSettings) -> DecodingSettings:
     return DecodingSettings(
         n_best=settings.n_best if settings.sampling is None else 1,
         beam=settings.beam.model_copy(update=beam),
-        rules=settings.rules.model_copy(update={"excluded": "spread"}),
+        rules=settings.rules.model_copy(update={"excluded": "spread", "at_limit": "behind"}),
         capture=settings.capture,
     )
 

@@ -36,7 +36,7 @@ class BeamUpdateConfig(NamedTuple):
 
     width: int  # hypotheses that continue; only the best `width` continuations may end
     n_best: int  # finished hypotheses that must be final before a sentence is done
-    stop: Literal["safe", "size", "limit"]
+    stop: Literal["safe", "size", "heuristic", "limit"]
     factor: float | Tensor  # turns a log-probability into a score; may be on the device alone
     eos: int
     pad: int

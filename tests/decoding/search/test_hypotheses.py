@@ -157,7 +157,8 @@ def test_what_was_filled_in_stays_behind_what_ended():
     finished = fill_slots(
         finished, answers([[-2.0, -1.0], [-3.0, never]], [[4, 6], [5, 6]], ended=False)
     )
-    again = add_finished(finished, answers([[never], [never]], [[9, 9, 9], [9, 9, 9]]))
+    done = torch.ones(B, dtype=torch.bool)
+    again = add_finished(finished, answers([[never], [never]], [[9, 9, 9], [9, 9, 9]]), done)
     assert shown(again) == shown(finished) == [
         [((4,), -5.0, True), ((4, 6), -1.0, False), ((4, 6), -2.0, False)],
         [((5, 6), -3.0, False)],

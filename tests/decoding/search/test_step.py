@@ -39,9 +39,9 @@ def test_done_sentences_get_no_more_results_and_are_not_truncated_again():
     decoder = HistoryTable(B, WORDS, 3, sharp=0.1)
     config, search_state = started(decoder)
     everyone, some = torch.ones(B, dtype=torch.bool), torch.tensor([True, False, True, False])
-    before = truncate(advance(decoder, search_state, config, None).search_state, some, config)
+    before = truncate(advance(decoder, search_state, config, None).search_state, some, config, None)
     assert before.done_list() == some.tolist()
-    later = truncate(advance(decoder, before, config, None).search_state, everyone, config)
+    later = truncate(advance(decoder, before, config, None).search_state, everyone, config, some)
     assert all(later.done_list())
     for new, old in zip(later.finished, before.finished, strict=True):
         assert torch.equal(new[some][..., : old[some].shape[-1]], old[some])

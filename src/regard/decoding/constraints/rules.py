@@ -29,6 +29,7 @@ class Constraints(NamedTuple):
     forbidden: Sequence[Sequence[int]] = ()  # phrases that no answer may contain
     room: Sequence[int] | None = None  # the most tokens that each answer has room for; None: any
     first: Sequence[int] | None = None  # the token before each answer; None: BOS
+    opening: int = 0  # so many tokens at the beginning of each prefix cost nothing
 
     def select(self, sentences: Sequence[int]) -> "Constraints":
         """The constraints of some sentences only."""
@@ -37,6 +38,7 @@ class Constraints(NamedTuple):
             self.forbidden,
             _pick(self.room, sentences),
             _pick(self.first, sentences),
+            self.opening,
         )
 
 
@@ -61,13 +63,17 @@ class Rules:
         prefixes: Sequence[Sequence[int]] | None = None,
         forbidden: Sequence[Sequence[int]] = (),
         room: Sequence[int] | None = None,
+        opening: int = 0,
     ) -> None:
         where, sources = lengths.device, lengths.tolist()
-        self.excluded = settings.excluded
+        self.excluded, self.opening = settings.excluded, opening
         limits = {source: settings.limit(source) for source in set(sources)}
         self.limits: list[int] = [limits[source] for source in sources]
         if room is not None:
             self.limits = [min(pair) for pair in zip(self.limits, room, strict=True)]
+        self.at_limit, self.forced_tokens = settings.at_limit, settings.forced_tokens
+        self.lengths = [limit + self.forced_tokens for limit in self.limits]
+        """The most tokens of a hypothesis of each sentence, those counted that are not searched."""
         excluded_tokens = [PAD, BOS] if settings.allow_unknown else [PAD, BOS, UNK]
         keep_mass = self.excluded == "lost"
         self._static_token_rules = TokenRules(tuple(excluded_tokens), EOS, MIN_LOG_PROB, keep_mass)
@@ -118,6 +124,8 @@ class Rules:
         if forced is not None:
             required = torch.where(forced == PAD, required, forced)
         required_log_prob = log_probs.gather(-1, required).clamp_min(MIN_LOG_PROB)  # (B, K, 1)
+        if forced is not None and hypotheses.length < self.opening:
+            required_log_prob = required_log_prob.masked_fill(forced != PAD, 0.0)
         for narrow in self.filters:
             log_probs = narrow(log_probs, hypotheses)
         is_forced = log_probs.amax(-1, keepdim=True) == NEG_INF  # (B, K, 1)

@@ -51,6 +51,7 @@ class SearchShape(NamedTuple):
     sentences: int
     lengths: tuple[int, ...]  # S of each model's source
     prefix: int  # tokens of the longest
+    opening: int  # tokens of it that cost nothing
     settings: DecodingSettings
     forbidden: tuple[tuple[int, ...], ...]
 
@@ -158,11 +159,12 @@ class CapturedSearch:
         if search_state is None:
             encoded = initial_state(self.models, self.inputs.sources)
             search_state = replace(SearchState.start(encoded, config), is_done=limits == 0)
+        was_done = search_state.is_done
         search_state = advance(self.decoder, search_state, config, None).search_state
         length = search_state.hypotheses.length
         if length < self.shortest_limit:
             return search_state
-        return truncate(search_state, limits == length, config)
+        return truncate(search_state, limits == length, config, was_done)
 
 
 class CudaGraphCache:
@@ -216,7 +218,8 @@ class CudaGraphCache:
             lengths.append(padded)
         prefix = max(map(len, job.constraints.prefixes or [()]))
         forbidden = tuple(map(tuple, job.constraints.forbidden))
-        return SearchShape(sentences, tuple(lengths), prefix, settings, forbidden)
+        opening = job.constraints.opening
+        return SearchShape(sentences, tuple(lengths), prefix, opening, settings, forbidden)
 
     def _search(self, job: SearchJob) -> SearchResults:
         """The results of a job; if memory runs out, all graphs are dropped first."""

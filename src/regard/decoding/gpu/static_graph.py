@@ -192,7 +192,8 @@ class _StaticSearch(Generic[StateT]):
         tokens = torch.stack([entries.expand_as(next_tokens), next_tokens], -1)  # (B, K, 2)
         search_state = replace(search_state, hypotheses=replace(hypotheses, tokens=tokens))
         self.step_counter.add_(1)
-        search_state = truncate(search_state, self.steps_left == self.step_counter, self.config)
+        truncated, was_done = self.steps_left == self.step_counter, self.search_state.is_done
+        search_state = truncate(search_state, truncated, self.config, was_done)
         for old, new in zip(_tensors(self.search_state), _tensors(search_state), strict=True):
             if old is not new:
                 old.copy_(new)

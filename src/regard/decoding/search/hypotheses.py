@@ -23,7 +23,7 @@ from regard.text.special_tokens import BOS, EOS, PAD
 from regard.types import AttentionHook, Hypothesis, Site
 
 NEG_INF = float("-inf")
-MARGIN = 2  # lengths beyond the last step in a static table: the last token and EOS
+MARGIN = 3  # lengths beyond the last step in a static table: its token, EOS, one more
 COVERAGE_FLOOR = 1e-6  # the least coverage of a source position, so that its logarithm is finite
 
 
@@ -110,11 +110,13 @@ def select_n_best(n_best: NBest, sentences: Tensor) -> NBest:
     return NBest(*(x[sentences] for x in n_best))
 
 
-def add_finished(n_best: NBest, new: NBest) -> NBest:
-    """The best of both; of equal scores the older come first. Truncated hypotheses rank below all
-    that ended.
+def add_finished(n_best: NBest, new: NBest, is_done: Tensor | None = None) -> NBest:
+    """The best of both; of equal scores the older come first. Sentences that are done (B,) keep
+    theirs in their order, in which truncated ones may come behind others of a lower score.
     """
-    return _merge(n_best, new, torch.where(n_best.ended, n_best.scores, NEG_INF))
+    scores = n_best.scores
+    ranks = scores if is_done is None else scores.masked_fill(is_done[:, None], float("inf"))
+    return _merge(n_best, new, ranks)
 
 
 def fill_slots(n_best: NBest, new: NBest) -> NBest:
@@ -162,9 +164,10 @@ class Penalties:
         scores = log_probs * self.factor(length)
         return scores if coverage is None else scores + coverage
 
-    def unfinished_scores(self, hypotheses: Hypotheses) -> Tensor:
-        """Scores (B, K) of the growing hypotheses, without EOS."""
-        return self.score(hypotheses.log_probs, hypotheses.length, self.coverage(hypotheses))
+    def unfinished_scores(self, hypotheses: Hypotheses, more: int = 0) -> Tensor:
+        """Scores (B, K) of the growing hypotheses, without EOS, or with `more` certain tokens."""
+        length = hypotheses.length + more
+        return self.score(hypotheses.log_probs, length, self.coverage(hypotheses))
 
     def coverage(self, hypotheses: Hypotheses) -> Tensor | None:
         """cp of each hypothesis (B, K); None without a coverage penalty."""

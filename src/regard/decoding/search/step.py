@@ -58,22 +58,22 @@ class SearchConfig:
         numbers: Sequence[int],
     ) -> "SearchConfig":
         """The configuration for sources of `lengths` (B,), known by their `numbers`."""
-        prefixes, forbidden, room, firsts = constraints
-        rules = Rules(settings.rules, lengths, prefixes, forbidden, room)
+        prefixes, forbidden, room, firsts, opening = constraints
+        rules = Rules(settings.rules, lengths, prefixes, forbidden, room, opening)
         first = None if firsts is None else torch.tensor(firsts, device=lengths.device)
         beam, n_best = settings.beam, settings.n_best
         if settings.sampling is None:
-            penalties = Penalties(beam, lengths, rules.limits)
+            penalties = Penalties(beam, lengths, rules.lengths)
             return cls(BeamSelector(beam.size), rules, penalties, n_best, beam.stop, first)
         longest = max(rules.limits)
         sampler = SamplingSelector(settings.sampling, n_best, numbers, longest, lengths.device)
-        penalties = Penalties(SAMPLING_PENALTIES, lengths, rules.limits)
+        penalties = Penalties(SAMPLING_PENALTIES, lengths, rules.lengths)
         return cls(sampler, rules, penalties, n_best, "safe", first)
 
     @property
     def num_slots(self) -> int:
         """Finished hypotheses to keep for each sentence."""
-        return self.selector.width if self.stop == "size" else self.n_best
+        return self.selector.width if self.stop in ("size", "heuristic") else self.n_best
 
     def candidates(self, logits: Tensor, hypotheses: Hypotheses) -> Candidates:
         """Candidates (B, C) from logits (B, K, V), which may be overwritten."""
@@ -89,6 +89,9 @@ class SearchConfig:
 
         Safe: no continuation can score above the last of the n best finished hypotheses.
         """
+        if self.stop == "heuristic":
+            scores = hypotheses.log_probs * self.penalties.factor(hypotheses.length)  # (B, K)
+            return finished.scores[:, -1] >= scores.amax(-1)  # (B,)
         bound = self.penalties.bound(hypotheses)  # (B,)
         if self.stop == "limit":
             return bound == NEG_INF
@@ -162,16 +165,25 @@ def advance(
 
 
 def truncate(
-    search_state: SearchState[StateT], truncated: Tensor, config: SearchConfig
+    search_state: SearchState[StateT],
+    truncated: Tensor,
+    config: SearchConfig,
+    was_done: Tensor | None,
 ) -> SearchState[StateT]:
-    """End `truncated` (B,) sentences: unfinished hypotheses fill their empty slots."""
-    hypotheses, is_done = search_state.hypotheses, search_state.is_done
-    truncated = truncated if is_done is None else truncated & ~is_done
-    scores = config.penalties.unfinished_scores(hypotheses)  # (B, K)
-    scores = scores.masked_fill(~truncated[:, None], NEG_INF)
+    """End `truncated` (B,) sentences: unfinished hypotheses fill their empty slots, or rank among
+    those that ended. `was_done` (B,) says which sentences were done before this step.
+    """
+    hypotheses, is_done, rules = search_state.hypotheses, search_state.is_done, config.rules
+    ended_earlier = was_done if rules.at_limit == "ranked" else is_done
+    ended_now = truncated if ended_earlier is None else truncated & ~ended_earlier
+    scores = config.penalties.unfinished_scores(hypotheses, rules.forced_tokens)  # (B, K)
+    scores = scores.masked_fill(~ended_now[:, None], NEG_INF)
     unfinished = torch.zeros_like(scores, dtype=torch.bool)
     cut = NBest(scores, hypotheses.log_probs, hypotheses.tokens, unfinished)
-    finished = fill_slots(search_state.finished, cut)
+    if rules.at_limit == "behind":
+        finished = fill_slots(search_state.finished, cut)
+    else:
+        finished = add_finished(search_state.finished, cut, ~ended_now)
     return replace(search_state, finished=finished, is_done=_either(is_done, truncated))
 
 
@@ -188,7 +200,7 @@ def _update_beam(
     # On a CPU the check is cheap and mostly saves the work; != so that NaN is reported later.
     if not is_on_cpu(ending.log_probs) or bool((ending.log_probs != NEG_INF).any()):
         ended = _ended_hypotheses(ending, search_state.hypotheses, config.penalties)
-        finished = add_finished(finished, ended)
+        finished = add_finished(finished, ended, is_done)
     hypotheses = search_state.hypotheses.extend(continuing)
     is_done = _either(is_done, config.done_sentences(finished, hypotheses))
     return SearchState(search_state.state, continuing.parents, hypotheses, finished, is_done)

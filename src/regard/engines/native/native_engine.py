@@ -137,6 +137,7 @@ class NativeEngine:
             constraints=Constraints(
                 [opening if part else prefix_ids for _, part in parts],
                 forbidden_phrases(request.forbidden, self._target) if request.forbidden else (),
+                opening=len(opening),
             ),
             numbers=[part_id(*part) for part in parts],
             hook=hook,

@@ -61,14 +61,14 @@ class ConfigReader:
     """Reads settings and tracks which were read; `finish` refuses the others."""
 
     def __init__(self, raw: Mapping[str, Any], where: str) -> None:
-        self._raw, self.where = raw, where
+        self.raw, self.where = raw, where
         neutral = {name for name, value in NEUTRAL.items() if raw.get(name) == value}
         self._unread = {*raw} - WITHOUT_EFFECT - GENERATION - neutral
 
     def get(self, name: str, kind: type[T], default: T | None = None) -> T:
         """A setting of type `kind`; without a default, it is required."""
         self._unread.discard(name)
-        value = self._raw.get(name)
+        value = self.raw.get(name)
         if value is None:
             if default is None:
                 raise RunError(f"{self.where}: {name} is missing")
@@ -84,12 +84,12 @@ class ConfigReader:
     def optional(self, name: str, kind: type[T]) -> T | None:
         """A setting that may be null or missing."""
         self._unread.discard(name)
-        return None if self._raw.get(name) is None else self.get(name, kind)
+        return None if self.raw.get(name) is None else self.get(name, kind)
 
     def require(self, name: str, allowed: Sequence[object], *, default: object = None) -> None:
         """Refuse a setting whose value, or the default if it is missing, is not `allowed`."""
         self._unread.discard(name)
-        value = self._raw.get(name, default)
+        value = self.raw.get(name, default)
         if value not in allowed:
             known = " or ".join(map(repr, allowed))
             raise self.refusal(name, f"only {known} can be imported")
@@ -97,14 +97,14 @@ class ConfigReader:
     def group(self, name: str) -> "ConfigReader | None":
         """A group of settings; None if it is missing."""
         self._unread.discard(name)
-        value = self._raw.get(name)
+        value = self.raw.get(name)
         if value is not None and not isinstance(value, dict):
             raise self.refusal(name, "must be a group of settings")
         return None if value is None else ConfigReader(value, f"{self.where}: {name}")
 
     def square(self, name: str) -> int:
         """The side of a square in pixels, given as one number or as height and width."""
-        if not isinstance(self._raw.get(name), list):
+        if not isinstance(self.raw.get(name), list):
             return self.get(name, int)
         sides = self.numbers(name)
         if len({*sides}) != 1:
@@ -114,7 +114,7 @@ class ConfigReader:
     def numbers(self, name: str) -> list[int]:
         """A list of whole numbers."""
         self._unread.discard(name)
-        value = self._raw.get(name)
+        value = self.raw.get(name)
         found = value if isinstance(value, list) else []
         if not found or not all(type(one) is int for one in found):
             raise self.refusal(name, "must be a list of whole numbers")
@@ -137,7 +137,7 @@ class ConfigReader:
             raise self.refusal(min(self._unread), "not supported here")
 
     def refusal(self, name: str, why: str) -> RunError:
-        value = abbreviate(repr(self._raw.get(name)))
+        value = abbreviate(repr(self.raw.get(name)))
         return RunError(f"{self.where}: {abbreviate(name)} is {value}: {why}")
 
 

@@ -44,15 +44,16 @@ def _is_done(
     upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity,
     STOP: tl.constexpr,
 ):  # fmt: skip
-    """Whether no live hypothesis can enter the n best; False if a bound is NaN, so that the search
-    goes on and returns it.
+    """Whether no live hypothesis can enter the n best, or with the heuristic any slot; False if a
+    bound is NaN, so that the search goes on and returns it.
     """
     bound, has_nan = tl.max(upper_bound, 0), tl.max((upper_bound != upper_bound).to(tl.int32), 0)
     if STOP == "limit":
         is_done = (bound == float("-inf")) & (has_nan == 0)
     else:
-        nth_best = _value_at_rank(score, old_rank, old_valid, n_best - 1)
-        nth_best += _value_at_rank(new_score, new_rank, added, n_best - 1)
+        last = capacity - 1 if STOP == "heuristic" else n_best - 1
+        nth_best = _value_at_rank(score, old_rank, old_valid, last)
+        nth_best += _value_at_rank(new_score, new_rank, added, last)
         is_done = (nth_best >= bound) & (has_nan == 0)
         if STOP == "size":
             worst = _value_at_rank(score, old_rank, old_valid, capacity - 1)
@@ -100,8 +101,8 @@ def update_beam(
 
     # Merge those that end into the n-best list: the rank of each is how many are better.
     counts = ends & (candidate < width)
-    if ALREADY_DONE:
-        counts = counts & (tl.load(already_done + sentence) == 0)
+    was_done = tl.load(already_done + sentence) != 0 if ALREADY_DONE else False
+    counts = counts & (not was_done)
     old = tl.arange(0, FINISHED)
     old_valid = old < capacity
     old_at = sentence * capacity + old
@@ -110,7 +111,7 @@ def update_beam(
     old_ended = tl.load(ended + old_at, mask=old_valid, other=0) != 0
     length_factor = factor if FACTOR_IS_NUMBER else tl.load(factor)
     new_score = tl.where(counts, total * length_factor, float("-inf"))
-    old_keys = sort_keys(tl.where(old_ended, score, float("-inf")), old, old_valid)
+    old_keys = sort_keys(tl.where(was_done, float("inf"), score), old, old_valid)
     new_keys = sort_keys(new_score, capacity + candidate, valid & (candidate < width))
     old_rank = _count_better(old_keys, old_keys) + _count_better(old_keys, new_keys)
     new_rank = _count_better(new_keys, old_keys) + _count_better(new_keys, new_keys)
@@ -133,7 +134,8 @@ def update_beam(
 
     # Bound the scores of all that may still come, and compare with the n-th best.
     min_factor = tl.load(min_factors + tl.load(rows + sentence))
-    upper_bound = tl.where(stays, remaining * min_factor, float("-inf"))
+    bound_factor = length_factor if STOP == "heuristic" else min_factor
+    upper_bound = tl.where(stays, remaining * bound_factor, float("-inf"))
     is_done = _is_done(
         upper_bound, score, old_rank, old_valid, new_score, new_rank, added, n_best, capacity, STOP
     )

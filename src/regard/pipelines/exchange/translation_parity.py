@@ -100,7 +100,7 @@ def translate_rows(
         model.start(model.encode(source)),
         source.mask.sum(1),
         settings,
-        constraints=Constraints([list(opening)] * len(sources)),
+        constraints=Constraints([list(opening)] * len(sources), opening=len(opening)),
     )
 
 

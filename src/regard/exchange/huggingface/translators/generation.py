@@ -5,15 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER_CONFIG, HfFolder, JsonObject
 from regard.settings import abbreviate
-from regard.text.special_tokens import EOS
+from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
 from regard.text.vocabulary_map import VocabularyMap
 
 GENERATION_CONFIG = "generation_config.json"
 CLEANS_SPACES = "clean_up_tokenization_spaces"  # of a tokenizer
-DEFAULT_MAX_LENGTH = 20  # of `transformers`; in a folder it counts as not set
-MAX_ANSWER = 512  # tokens, if a folder does not limit the length of answers
+DEFAULT_NEW_TOKENS = 20  # of `transformers`, if a folder does not limit the length of answers
 DEFAULT_TOP_K = 50  # of `transformers`, if answers are sampled
 MAX_BEAMS, MAX_LENGTH_PENALTY, MAX_TEMPERATURE = 1000, 5.0, 100.0  # what a run can have
+STOPS: Mapping[object, str] = {False: "heuristic", True: "size", "never": "safe"}
+"""Their `early_stopping` -> our name for the same rule."""
 NOT_SEARCHED: Mapping[str, float | None] = {
     "repetition_penalty": 1.0,
     "encoder_repetition_penalty": 1.0,
@@ -34,6 +35,7 @@ NOT_SEARCHED: Mapping[str, float | None] = {
     "constraints": None,
     "force_words_ids": None,
     "stop_strings": None,
+    "max_time": None,
     "watermarking_config": None,
 }
 """Settings of their search that ours does not have -> the value without effect."""
@@ -41,130 +43,171 @@ NOT_SEARCHED: Mapping[str, float | None] = {
 
 def generation_settings(folder: HfFolder) -> JsonObject:
     """The generation settings of a folder; older folders have them in `config.json`."""
-    return {**folder.config, **(folder.read_object(GENERATION_CONFIG) or {})}
+    return _reader(folder).raw
 
 
-def search_groups(folder: HfFolder) -> JsonObject:
+def search_groups(folder: HfFolder, vocabulary: VocabularyMap, positions: int) -> JsonObject:
     """The search settings of a folder, as settings of a recipe; a `RunError` names a value that a
-    run cannot have.
+    run cannot have. `positions`: the most tokens that its model is given.
     """
-    max_length = _max_length(folder)
+    reader, at_limit = _reader(folder), _at_limit(folder, vocabulary)
+    max_length = _max_length(reader) or min(DEFAULT_NEW_TOKENS, positions - 1)
+    if at_limit == "eos" and max_length < 2:
+        raise reader.refusal("forced_eos_token_id", "answers are too short for it")
     rules = {
-        "min_length": min(_min_length(folder), max_length - 1),
+        "min_length": min(_min_length(reader), max_length - 1),
         "max_length": max_length,
-        "max_length_ratio": 4.0,
-        "max_length_offset": 50,
-        "no_repeat_ngram": _number(folder, "no_repeat_ngram_size", 0, "it must be 0 or more"),
+        "max_length_ratio": 0.0,
+        "max_length_offset": max_length,
+        "no_repeat_ngram": _number(reader, "no_repeat_ngram_size"),
+        "allow_unknown": UNK not in _suppressed(reader.raw, vocabulary),
+        "excluded": "spread" if reader.get("renormalize_logits", bool, False) else "lost",
+        "at_limit": at_limit,
     }
-    if _draws(folder):
-        return {"sampling": _sampling(folder), "rules": rules}
-    return {"beam": _beam(folder), "rules": rules}
+    if _draws(reader):
+        return {"sampling": _sampling(reader), "rules": rules}
+    return {"beam": _beam(reader), "rules": rules}
 
 
-def _beam(folder: HfFolder) -> JsonObject:
-    penalties = _reader(folder, "length_penalty")
-    penalty = penalties.get("length_penalty", float, 1.0)
+def _beam(reader: ConfigReader) -> JsonObject:
+    penalty = reader.get("length_penalty", float, 1.0)
     if not 0 <= penalty <= MAX_LENGTH_PENALTY:
-        raise penalties.refusal(
+        raise reader.refusal(
             "length_penalty", f"only values from 0 to {MAX_LENGTH_PENALTY:g} can be imported"
         )
-    return {"size": _num_beams(folder), "length_penalty": penalty}
+    early = reader.raw.get("early_stopping") or False
+    if not isinstance(early, str | bool) or early not in STOPS:
+        raise reader.refusal("early_stopping", "must be true, false or 'never'")
+    return {"size": _num_beams(reader), "length_penalty": penalty, "stop": STOPS[early]}
 
 
-def _num_beams(folder: HfFolder) -> int:
-    beams = _reader(folder, "num_beams")
-    size = beams.get("num_beams", int, 1)
+def _num_beams(reader: ConfigReader) -> int:
+    size = reader.get("num_beams", int, 1)
     if not 1 <= size <= MAX_BEAMS:
-        raise beams.refusal("num_beams", f"it must be from 1 to {MAX_BEAMS:,}")
+        raise reader.refusal("num_beams", f"it must be from 1 to {MAX_BEAMS:,}")
     return size
 
 
-def _draws(folder: HfFolder) -> bool:
+def _at_limit(folder: HfFolder, vocabulary: VocabularyMap) -> str:
+    """What happens at the limit: they rank cut hypotheses as all others, or end them by EOS."""
+    forced = generation_settings(folder).get("forced_eos_token_id")
+    return "eos" if forced in (vocabulary.special[EOS], [vocabulary.special[EOS]]) else "ranked"
+
+
+def _draws(reader: ConfigReader) -> bool:
     """Whether answers are sampled, which is not possible here with a beam."""
-    draws = _reader(folder, "do_sample").get("do_sample", bool, False)
-    return draws and _num_beams(folder) == 1
+    return reader.get("do_sample", bool, False) and _num_beams(reader) == 1
 
 
-def _sampling(folder: HfFolder) -> JsonObject:
-    temperatures, probabilities = _reader(folder, "temperature"), _reader(folder, "top_p")
-    temperature = temperatures.get("temperature", float, 1.0)
+def _sampling(reader: ConfigReader) -> JsonObject:
+    temperature, top_p = (reader.get(name, float, 1.0) for name in ("temperature", "top_p"))
     if not 0 < temperature <= MAX_TEMPERATURE:
-        raise temperatures.refusal(
+        raise reader.refusal(
             "temperature", f"it must be above 0, and at most {MAX_TEMPERATURE:g}"
         )
-    top_p = probabilities.get("top_p", float, 1.0)
     if not 0 < top_p <= 1:
-        raise probabilities.refusal("top_p", "it must be above 0, and at most 1")
-    top_k = _number(folder, "top_k", DEFAULT_TOP_K, "it must be 0 or more")
+        raise reader.refusal("top_p", "it must be above 0, and at most 1")
     return {
         "temperature": temperature,
-        "top_k": top_k or None,
+        "top_k": _number(reader, "top_k", DEFAULT_TOP_K) or None,
         "top_p": None if top_p == 1 else top_p,
     }
 
 
-def _min_length(folder: HfFolder) -> int:
-    """The fewest tokens of an answer before EOS: the larger of their two limits, of which
-    `min_length` also counts the token that decoding starts from.
+def _min_length(reader: ConfigReader) -> int:
+    """The fewest tokens of an answer before EOS: their `min_new_tokens`, or else `min_length`,
+    which also counts the token that decoding starts from.
     """
-    least = _number(folder, "min_length", 0, "it must be 0 or more")
-    return max(least - 1, _number(folder, "min_new_tokens", 0, "it must be 0 or more"))
+    if reader.raw.get("min_new_tokens") is not None:
+        return _number(reader, "min_new_tokens")
+    return max(0, _number(reader, "min_length") - 1)
 
 
-def _max_length(folder: HfFolder) -> int:
+def _max_length(reader: ConfigReader) -> int | None:
     """The most tokens of an answer: their `max_new_tokens`, or else `max_length`, which also counts
-    the token that decoding starts from.
+    the token that decoding starts from; None: neither is set.
     """
-    if generation_settings(folder).get("max_new_tokens") is not None:
-        return _number(folder, "max_new_tokens", 1, "it must be 1 or more", least=1)
-    lengths = _reader(folder, "max_length")
-    longest = lengths.get("max_length", int, DEFAULT_MAX_LENGTH)
+    if reader.raw.get("max_new_tokens") is not None:
+        return _number(reader, "max_new_tokens", least=1)
+    if reader.raw.get("max_length") is None:
+        return None
+    longest = reader.get("max_length", int)
     if longest < 2:
-        raise lengths.refusal("max_length", "it must be 2 or more, as it counts the first token")
-    return MAX_ANSWER if longest == DEFAULT_MAX_LENGTH else longest - 1
+        raise reader.refusal("max_length", "it must be 2 or more, as it counts the first token")
+    return longest - 1
 
 
-def _number(folder: HfFolder, name: str, default: int, why: str, *, least: int = 0) -> int:
-    reader = _reader(folder, name)
+def _number(reader: ConfigReader, name: str, default: int = 0, *, least: int = 0) -> int:
     value = reader.get(name, int, default)
     if value < least:
-        raise reader.refusal(name, why)
+        raise reader.refusal(name, f"it must be {least} or more")
     return value
 
 
 def check_first_token(folder: HfFolder) -> None:
     """Raise a `RunError` if answers begin with a different token than `config.json` says."""
-    name = "decoder_start_token_id"
-    reader, wanted = _reader(folder, name), folder.config.get(name)
+    reader, name = _reader(folder), "decoder_start_token_id"
+    wanted = folder.config.get(name)
+    name = name if reader.raw.get(name) is not None else "bos_token_id"  # then they begin with it
     if reader.get(name, int, wanted) != wanted:
-        raise reader.refusal(name, f"config.json says {wanted}; make them equal")
+        raise reader.refusal(
+            name, f"answers begin with it; config.json says decoder_start_token_id {wanted}; "
+            "make them equal"
+        )
 
 
 def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[int]) -> list[str]:
     """A sentence for each search setting of a folder that is not supported here; `opening` has our
     ids of the tokens that answers begin with.
     """
-    settings = generation_settings(folder)
+    reader = _reader(folder)
+    settings, ids = reader.raw, vocabulary.special
     asked = {
         name: settings[name]
         for name, neutral in NOT_SEARCHED.items()
         if settings.get(name) and settings[name] != neutral
     }
-    never = {i for i in vocabulary.special if i is not None}
-    for name in ("suppress_tokens", "bad_words_ids"):
-        if not {*_single_ids(settings.get(name))} <= never:
-            asked[name] = settings[name]
-    if settings.get("do_sample") is True and not _draws(folder):
+    never = {i for i in (ids[PAD], ids[UNK], ids[BOS]) if i is not None}
+    if not {*_single_ids(settings.get("suppress_tokens"))} <= never:
+        asked["suppress_tokens"] = settings["suppress_tokens"]
+    if not {*_single_ids(settings.get("bad_words_ids"))} <= {*never, ids[EOS]}:
+        asked["bad_words_ids"] = settings["bad_words_ids"]
+    if settings.get("do_sample") is True and not _draws(reader):
         asked["do_sample"] = True
     first, forced = vocabulary.to_theirs(opening), settings.get("forced_bos_token_id")
     if forced is not None and [forced] != first and not folder.languages:
         asked["forced_bos_token_id"] = forced
+    if settings.get("forced_eos_token_id") is not None and _at_limit(folder, vocabulary) != "eos":
+        asked["forced_eos_token_id"] = settings["forced_eos_token_id"]
+    if _number(reader, "no_repeat_ngram_size") == 1 and vocabulary.our_start == EOS:
+        asked["no_repeat_ngram_size"] = 1  # which forbids their start, too
     notes = [
         f"{name} is {abbreviate(repr(value))} in its generation settings, which is not "
         "supported here: answers may differ"
         for name, value in asked.items()
     ]
+    if _max_length(reader) is None:
+        notes.append(
+            "its generation settings do not limit answers, so transformers cuts them after "
+            f"{DEFAULT_NEW_TOKENS} tokens, and so does the run: set decoding.rules.max_length and "
+            "max_length_offset in its recipe.yaml"
+        )
+    if opening and forced is None:
+        notes.append(
+            "answers begin with their language, as with the option forced_bos_token_id of "
+            "transformers, which its generation settings do not have"
+        )
+    if may_write := sorted({PAD, BOS} - _suppressed(settings, vocabulary)):
+        named = " and ".join(SPECIAL_PIECES[i] for i in may_write)
+        notes.append(f"answers never contain {named}, which transformers does not exclude")
     return [*notes, *end_notes(folder, vocabulary)]
+
+
+def _suppressed(settings: JsonObject, vocabulary: VocabularyMap) -> set[int]:
+    """Our ids of the special tokens that their answers never contain."""
+    lists = (settings.get("suppress_tokens"), settings.get("bad_words_ids"))
+    ids = {i for some in lists for i in _single_ids(some)}
+    return {ours for ours, there in enumerate(vocabulary.special) if there is None or there in ids}
 
 
 def spacing_notes(folder: HfFolder) -> list[str]:
@@ -198,9 +241,9 @@ def _single_ids(value: object) -> Iterator[object]:
             yield one
 
 
-def _reader(folder: HfFolder, name: str) -> ConfigReader:
-    """A reader of the file that has a setting."""
-    generation = folder.read_object(GENERATION_CONFIG) or {}
-    if name in generation:
-        return ConfigReader(generation, str(folder.path / GENERATION_CONFIG))
-    return ConfigReader(folder.config, str(folder.path / CONFIG))
+def _reader(folder: HfFolder) -> ConfigReader:
+    """A reader of the file that has the generation settings."""
+    generation = folder.read_object(GENERATION_CONFIG)
+    if generation is None:
+        return ConfigReader(folder.config, str(folder.path / CONFIG))
+    return ConfigReader(generation, str(folder.path / GENERATION_CONFIG))

@@ -11,7 +11,6 @@ from regard.exchange.huggingface.config import ConfigReader, build_settings, the
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import CONFIG, HfFolder, JsonObject
 from regard.exchange.huggingface.translators.generation import (
-    MAX_ANSWER,
     check_first_token,
     generation_settings,
     search_groups,
@@ -276,7 +275,7 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers, positions: int) -> J
         "corpus": {"imported": True},
         "text": {**text, "joint": joint},
         "training": {"max_tokens": max(1, positions - 1)},
-        "decoding": search_groups(folder),
+        "decoding": search_groups(folder, require_map(tokenizers.target.vocabulary_map), positions),
     }
 
 
@@ -304,7 +303,7 @@ def describe(
     source, target = (require_map(one.vocabulary_map) for one in tokenizers)
     pad, _, _, eos = target.special
     own_target = settings.embeddings in ("target", "separate") and source.rows != target.rows
-    positions = settings.max_positions or max(MAX_ANSWER, POSITIONS)
+    positions = settings.max_positions or POSITIONS
     config = {
         "model_type": kind.model_type,
         "architectures": [kind.architecture],
