@@ -20,7 +20,7 @@ from regard.exchange.huggingface.translators.generation import search_groups
 from regard.exchange.huggingface.translators.language_tokens import read_language_tokenizers
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.exchange.gate import compare, load_peer
+from regard.pipelines.exchange.gate import compare, load_generation_config, load_peer
 from regard.pipelines.exchange.translation_parity import (
     TranslationParity,
     generate,
@@ -33,6 +33,7 @@ from regard.text.build import (
     load_tokenizers,
     save_tokenizers,
 )
+from regard.text.vocabulary_map import VocabularyMap
 from seq2seq_folders import (
     LANGUAGE_TOKENIZERS,
     make_bart,
@@ -103,16 +104,19 @@ def test_logits_searches_and_tensors_are_the_same(
     folder, described, model, peer = read(tmp_path)
     tokenizers = described.tokenizers
     assert tokenizers is not None
-    report = compare(find_family(folder), peer, model, tokenizers, "transformers")
+    search = DecodingSettings.model_validate(described.recipe["decoding"])
+    report = compare(find_family(folder), peer, model, tokenizers, "transformers", search)
     assert report.refused is None
-    assert report.same_answers == report.answers == 3
+    assert report.same_answers == report.answers == 6
     model.double(), peer.double()
     sample = TranslationParity().sample(tokenizers, model)
     target_map = tokenizers.target.vocabulary_map
     assert target_map is not None
     found = translate_rows(model, sample.sources[1:4], sample.opening, parity_settings(3))
     for row, (best, *_) in zip(sample.sources[1:4], found, strict=True):
-        theirs = generate(peer, row, sample.source_map, target_map, sample.opening, beam=3)
+        theirs = generate(
+            peer, row, sample.source_map, target_map, sample.opening, parity_settings(3)
+        )
         assert list(best.tokens) == theirs.tokens
         assert best.score == pytest.approx(theirs.score, abs=1e-6)
 
@@ -273,6 +277,12 @@ def write_generation(folder: Path, **values: Any) -> None:
     (folder / "generation_config.json").write_text(json.dumps(values))
 
 
+def read_search(folder: Path, positions: int = 64) -> DecodingSettings:
+    """With the special ids of BART."""
+    vocabulary = VocabularyMap(special=(1, 3, None, 2), rows=90, start=2)
+    return DecodingSettings.model_validate(search_groups(HfFolder(folder), vocabulary, positions))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -288,6 +298,10 @@ def write_generation(folder: Path, **values: Any) -> None:
         ("min_length", -1),
         ("min_new_tokens", 1.5),
         ("max_new_tokens", 0),
+        ("early_stopping", "x"),
+        ("early_stopping", 1),
+        ("forced_eos_token_id", 5),
+        ("no_repeat_ngram_size", 1),
     ],
 )
 def test_a_search_that_cannot_be_honoured_is_refused_by_name(
@@ -296,56 +310,137 @@ def test_a_search_that_cannot_be_honoured_is_refused_by_name(
     (tmp_path / "config.json").write_text("{}")
     write_generation(tmp_path, **{name: value})
     with pytest.raises(RunError, match=rf"generation_config\.json: {name} is {value!r}: "):
-        search_groups(HfFolder(tmp_path))
+        read_search(tmp_path)
     (tmp_path / "generation_config.json").unlink()  # as older folders have it
     (tmp_path / "config.json").write_text(json.dumps({name: value}))
     with pytest.raises(RunError, match=rf"/config\.json: {name} is {value!r}: "):
-        search_groups(HfFolder(tmp_path))
+        read_search(tmp_path)
 
 
 def test_a_search_is_that_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"num_beams": 9, "length_penalty": 2}')
     write_generation(tmp_path, num_beams=MAX_BEAM, max_length=8, no_repeat_ngram_size=None)
-    found = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
-    assert found.beam == BeamSettings(size=MAX_BEAM, length_penalty=2.0)
+    found = read_search(tmp_path)  # its config.json is then not read
+    assert found.beam == BeamSettings(size=MAX_BEAM, length_penalty=1.0, stop="heuristic")
     assert (found.rules.max_length, found.rules.no_repeat_ngram) == (7, 0)
-    write_generation(tmp_path, length_penalty=5.0)
-    unlimited = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
-    assert (unlimited.beam.length_penalty, unlimited.rules.max_length) == (5.0, 512)
+    assert found.rules.limit(1) == 7
+    assert (found.rules.excluded, found.rules.at_limit) == ("lost", "ranked")
+    write_generation(tmp_path, renormalize_logits=True, suppress_tokens=[3], forced_eos_token_id=2)
+    rules = read_search(tmp_path).rules
+    assert (rules.excluded, rules.at_limit, rules.allow_unknown) == ("spread", "eos", False)
+    assert (rules.max_length, rules.limit(1), read_search(tmp_path, 9).rules.max_length) == (
+        20,
+        19,
+        8,
+    )
+    (tmp_path / "generation_config.json").unlink()
+    assert (read_search(tmp_path).beam.size, read_search(tmp_path).beam.length_penalty) == (9, 2.0)
 
 
 def test_lengths_and_sampling_are_those_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"max_length": 40}')
+    (tmp_path / "config.json").write_text("{}")
     write_generation(tmp_path, min_length=6, max_new_tokens=9, num_beams=2, do_sample=True)
-    rules = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path))).rules
+    rules = read_search(tmp_path).rules
     assert (rules.min_length, rules.max_length) == (5, 9)
-    write_generation(tmp_path, min_length=6, min_new_tokens=8, do_sample=True, top_p=0.5)
-    found = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path)))
-    assert (found.rules.min_length, found.rules.max_length) == (8, 39)
+    write_generation(tmp_path, min_length=9, min_new_tokens=2, do_sample=True, top_p=0.5)
+    found = read_search(tmp_path)
+    assert found.rules.min_length == 2
     assert found.sampling == SamplingSettings(temperature=1.0, top_k=50, top_p=0.5)
     write_generation(tmp_path, do_sample=True, temperature=0.0)
     with pytest.raises(RunError, match=r"generation_config\.json: temperature is 0\.0: it must be"):
-        search_groups(HfFolder(tmp_path))
+        read_search(tmp_path)
+
+
+OPUS = {"num_beams": 4, "max_length": 30, "renormalize_logits": True, "forced_eos_token_id": 0}
+SEARCHES: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
+    "opus-mt": (make_marian, OPUS),
+    "opus-mt, short": (make_marian, {**OPUS, "max_length": 7}),
+    "a limit without EOS": (make_marian, {"num_beams": 4, "max_length": 7, "early_stopping": True}),
+    "never": (make_marian, {"num_beams": 3, "max_length": 20, "early_stopping": "never"}),
+    "bart-large-cnn": (
+        partial(make_bart, max_position_embeddings=64),
+        {"num_beams": 4, "max_length": 24, "min_length": 12, "length_penalty": 2.0}
+        | {"early_stopping": True, "no_repeat_ngram_size": 3, "forced_eos_token_id": 2},
+    ),
+    "mbart-50": (
+        partial(make_bart, pre_norm=True),
+        {"num_beams": 5, "max_length": 20, "early_stopping": True, "forced_eos_token_id": 2},
+    ),
+    "m2m100": (make_m2m100, {"num_beams": 5, "max_length": 20, "early_stopping": True}),
+    "nllb": (make_m2m100, {"max_length": 20}),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_beams_are_those_of_transformers(tmp_path: Path, name: str) -> None:
+    """All of a beam, with its scores, for settings as published models have them."""
+    make, given = SEARCHES[name]
+    make(tmp_path)
+    raw = json.loads((tmp_path / "config.json").read_text())
+    ids = {name: raw[f"{name}_token_id"] for name in ("pad", "eos", "decoder_start")}
+    opening = [12] if make is not make_marian else []
+    write_generation(
+        tmp_path,
+        **{f"{name}_token_id": i for name, i in ids.items()},
+        **given,
+        suppress_tokens=[ids["pad"]],
+        forced_bos_token_id=opening[0] if opening else None,
+    )
+    folder, described, model, peer = read(tmp_path)
+    assert described.tokenizers is not None
+    target_map = described.tokenizers.target.vocabulary_map
+    assert target_map is not None
+    read_settings = DecodingSettings.model_validate(described.recipe["decoding"])
+    size = read_settings.beam.size
+    settings = read_settings.model_copy(update={"n_best": size})
+    if make is not make_m2m100:  # so that answers have various lengths
+        with torch.no_grad():
+            model.embeddings.output_bias[EOS] = peer.final_logits_bias[0, ids["eos"]] = 2.5
+    peer.generation_config = load_generation_config(folder)
+    model.double(), peer.double()
+    sources = TranslationParity().sample(described.tokenizers, model).sources
+    found = translate_rows(model, sources, tuple(target_map.to_ours(opening)), settings)
+    for row, hypotheses in zip(sources, found, strict=True):
+        theirs = peer.generate(
+            torch.tensor([target_map.to_theirs([*row, EOS])]),
+            num_return_sequences=size,
+            return_dict_in_generate=True,
+            output_scores=size > 1,
+        )
+        for tokens, best in zip(theirs.sequences[:, 1:].tolist(), hypotheses, strict=True):
+            ended = tokens[: tokens.index(ids["eos"])] if ids["eos"] in tokens else tokens
+            assert target_map.to_ours(ended) == list(best.tokens)
+        if size > 1:
+            scores = [one.score for one in hypotheses]
+            assert scores == pytest.approx(theirs.sequences_scores.tolist(), abs=1e-5)
 
 
 def test_what_no_search_has_is_noted_and_another_first_token_is_refused(tmp_path: Path) -> None:
     make_marian(tmp_path)
     pad = json.loads((tmp_path / "config.json").read_text())["pad_token_id"]
-    without_effect = {"repetition_penalty": 1.0, "bad_words_ids": [[pad]], "suppress_tokens": [1]}
-    write_generation(tmp_path, **without_effect, eos_token_id=0, decoder_start_token_id=pad)
+    without_effect = {"repetition_penalty": 1.0, "bad_words_ids": [[pad], [0]], "max_length": 9}
+    start = {"eos_token_id": 0, "decoder_start_token_id": pad}
+    write_generation(tmp_path, **without_effect, **start, suppress_tokens=[1])
     assert read(tmp_path).described.notes == ()
     asked = {"repetition_penalty": 1.3, "bad_words_ids": [[5, 6]], "forced_bos_token_id": 7}
-    write_generation(tmp_path, **asked, do_sample=True, num_beams=2, eos_token_id=[0, 5])
+    asked |= {"suppress_tokens": [pad, 0], "do_sample": True}
+    write_generation(tmp_path, **start, **asked, num_beams=2, max_length=9)
     notes = read(tmp_path).described.notes
-    named = {*asked, "do_sample", "eos_token_id"}
-    assert {note.partition(" is ")[0] for note in notes} == named
+    assert {note.partition(" is ")[0] for note in notes} == {*asked}
+    write_generation(tmp_path, **start | {"eos_token_id": [0, 5]})
+    assert [note[:26] for note in read(tmp_path).described.notes] == [
+        "its generation settings do",
+        "answers never contain <pad",
+        "eos_token_id is also 5 in ",
+    ]
     tokenizer = json.loads((tmp_path / "tokenizer_config.json").read_text())
     tokenizer["clean_up_tokenization_spaces"] = True
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
     assert "removes spaces before marks" in read(tmp_path).described.notes[-1]
-    write_generation(tmp_path, decoder_start_token_id=4)
-    with pytest.raises(RunError, match=f"decoder_start_token_id is 4: config.json says {pad}"):
-        read(tmp_path)
+    for name in ("decoder_start_token_id", "bos_token_id"):
+        write_generation(tmp_path, **{name: 4})
+        with pytest.raises(RunError, match=f"{name} is 4: answers begin with it; .* {pad}"):
+            read(tmp_path)
 
 
 def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ class Tokenizer(ABC):
         it has another name than ours.
         """
         self.settings, self._markers = settings, dict(markers or {})
-        special = [UNK_SURFACE.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
+        unknown = UNK_SURFACE if self.vocabulary_map is None else ""
+        special = [unknown.encode() if i == UNK else b"" for i in range(len(SPECIAL_PIECES))]
         self._id_bytes = (*special, *piece_bytes)
         self._content = content
 
@@ -127,7 +128,10 @@ class Tokenizer(ABC):
         return texts
 
     def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
-        """The text of the ids, without special ones; each UNK is `⁇`, or the next of `unknown`."""
+        """The text of the ids, without special ones; each UNK is `⁇`, or the next of `unknown`.
+
+        With an imported vocabulary UNK has no text, as in `transformers`.
+        """
         text = b"".join(self._text_bytes(ids, unknown)).decode("utf-8", "replace")
         return text.removeprefix(" ") if self.leading_space else text
 

@@ -70,6 +70,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
             pipeline.model,
             tokenizers,
             reference_name(),
+            pipeline.settings if family.searches else None,
             float64_tolerance=described.float64_tolerance,
         )
         if gate.refused is None and tokenizers is not None:

@@ -12,9 +12,11 @@ import torch
 from pydantic import field_validator
 from torch import Tensor
 
+from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
 from regard.exchange.huggingface.family import HfFamily, HfModel, imported_vocabulary
-from regard.exchange.huggingface.folder import HfFolder
+from regard.exchange.huggingface.folder import CONFIG, HfFolder
+from regard.pipelines.exchange.generation_config import GENERATION_CONFIG
 from regard.pipelines.exchange.stored_answers import (
     ANSWERS,
     NUM_POSITIONS,
@@ -22,6 +24,7 @@ from regard.pipelines.exchange.stored_answers import (
     write_answers,
 )
 from regard.pipelines.exchange.task_parity import TASK_PARITY
+from regard.pipelines.exchange.translation_parity import parity_search
 from regard.settings import Settings, abbreviate
 from regard.text.build import Tokenizers
 from regard.text.vocabulary_map import VocabularyMap
@@ -86,7 +89,10 @@ def check_import(
             return stored
         require_transformers(str(folder.path), "imported")
         peer = load_peer(folder, described, tensors)
-        return compare(family, peer, run.model, described.tokenizers, reference_name())
+        search = None
+        if family.searches:
+            search, peer.generation_config = run.settings, load_generation_config(folder)
+        return compare(family, peer, run.model, described.tokenizers, reference_name(), search)
     except (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError) as error:
         refused = f"the sample cannot be computed: {abbreviate(str(error))}"
         return GateReport(reference=ANSWERS if alone else reference_name(), refused=refused)
@@ -150,17 +156,19 @@ def compare(
     model: Any,
     tokenizers: Tokenizers | None,
     reference: str,
+    search: DecodingSettings | None = None,
     *,
     float64_tolerance: float | None = None,
 ) -> GateReport:
-    """Compare answers, and logits in float32 and in float64; a model that reads no text has no
-    `tokenizers`.
+    """Compare answers, also by the `search` of a run, and logits in float32 and in float64; a model
+    that reads no text has no `tokenizers`.
     """
     vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
     tokens = vocabulary if parity.scores_tokens(model) else None
     sample = parity.sample(tokenizers, model)
+    if search is not None:
+        sample = sample._replace(search=parity_search(search))
     differences: dict[str, float] = {}
-    answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
     largest = 1.0
     for precision in ("float32", "float64"):
         if precision == "float64":
@@ -172,6 +180,7 @@ def compare(
             difference = max(difference, largest_difference(*others))
         differences[precision] = difference
         largest = max(largest, float(theirs.abs().max()))
+    answers = parity.our_answers(model, sample), parity.peer_answers(peer, sample, vocabulary)
     model.float()
     same = sum(one == other for one, other in zip(*answers, strict=True))
     return GateReport(
@@ -281,6 +290,21 @@ def loading(folder: HfFolder, transformers: Any) -> Iterator[None]:
                 f"{folder.path}: transformers {transformers.__version__} cannot load it: "
                 f"{abbreviate(str(error))}"
             ) from None
+
+
+def load_generation_config(folder: HfFolder) -> Any:
+    """The generation settings of a folder as `transformers` reads them."""
+    transformers, alone = (
+        import_module("transformers"),
+        not (folder.path / GENERATION_CONFIG).exists(),
+    )
+    with loading(folder, transformers):
+        return transformers.GenerationConfig.from_pretrained(
+            str(folder.path),
+            config_file_name=CONFIG if alone else GENERATION_CONFIG,
+            _from_model_config=alone,
+            local_files_only=True,
+        )
 
 
 def load_peer(folder: HfFolder, described: HfModel, tensors: Mapping[str, Tensor]) -> Any:

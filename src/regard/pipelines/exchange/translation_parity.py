@@ -1,5 +1,6 @@
 """The outputs of translators, ours and those of `transformers`, for the same sentences."""
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.contracts import AnyGenerator
+from regard.pipelines.exchange.generation_config import generate_options, generate_settings
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.text.vocabulary_map import VocabularyMap
@@ -19,6 +21,15 @@ from regard.types import Hypothesis, Padded
 LENGTHS = (1, 2, 5, 13, 29, 57)  # tokens of sources and, in reverse order, of targets
 NUM_DECODED = 3  # sentences that are translated
 NEW_TOKENS = 16  # of each
+WIDTH = 4  # of a beam, where the run's own search is greedy
+OWN_OPTIONS = (
+    "early_stopping",
+    "forced_eos_token_id",
+    "length_penalty",
+    "no_repeat_ngram_size",
+    "renormalize_logits",
+)
+"""Options of `generate` that are read from the folder, for a search by the run's own settings."""
 
 
 class SentencePairs(NamedTuple):
@@ -28,6 +39,7 @@ class SentencePairs(NamedTuple):
     rows: list[list[int]]  # targets, which begin with BOS
     source_map: VocabularyMap
     opening: tuple[int, ...]  # ids that answers begin with
+    search: DecodingSettings | None = None  # a beam by which they are translated too
 
     def source(self) -> Padded:
         return pad_source(self.sources)
@@ -41,7 +53,7 @@ class SentencePairs(NamedTuple):
 
 
 class TranslationParity:
-    """Logits of all next tokens of given targets; greedy translations."""
+    """Logits of all next tokens of given targets; translations by greedy search and by a beam."""
 
     def scores_tokens(self, model: AnyGenerator) -> bool:
         return True
@@ -75,16 +87,45 @@ class TranslationParity:
         return None
 
     def our_answers(self, model: AnyGenerator, sample: SentencePairs) -> list[list[int]]:
-        found = translate_rows(model, sample.decoded(), sample.opening, parity_settings(1))
-        return [list(best.tokens) for best, *_ in found]
+        return [
+            list(best.tokens)
+            for search in (parity_settings(1), sample.search)
+            if search is not None
+            for best, *_ in translate_rows(model, sample.decoded(), sample.opening, search)
+        ]
 
     def peer_answers(
         self, peer: Any, sample: SentencePairs, vocabulary: VocabularyMap
     ) -> list[list[int]]:
+        own = peer.generation_config.to_dict()
+        options = {name: own[name] for name in OWN_OPTIONS}
+        searches = [(parity_settings(1), {}), (sample.search, options)]
         return [
-            generate(peer, row, sample.source_map, vocabulary, sample.opening, beam=1).tokens
+            generate(
+                peer, row, sample.source_map, vocabulary, sample.opening, search, options
+            ).tokens
+            for search, options in searches
+            if search is not None
             for row in sample.decoded()
         ]
+
+
+def parity_search(search: DecodingSettings) -> DecodingSettings | None:
+    """A beam by the settings of a run, for short answers; None for a run that samples."""
+    if search.sampling is not None:
+        return None
+    settings = generate_settings(search)
+    size = settings.beam.size if settings.beam.size > 1 else WIDTH
+    limits = {
+        "max_length": NEW_TOKENS,
+        "max_length_ratio": 0.0,
+        "max_length_offset": NEW_TOKENS,
+        "min_length": min(settings.rules.min_length, NEW_TOKENS // 2),
+    }
+    return DecodingSettings(
+        beam=settings.beam.model_copy(update={"size": size}),
+        rules=settings.rules.model_copy(update=limits),
+    )
 
 
 def translate_rows(
@@ -130,30 +171,14 @@ def generate(
     source_map: VocabularyMap,
     vocabulary: VocabularyMap,
     opening: tuple[int, ...],
-    *,
-    beam: int,
-    max_tokens: int = NEW_TOKENS,
+    search: DecodingSettings,
+    own: Mapping[str, Any] | None = None,
 ) -> PeerAnswer:
-    """The best translation of one source, in our ids, by the definitions of our search.
-
-    Suppressed tokens get no probability, and a forced token does not count in the score.
-    """
-    pad_id, _, bos, eos = vocabulary.special
-    forced = vocabulary.to_theirs(opening)
+    """The best translation of one source, in our ids, by a search; `own` options replace its."""
+    eos, beam = vocabulary.special[EOS], search.beam.size
     options = {
-        "do_sample": False,
-        "num_beams": beam,
-        "early_stopping": beam > 1,
-        "length_penalty": 1.0,
-        "max_new_tokens": max_tokens,
-        "suppress_tokens": [i for i in (pad_id, bos) if i is not None],
-        "renormalize_logits": True,
-        "forced_bos_token_id": forced[0] if forced else None,
-        "forced_eos_token_id": None,
-        "decoder_start_token_id": vocabulary.start,
-        "eos_token_id": eos,
-        "pad_token_id": pad_id,
-        "bos_token_id": None,
+        **generate_options(search, vocabulary, opening),
+        **(own or {}),
         "return_dict_in_generate": True,
         "output_scores": beam > 1,
     }

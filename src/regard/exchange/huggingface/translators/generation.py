@@ -1,6 +1,7 @@
 """The generation settings of a folder -> the search settings of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER_CONFIG, HfFolder, JsonObject
@@ -41,7 +42,7 @@ NOT_SEARCHED: Mapping[str, float | None] = {
 """Settings of their search that ours does not have -> the value without effect."""
 
 
-def generation_settings(folder: HfFolder) -> JsonObject:
+def generation_settings(folder: HfFolder) -> Mapping[str, Any]:
     """The generation settings of a folder; older folders have them in `config.json`."""
     return _reader(folder).raw
 
@@ -50,19 +51,22 @@ def search_groups(folder: HfFolder, vocabulary: VocabularyMap, positions: int) -
     """The search settings of a folder, as settings of a recipe; a `RunError` names a value that a
     run cannot have. `positions`: the most tokens that its model is given.
     """
-    reader, at_limit = _reader(folder), _at_limit(folder, vocabulary)
+    reader, ngram = _reader(folder), "no_repeat_ngram_size"
     max_length = _max_length(reader) or min(DEFAULT_NEW_TOKENS, positions - 1)
-    if at_limit == "eos" and max_length < 2:
-        raise reader.refusal("forced_eos_token_id", "answers are too short for it")
+    forced = reader.raw.get("forced_eos_token_id")
+    if forced not in (None, eos := vocabulary.special[EOS], [eos]) or (forced and max_length < 2):
+        raise reader.refusal("forced_eos_token_id", f"only {eos}, behind another token, can be")
+    if _number(reader, ngram) == 1 and vocabulary.our_start == EOS:
+        raise reader.refusal(ngram, "answers begin with EOS, which they could not repeat to end")
     rules = {
         "min_length": min(_min_length(reader), max_length - 1),
         "max_length": max_length,
         "max_length_ratio": 0.0,
         "max_length_offset": max_length,
-        "no_repeat_ngram": _number(reader, "no_repeat_ngram_size"),
+        "no_repeat_ngram": _number(reader, ngram),
         "allow_unknown": UNK not in _suppressed(reader.raw, vocabulary),
         "excluded": "spread" if reader.get("renormalize_logits", bool, False) else "lost",
-        "at_limit": at_limit,
+        "at_limit": "ranked" if forced is None else "eos",
     }
     if _draws(reader):
         return {"sampling": _sampling(reader), "rules": rules}
@@ -88,12 +92,6 @@ def _num_beams(reader: ConfigReader) -> int:
     return size
 
 
-def _at_limit(folder: HfFolder, vocabulary: VocabularyMap) -> str:
-    """What happens at the limit: they rank cut hypotheses as all others, or end them by EOS."""
-    forced = generation_settings(folder).get("forced_eos_token_id")
-    return "eos" if forced in (vocabulary.special[EOS], [vocabulary.special[EOS]]) else "ranked"
-
-
 def _draws(reader: ConfigReader) -> bool:
     """Whether answers are sampled, which is not possible here with a beam."""
     return reader.get("do_sample", bool, False) and _num_beams(reader) == 1
@@ -102,9 +100,7 @@ def _draws(reader: ConfigReader) -> bool:
 def _sampling(reader: ConfigReader) -> JsonObject:
     temperature, top_p = (reader.get(name, float, 1.0) for name in ("temperature", "top_p"))
     if not 0 < temperature <= MAX_TEMPERATURE:
-        raise reader.refusal(
-            "temperature", f"it must be above 0, and at most {MAX_TEMPERATURE:g}"
-        )
+        raise reader.refusal("temperature", f"it must be above 0, and at most {MAX_TEMPERATURE:g}")
     if not 0 < top_p <= 1:
         raise reader.refusal("top_p", "it must be above 0, and at most 1")
     return {
@@ -151,8 +147,9 @@ def check_first_token(folder: HfFolder) -> None:
     name = name if reader.raw.get(name) is not None else "bos_token_id"  # then they begin with it
     if reader.get(name, int, wanted) != wanted:
         raise reader.refusal(
-            name, f"answers begin with it; config.json says decoder_start_token_id {wanted}; "
-            "make them equal"
+            name,
+            f"answers begin with it; config.json says decoder_start_token_id {wanted}; "
+            "make them equal",
         )
 
 
@@ -177,10 +174,6 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
     first, forced = vocabulary.to_theirs(opening), settings.get("forced_bos_token_id")
     if forced is not None and [forced] != first and not folder.languages:
         asked["forced_bos_token_id"] = forced
-    if settings.get("forced_eos_token_id") is not None and _at_limit(folder, vocabulary) != "eos":
-        asked["forced_eos_token_id"] = settings["forced_eos_token_id"]
-    if _number(reader, "no_repeat_ngram_size") == 1 and vocabulary.our_start == EOS:
-        asked["no_repeat_ngram_size"] = 1  # which forbids their start, too
     notes = [
         f"{name} is {abbreviate(repr(value))} in its generation settings, which is not "
         "supported here: answers may differ"
@@ -203,7 +196,7 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
     return [*notes, *end_notes(folder, vocabulary)]
 
 
-def _suppressed(settings: JsonObject, vocabulary: VocabularyMap) -> set[int]:
+def _suppressed(settings: Mapping[str, Any], vocabulary: VocabularyMap) -> set[int]:
     """Our ids of the special tokens that their answers never contain."""
     lists = (settings.get("suppress_tokens"), settings.get("bad_words_ids"))
     ids = {i for some in lists for i in _single_ids(some)}
