@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 MEBI = 1 << 20
+LISTENING = "0A"  # the state of a socket in /proc/net/tcp
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -40,6 +43,18 @@ def kill(process: int) -> None:
     """SIGKILL, unless it is gone."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
+
+
+def listening_addresses(root: int) -> set[str]:
+    """The addresses at which the process and its descendants accept TCP connections."""
+    own = {link for process in descendants(root) for link in _descriptors(process)}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and f"socket:[{fields[9]}]" in own:
+                found.add(_address(fields[1].partition(":")[0]))
+    return found
 
 
 class TreeUse:
@@ -84,6 +99,21 @@ class TreeUse:
         finally:
             use._ended.set()
             thread.join()
+
+
+def _descriptors(process: int) -> Iterator[str]:
+    """What the open descriptors of a process are links to."""
+    with suppress(OSError):
+        for entry in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):
+                yield os.readlink(entry)
+
+
+def _address(text: str) -> str:
+    """An address of /proc/net/tcp: words of 32 bits in this machine's order."""
+    words = struct.unpack(f">{len(text) // 8}I", bytes.fromhex(text))
+    packed = struct.pack(f"={len(words)}I", *words)
+    return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, packed)
 
 
 def _fields(process: int) -> list[str]:

@@ -7,7 +7,8 @@ alternate, so that what else the machine does slows both down, and speeds are co
 steps, those of the second half, when graphs are captured. What `regard doctor --devices` plans for
 two ranks, from steps of one thread and the bandwidth that is measured here, is held against them.
 With --kill, processes of a training on two ranks, and the one that started them, are killed at
-random, and the weights in the end are compared with those of a run that was left alone.
+random, behind a checkpoint and then twice while the run is resumed, and the weights in the end are
+compared with those of a run that was left alone.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ LOG_EVERY = {"cpu": 5, "cuda": 50}  # steps; a GPU computes while the host waits
 PAYLOAD = 1 << 22  # numbers that are exchanged to measure a bandwidth
 EXCHANGES = 20
 KILLED_STEPS, SAVE_EVERY = 120, 4
+RESUME_SECONDS = 4.0  # within which a run that is resumed is killed again
 BANDWIDTH = """
 import os, time, torch, torch.distributed as dist
 device = torch.device({device!r})
@@ -196,16 +199,8 @@ def kill_often(asked: argparse.Namespace) -> int:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-            while kills < asked.kill and wait_for_checkpoint(process, broken):
-                time.sleep(chance.uniform(0, 0.5))
-                ranks = child_processes(process.pid)
-                victim = chance.choice([*ranks, *ranks, process.pid])
-                try:
-                    os.kill(victim, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            while kills < asked.kill and (what := kill_one(process, broken, kills % 3, chance)):
                 kills += 1
-                what = "the launcher" if victim == process.pid else "a rank"
                 newest = list_checkpoints(broken / "checkpoints")[0].name.split("-")[1]
                 console.print(f"kill {kills}: {what}, behind step {int(newest)}")
             if process.wait() == 0:
@@ -217,6 +212,25 @@ def kill_often(asked: argparse.Namespace) -> int:
     found = "the same, byte for byte" if same else "others"
     console.print(f"{kills} kills; the weights are {found}")
     return 0 if same else 1
+
+
+def kill_one(
+    process: "subprocess.Popen[bytes]", folder: Path, again: int, chance: random.Random
+) -> str | None:
+    """Kill a rank or the launcher, behind a new checkpoint or `again` in the resume that follows:
+    which one; None if the launcher ends before.
+    """
+    if not again and not wait_for_checkpoint(process, folder):
+        return None
+    time.sleep(chance.uniform(0, RESUME_SECONDS if again else 0.5))
+    while process.poll() is None:
+        ranks = child_processes(process.pid)
+        victim = chance.choice([*ranks, *ranks, process.pid])
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+            what = "the launcher" if victim == process.pid else "a rank"
+            return what + (" of a resumed run" if again else "")
+    return None
 
 
 def child_processes(number: int) -> list[int]:

@@ -87,9 +87,10 @@ def start(*args):
     )
 
 
-def fork(folder, *args):
+def fork(folder, *args, **options):
     """The same, begun at once."""
-    return Fork(folder.parent / "log", "train", *args, "--out", folder, "--device", "cpu")
+    given = ("train", *args, "--out", folder, "--device", "cpu")
+    return Fork(folder.parent / "log", *given, **options)
 
 
 def kill(folder, args, happened, *, pause):
@@ -151,6 +152,22 @@ def test_killed_ten_times_it_ends_as_if_it_had_not_been(recipe, unbroken, tmp_pa
         begun = (folder / "recipe.yaml").exists()
         args = ("--resume",) if begun else (recipe,)
         kill(folder, args, moment or new_checkpoint(folder), pause=0.01 if moment else 0.03)
+    assert run_here("--resume", "--out", folder).exit_code == 0
+    assert_same(folder, unbroken)
+
+
+def test_killed_again_and_again_while_it_resumes_it_ends_as_if_it_had_not_been(
+    recipe, unbroken, tmp_path
+):
+    """At file after file that it opens or changes, until a resume reaches the next checkpoint."""
+    folder = tmp_path / "run"
+    kill(folder, (recipe,), new_checkpoint(folder), pause=0.03)
+    resumed, kills = new_checkpoint(folder), 0
+    while not resumed():
+        kills += 1
+        with fork(folder, "--resume", dies_at=(folder, 3 * 2**kills)) as process:
+            assert process.wait(PATIENCE) == -signal.SIGKILL, process.said()
+    assert kills > 2
     assert run_here("--resume", "--out", folder).exit_code == 0
     assert_same(folder, unbroken)
 

@@ -1,116 +1,136 @@
 """What the launcher of several processes says, when, and what it starts again."""
 
-import logging
+import os
+import signal
 import socket
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
-import torch.distributed.elastic.agent.server.api as agent
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from regard.errors import CorpusError, LostRankError, RegardError, TrainingError
+from regard.json_files import parse_json
 from regard.training.distributed import processes
 from regard.training.distributed.launch import (
     ERROR_FILE_VARIABLE,
     OWN_RESTARTS_VARIABLE,
+    PARENT_VARIABLE,
     RESTARTS_VARIABLE,
+    STORE_VARIABLE,
     Launch,
 )
 from regard.training.distributed.process_group import AGENT_STORE_VARIABLE, check_launcher
 
-OF_DEVICES = Launch(2, 0, by_devices=True)
+PROGRAM = f"""
+import os, signal, sys, time
+
+def fail(lost, message):
+    with open(os.environ["{ERROR_FILE_VARIABLE}"], "w") as file:
+        file.write('{{"lost": %s, "message": "%s"}}' % (lost, message))
+    sys.exit(1)
+
+def wait(*handler):
+    signal.signal(signal.SIGTERM, *handler)
+    open("ready" + os.environ["RANK"], "w").close()
+    time.sleep(60)
+
+def stop(*_):
+    sys.exit(143)
+
+"""
+LOST = "fail('true', 'another process')"
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 @pytest.fixture
-def start(monkeypatch):
-    """Start processes that end as they are told to, launch by launch: what is returned and said."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv(OWN_RESTARTS_VARIABLE, "0")
-    level, notes = agent.logger.level, []
+def start(monkeypatch, tmp_path):
+    """Start ranks 0 and 1 that do what they are told, launch by launch: what is returned and said."""
+    original, notes = processes._run, []
+    monkeypatch.chdir(tmp_path)
 
-    def start(max_restarts, *endings):
-        rest = iter(endings)
+    def start(max_restarts, *launches):
+        rest = iter(launches)
 
-        def launched(*arguments):
-            if (error := next(rest)) is not None:
-                raise error
+        def run(command, variables, count):
+            ranks = "\n".join(
+                f"if os.environ['RANK'] == '{n}': {do}" for n, do in enumerate(next(rest))
+            )
+            return original([sys.executable, "-S", "-c", PROGRAM + ranks], variables, count)
 
-        monkeypatch.setattr(processes, "elastic_launch", lambda config, program: launched)
+        monkeypatch.setattr(processes, "_run", run)
         status = processes.start_processes(2, "cpu", max_restarts, notes.append)
         assert not list(rest)
         return status, notes
 
-    yield start
-    agent.logger.setLevel(level)
+    return start
 
 
-@pytest.fixture
-def left(tmp_path):
-    """A function that gives the failure of a process that has raised an error."""
+def test_a_signal_is_passed_on_and_the_launch_ends_when_all_have_ended(start):
+    def send():
+        while not (Path("ready0").exists() and Path("ready1").exists()):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    def left(rank, error, launch=OF_DEVICES):
-        file = tmp_path / f"{rank}.json"
-        with (
-            pytest.raises(SystemExit if launch.by_devices else type(error)),
-            launch.errors_to_launcher({ERROR_FILE_VARIABLE: str(file)}),
-        ):
-            raise error
-        return ProcessFailure(rank, 9, 1, str(file))
-
-    return left
+    threading.Thread(target=send).start()
+    saves = "wait(lambda *_: (time.sleep(0.3), open('saved', 'w').close(), stop()))"
+    assert start(2, (saves, "wait(stop)")) == (143, [])
+    assert Path("saved").exists()
 
 
-def failed(**failures):
-    return ChildFailedError("regard", {int(rank[1:]): one for rank, one in failures.items()})
-
-
-def ended(rank, status):
-    return ProcessFailure(rank, 9, status, "no file")
-
-
-def test_a_signal_to_the_launcher_ends_it_without_a_line_of_torch(start):
-    assert start(2, SignalException("stopped", 15)) == (143, [])
-    assert not agent.logger.isEnabledFor(logging.ERROR)
-
-
-def test_an_error_of_a_person_ends_the_launch_at_once_with_its_message_alone(start, left):
-    lost, bad = left(0, LostRankError("another process")), left(1, CorpusError("a bad folder"))
+def test_an_error_of_a_person_ends_the_launch_at_once_with_its_message_alone(start):
     with pytest.raises(RegardError, match=r"\Aa bad folder\Z"):
-        start(3, failed(r0=lost, r1=bad))
+        start(3, (LOST, "fail('false', 'a bad folder')"))
 
 
-def test_what_is_killed_or_crashes_is_started_again_and_then_named(start, left):
-    lost = left(0, LostRankError("another process"))
-    killed, crashed = failed(r0=lost, r1=ended(1, -9)), failed(r0=lost, r1=ended(1, 1))
-    status, notes = start(2, killed, crashed, None)
+def test_what_is_killed_or_crashes_is_started_again_and_then_named(start, monkeypatch):
+    """The others are told to end, and killed if they do not."""
+    monkeypatch.setattr(processes, "SHUTDOWN_SECONDS", 0.1)
+    deaf = "wait(signal.SIG_IGN)"
+    status, notes = start(2, (deaf, KILLED), ("wait(stop)", "sys.exit(1)"), ("0", "0"))
     assert status == 0
     assert notes == [
         "the process of rank 1 was ended by SIGKILL; all are restarted",
         "the process of rank 1 ended with status 1; all are restarted",
     ]
     with pytest.raises(TrainingError, match="rank 1 was ended by SIGKILL, and the others"):
-        start(0, killed)
-    assert start(0, crashed)[0] == 1
+        start(0, (LOST, KILLED))
+    assert start(0, (LOST, "sys.exit(1)"))[0] == 1
     with pytest.raises(LostRankError, match="another process"):
-        start(0, failed(r0=lost))
+        start(0, ("wait(stop)", LOST))
 
 
 def test_a_request_to_stop_one_process_ends_the_launch(start):
-    assert start(3, failed(r0=ended(0, 143), r1=ended(1, 143))) == (143, [])
+    assert start(3, ("stop()", "stop()")) == (143, [])
 
 
-def test_processes_of_torchrun_show_their_own_errors(left):
+def test_processes_meet_where_no_one_else_can_write(start):
+    shown = f"print(oct(os.stat(os.path.dirname(os.environ['{STORE_VARIABLE}'])).st_mode), "
+    shown += "os.environ['GLOO_SOCKET_IFNAME'], file=open('seen', 'w'))"
+    assert start(0, (shown, "0"))[0] == 0
+    assert Path("seen").read_text() == "0o40700 lo\n"
+
+
+@pytest.mark.parametrize("launch", [Launch(2, 0), Launch(2, 0, parent=1)])
+def test_processes_of_torchrun_show_their_own_errors(launch, tmp_path):
     """And torchrun shows them too."""
-    error = CorpusError("a bad folder")
-    assert left(0, error, Launch(2, 0)).message == str(error)
+    file, error = tmp_path / "0.json", CorpusError("a bad folder")
+    with (
+        pytest.raises(SystemExit if launch.parent else CorpusError),
+        launch.errors_to_launcher({ERROR_FILE_VARIABLE: str(file)}),
+    ):
+        raise error
+    told = parse_json(file.read_bytes())
+    assert (told["message"], told["lost"]) == ("a bad folder", False)
 
 
-def test_both_launchers_count_restarts():
-    around = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "a"}
-    around |= {"MASTER_PORT": "1", RESTARTS_VARIABLE: "0"}
-    assert not Launch.of_environment(around).by_devices
-    launch = Launch.of_environment(around | {OWN_RESTARTS_VARIABLE: "2"})
-    assert (launch.restarts, launch.by_devices) == (2, True)
+def test_both_launchers_are_recognised_and_count_restarts():
+    around = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    of_torchrun = {"MASTER_ADDR": "a", "MASTER_PORT": "1", RESTARTS_VARIABLE: "2"}
+    assert Launch.of_environment(around | of_torchrun) == Launch(1, 0, 0, "a:1", 2)
+    own = {STORE_VARIABLE: "file", PARENT_VARIABLE: "7", OWN_RESTARTS_VARIABLE: "2"}
+    assert Launch.of_environment(around | own) == Launch(1, 0, 0, "file", 2, 7)
 
 
 def test_a_rank_whose_launcher_was_killed_before_it_could_join_ends_at_once():

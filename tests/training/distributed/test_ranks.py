@@ -9,6 +9,7 @@ import torch
 from classifiers import classifier_recipe
 from flips import flip
 from forecasts import forecast_recipe
+from forks import die_at
 from languages import RECIPES, language_recipe
 from rank_runs import PATIENCE, in_ranks, losses, start_ranks, train_all, train_run, weights
 from regard.training.checkpoints import digest_matches, list_checkpoints, read_progress
@@ -104,6 +105,12 @@ def train_and_tell(ranks, recipe, path, stop_at=None):
         (path / "notes").write_text("\n".join(told.notes))
 
 
+def resume_and_die(ranks, recipe, path, victim, number):
+    if ranks.number == victim:
+        die_at(path, number)
+    train_run(recipe, path, ranks=ranks)
+
+
 def test_ranks_that_are_killed_stop_together_and_go_on_as_if_they_had_not_been(tmp_path):
     often = ("training.save_every=2", "training.validation.every=20")
     recipe = tiny(1, *often, steps=40)
@@ -123,6 +130,11 @@ def test_ranks_that_are_killed_stop_together_and_go_on_as_if_they_had_not_been(t
         assert time.monotonic() - killed < 30
         assert processes[victim].exitcode == -signal.SIGKILL
         assert processes[1 - victim].exitcode == 1  # an error, and no waiting
+    before = list_checkpoints(run / "checkpoints")
+    for victim, number in ((0, 9), (1, 3)):  # and again, twice while they resume
+        statuses = in_ranks(2, resume_and_die, recipe, run, victim, number)
+        assert (statuses[victim], statuses[1 - victim]) == (-signal.SIGKILL, 1)
+        assert list_checkpoints(run / "checkpoints") == before
     assert in_ranks(2, train_and_tell, recipe, run, 1) == [0, 0]  # one is asked to stop: all do
     assert read_progress(run / "checkpoints")[0].step < 40
     assert in_ranks(2, train_and_tell, recipe, run) == [0, 0]

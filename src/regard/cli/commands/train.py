@@ -130,7 +130,7 @@ def _train_and_measure(
     """Train in this process, which may be one of several; the first one shows the scores."""
     where = pick_device(launch.own_device(device))
     if launch.ranks:
-        end_with_parent()
+        end_with_parent(launch)
     again = f"regard train --resume --out {folder.path}"
     with StopRequests(quiet=not launch.leads) as stop:
         try:

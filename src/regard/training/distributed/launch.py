@@ -1,4 +1,4 @@
-"""How `torchrun` started this process, read from the environment."""
+"""How `--devices` or `torchrun` started this process, read from the environment."""
 
 import os
 import signal
@@ -16,8 +16,11 @@ from regard.atomic_io import write_atomic
 from regard.errors import LostRankError, RegardError, SettingsError
 from regard.json_files import dump_json
 
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""The variables that `torchrun` sets in the environment of each process that it starts."""
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+"""The variables that `--devices` and `torchrun` set for each process that they start."""
+ADDRESS_VARIABLES = ("MASTER_ADDR", "MASTER_PORT")  # where processes of torchrun meet
+STORE_VARIABLE = "REGARD_RANKS_STORE"  # the file in which processes of `--devices` meet
+PARENT_VARIABLE = "REGARD_RANKS_PARENT"  # the process number of `--devices`
 RESTARTS_VARIABLE = "TORCHELASTIC_RESTART_COUNT"
 ERROR_FILE_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 OWN_RESTARTS_VARIABLE = "REGARD_RESTART_COUNT"
@@ -27,40 +30,41 @@ PARENT_POLL_SECONDS = 0.5
 
 
 class Launch(NamedTuple):
-    """The parameters that `torchrun` passes to a process."""
+    """The parameters that a process gets from what has started it."""
 
-    ranks: int = 0  # processes of the training; 0: it was not started by torchrun
+    ranks: int = 0  # processes of the training; 0: it was started alone
     number: int = 0  # of this process among them
     local_number: int = 0  # of this process among those of its machine
-    address: str = ""  # where they meet
+    address: str = ""  # where they meet: HOST:PORT, or a file if `--devices` has started them
     restarts: int = 0  # how often they were restarted
-    by_devices: bool = False  # whether `--devices` has started it
+    parent: int = 0  # the process of `--devices`; 0: something else has started it
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str] = os.environ) -> "Launch":
         """The launch of this process. Raises an error if the environment has only a part of it."""
-        given = [name for name in VARIABLES if environment.get(name)]
+        place = (STORE_VARIABLE,) if STORE_VARIABLE in environment else ADDRESS_VARIABLES
+        wanted = (*VARIABLES, *place)
+        given = [name for name in wanted if environment.get(name)]
         if not given:
             return cls()
-        if missing := [name for name in VARIABLES if name not in given]:
+        if missing := [name for name in wanted if name not in given]:
             raise SettingsError(
                 f"the environment has {', '.join(given)} but not {', '.join(missing)}: part of "
                 "what torchrun sets for each process; start with torchrun or --devices, or unset "
                 f"{'it' if len(given) == 1 else 'them'}"
             )
-        names = ("WORLD_SIZE", "RANK", "LOCAL_RANK", RESTARTS_VARIABLE, OWN_RESTARTS_VARIABLE)
-        texts = {name: environment.get(name, "0") for name in names}
+        counts = (PARENT_VARIABLE, RESTARTS_VARIABLE, OWN_RESTARTS_VARIABLE)
+        texts = {name: environment.get(name, "0") for name in (*VARIABLES, *counts)}
         for name, text in texts.items():
             if not text.isdigit():
                 raise SettingsError(f"{name}={text} in the environment: not a number from 0 on")
-        ranks, number, local_number, *restarts = map(int, texts.values())
+        number, ranks, local_number, parent, *restarts = map(int, texts.values())
         if number >= ranks:
             raise SettingsError(
                 f"RANK={number} in the environment must be less than WORLD_SIZE={ranks}"
             )
-        address = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
-        by_devices = OWN_RESTARTS_VARIABLE in environment
-        return cls(ranks, number, local_number, address, sum(restarts), by_devices)
+        address = ":".join(environment[name] for name in place)
+        return cls(ranks, number, local_number, address, sum(restarts), parent)
 
     @property
     def leads(self) -> bool:
@@ -78,9 +82,8 @@ class Launch(NamedTuple):
 
     @contextmanager
     def errors_to_launcher(self, environment: Mapping[str, str] = os.environ) -> Iterator[None]:
-        """A context in which an error that a user can cause is written where torch's launcher reads
-        it. With `--devices`, the launcher shows it once for all processes, which end without a
-        message.
+        """A context in which an error that a user can cause is written where the launcher reads it.
+        With `--devices`, the launcher shows it once for all processes, which end without a message.
         """
         try:
             yield
@@ -89,7 +92,7 @@ class Launch(NamedTuple):
                 lost = isinstance(error, LostRankError)
                 told = {"message": str(error), "timestamp": int(time.time()), LOST: lost}
                 write_atomic(Path(file), dump_json(told).encode())
-            if not self.by_devices:
+            if not self.parent:
                 raise
             sys.exit(1)
 
@@ -119,9 +122,9 @@ def shared_kind(name: str) -> str:
     return name
 
 
-def end_with_parent() -> None:
+def end_with_parent(launch: Launch) -> None:
     """Have this process get a SIGTERM when its parent, which started all processes, ends."""
-    parent = os.getppid()
+    parent = launch.parent or os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:

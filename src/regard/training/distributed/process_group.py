@@ -1,4 +1,4 @@
-"""The ranks of a training that `torchrun` started, and their communication.
+"""The ranks of a training that `--devices` or `torchrun` started, and their communication.
 
 Every process runs the same program. Numbers that control the program are exchanged through a
 separate group (gloo, on the hosts), so that no rank waits for a device; gradients through NCCL
@@ -7,21 +7,22 @@ between GPUs and through gloo between CPUs.
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from threading import Timer
+from threading import Event, Thread
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed import FileStore, PrefixStore, Store  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from regard.errors import LostRankError
 from regard.json_files import dump_json, parse_json
 from regard.models.contracts import AnyModel
-from regard.training.distributed.launch import Launch
+from regard.training.distributed.launch import PARENT_POLL_SECONDS, Launch
 from regard.training.distributed.ranks import ALONE, JsonT, ModelWeights, Ranks, T
 from regard.training.distributed.sharded_weights import ShardedWeights
 from regard.training.loss import LossFn
@@ -38,7 +39,7 @@ BUCKET_NUMBERS = 1 << 25  # numbers that are exchanged at once: 128 MiB of float
 
 
 class ProcessGroupRanks(Ranks):
-    """The processes of a training that `torchrun` started."""
+    """The processes of a training that were started together."""
 
     def __init__(self, number: int, count: int) -> None:
         self.number, self.count = number, count
@@ -165,13 +166,32 @@ def explain_lost_rank() -> Iterator[None]:
 # -- joining the others -----------------------------------------------------------------------
 
 
-def _give_up(launch: Launch) -> None:
-    """End this process, which is waiting for the others inside gloo or NCCL, where it handles no
-    signal.
+@contextmanager
+def _limited_wait(launch: Launch) -> Iterator[None]:
+    """A context in which this process ends if it waits too long for the others inside gloo or NCCL,
+    where it handles no signal, or if the parent that they have in common has ended.
     """
-    what = f"rank {launch.number} of {launch.ranks} has not joined the others at {launch.address}"
-    os.write(2, f"error: {what} in {JOIN_SECONDS:.0f} s\n".encode())
-    os._exit(1)
+    joined = Event()
+
+    def watch() -> None:
+        deadline = time.monotonic() + JOIN_SECONDS
+        while not joined.wait(PARENT_POLL_SECONDS):
+            lost = launch.parent and os.getppid() != launch.parent
+            if lost or time.monotonic() > deadline:
+                why = "what has started it has ended" if lost else f"not in {JOIN_SECONDS:.0f} s"
+                message = f"error: {_cannot_join(launch)}: {why}\n"
+                os.write(2, message.encode())
+                os._exit(1)
+
+    Thread(target=watch, name="join-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        joined.set()
+
+
+def _cannot_join(launch: Launch) -> str:
+    return f"rank {launch.number} of {launch.ranks} cannot join the others at {launch.address}"
 
 
 def check_launcher(launch: Launch, environment: Mapping[str, str] = os.environ) -> None:
@@ -185,16 +205,16 @@ def check_launcher(launch: Launch, environment: Mapping[str, str] = os.environ) 
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
     except OSError as error:
         raise LostRankError(
-            f"rank {launch.number} of {launch.ranks} cannot join the others at {launch.address}: "
-            f"what has started them does not answer there ({error}); start them again"
+            f"{_cannot_join(launch)}: what has started them does not answer there ({error}); start "
+            "them again"
         ) from None
 
 
 @contextmanager
 def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ranks]:
-    """A context with the ranks of this training after they have joined: the processes that
-    `torchrun` started, or this one alone. A single process of `torchrun` counts as alone too,
-    unless `even_one`.
+    """A context with the ranks of this training after they have joined: the processes that were
+    started together, or this one alone. A single process of a launcher counts as alone too, unless
+    `even_one`.
     """
     launch = Launch.of_environment()
     if launch.ranks <= (0 if even_one else 1):
@@ -205,27 +225,29 @@ def joined_ranks(device: torch.device, *, even_one: bool = False) -> Iterator[Ra
     if on_gpu:
         torch.cuda.set_device(device)
     check_launcher(launch)
-    timer = Timer(JOIN_SECONDS, _give_up, (launch,))
-    timer.daemon = True
-    timer.start()
     try:
-        store, _, _ = next(rendezvous("env://", timeout=EXCHANGE_TIMEOUT))
-        dist.init_process_group(
-            "nccl" if on_gpu else "gloo",
-            # torchrun keeps one store for all restarts, with addresses of processes that have ended
-            store=PrefixStore(f"restart-{launch.restarts}", store),
-            rank=number,
-            world_size=count,
-            timeout=EXCHANGE_TIMEOUT,
-            device_id=device if on_gpu else None,
-        )
-        ranks = ProcessGroupRanks(number, count)
+        with _limited_wait(launch):
+            dist.init_process_group(
+                "nccl" if on_gpu else "gloo",
+                store=_meeting_place(launch),
+                rank=number,
+                world_size=count,
+                timeout=EXCHANGE_TIMEOUT,
+                device_id=device if on_gpu else None,
+            )
+            ranks = ProcessGroupRanks(number, count)
     except (RuntimeError, ValueError) as error:
-        raise LostRankError(
-            f"rank {number} of {count} cannot join the others at {launch.address}: "
-            f"{str(error).splitlines()[0]}"
-        ) from None
-    finally:
-        timer.cancel()
+        raise LostRankError(f"{_cannot_join(launch)}: {str(error).splitlines()[0]}") from None
     yield ranks
     dist.destroy_process_group()  # not after an error: it might wait for a rank that has ended
+
+
+def _meeting_place(launch: Launch) -> Store:
+    """Where the ranks exchange the addresses at which they listen to each other."""
+    if launch.parent:
+        store = FileStore(launch.address, launch.ranks)
+        store.set_timeout(EXCHANGE_TIMEOUT)
+        return store
+    store, _, _ = next(rendezvous("env://", timeout=EXCHANGE_TIMEOUT))
+    # torchrun keeps one store for all restarts, with addresses of processes that have ended
+    return PrefixStore(f"restart-{launch.restarts}", store)
