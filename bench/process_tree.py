@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 MEBI = 1 << 20
+LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 LISTENING = "0A"  # the state of a socket in /proc/net/tcp
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -45,6 +45,10 @@ class Fork:
         self.kill()
         self.wait()
 
+    @property
+    def pid(self):
+        return self._process.pid
+
     def poll(self):
         """The exit code; None while it runs."""
         return self._process.exitcode
@@ -53,7 +57,7 @@ class Fork:
         self._process.kill()
 
     def send_signal(self, number):
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
     def wait(self, timeout=None):
         """The exit code, when it has ended; None if it still runs after `timeout` seconds."""

@@ -23,7 +23,6 @@ def main(run: str, folder: str, port: str) -> None:
         log_to_driver=False,
         logging_level=logging.ERROR,
         object_store_memory=80 << 20,
-        _node_ip_address=LOOPBACK,
         _temp_dir=f"{folder}/ray",
     )
     try:

@@ -1,7 +1,6 @@
 """What needs Ray: bulk translation by the command, and the server's replicas, on one Ray."""
 
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -19,7 +18,13 @@ import pytest
 from typer.testing import CliRunner
 
 from bench.bulk import ACTOR_TITLE, make_lines
-from bench.process_tree import descendants, kill, processes_called
+from bench.process_tree import (
+    LOOPBACK,
+    descendants,
+    kill,
+    listening_addresses,
+    processes_called,
+)
 from forks import Fork
 from regard.cli.main import command_app
 from regard.cluster.bulk import RayOptions
@@ -95,7 +100,6 @@ def test_bulk_and_the_server_on_ray_answer_as_without_it_while_actors_and_the_co
 ):
     for name, value in RayOptions().environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")  # others may fill the memory
     asked = {"q": [SENTENCE, "", "Paul aime la mer."], "source": "fr", "target": "en"}
     log = tmp_path / "node.log"
@@ -111,6 +115,7 @@ def test_bulk_and_the_server_on_ray_answer_as_without_it_while_actors_and_the_co
             sent = remote.post("/translate_file", data=asked, files={"file": ("a.txt", SENTENCE)})
             translated = remote.get(sent.json()["translatedFileUrl"]).text
             assert translated == expected["translatedText"][0]
+        assert listening_addresses(node.pid) <= LOOPBACK
 
 
 def check_bulk(run, folder, node, log):

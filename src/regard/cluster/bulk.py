@@ -6,6 +6,7 @@ The function that translates blocks is an argument; `ray_bulk` has one.
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import NamedTuple, Protocol
 
 from regard.cluster.bulk_folder import BulkFolder, BulkPlan, BulkSummary, InputSummary
@@ -36,15 +37,21 @@ class RayOptions(NamedTuple):
     def environment(self) -> dict[str, str]:
         """Environment variables that Ray reads only when it is imported, not when it is started.
 
-        Usage reports are off. A cluster on this machine requires a token, which Ray
-        generates, because its ports are open to the network and corpora are private.
+        Usage reports are off. A cluster on this machine listens at 127.0.0.1 alone, and requires a
+        token, which is in no file: other users of the machine must not read corpora.
         """
+        local = {
+            "RAY_raylet_start_wait_time_s": "300",  # on a busy machine; Ray's default is 30
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as on these two: one machine, no network
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": token_hex(32),
+        }
         return {
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_BACKEND_LOG_LEVEL": "fatal",  # actors may die, which is no error
             "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints a note on stdout, with tracebacks
             "RAY_worker_niceness": "0",  # as for the command itself; Ray's default is 15
-            **({} if self.address else {"RAY_AUTH_MODE": "token"}),
+            **({} if self.address else local),
         }
 
 

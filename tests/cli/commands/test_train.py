@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from bench.process_tree import listening_addresses
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.pipelines.translator import load
@@ -249,7 +250,9 @@ def test_a_single_process_is_started_again_too(monkeypatch):
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_started_again(tmp_path):
-    """With --devices, as users start it; a second training in the folder is refused meanwhile."""
+    """With --devices, as users start it; a second training in the folder is refused meanwhile, and
+    no other machine can reach a process.
+    """
     command = [sys.executable, "-m", "regard", "train", "mine.yaml", "--device", "cpu"]
     settings = ("training.steps=40", "training.save_every=2", "training.validation.every=40")
     given = [part for one in settings for part in ("--set", one)]
@@ -263,6 +266,7 @@ def test_a_process_that_is_killed_is_started_again(tmp_path):
             time.sleep(0.01)
         with pytest.raises(RunError, match="in use by another process"):
             run("mine.yaml", *FEW, "--out", "run")
+        assert listening_addresses(process.pid) == {"127.0.0.1"}
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[1]), signal.SIGKILL)
         said = process.communicate(timeout=300)[1].decode()

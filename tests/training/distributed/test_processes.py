@@ -46,7 +46,7 @@ KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
 
 @pytest.fixture
 def start(monkeypatch, tmp_path):
-    """Start ranks 0 and 1 that do what they are told, launch by launch: what is returned and said."""
+    """Start ranks 0 and 1 that do what they are told: what is returned and said."""
     original, notes = processes._run, []
     monkeypatch.chdir(tmp_path)
 
