@@ -41,7 +41,6 @@ class RayOptions(NamedTuple):
         token, which is in no file: other users of the machine must not read corpora.
         """
         local = {
-            "RAY_raylet_start_wait_time_s": "300",  # on a busy machine; Ray's default is 30
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as on these two: one machine, no network
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": token_hex(32),

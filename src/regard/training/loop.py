@@ -176,6 +176,8 @@ class _Training:
         ranks.broadcast_([parameter.detach() for parameter in model.parameters()])
         loss = torch.compile(task.loss, dynamic=True) if settings.compile else task.loss
         weights = ranks.shard(model, loss) if settings.sharded else ModelWeights(model, loss)
+        if settings.sharded and not weights.sharded:
+            reporter.noted("training.sharded: one device holds all weights; give --devices N")
         self.layers = LayerGroups(model, settings.fine_tuning)
         self.state = TrainingState(weights, self.layers, settings.optimizer, task.carried, ranks)
         triggered = settings.nonmonotone_average is not None

@@ -128,9 +128,13 @@ def test_processes_of_torchrun_show_their_own_errors(launch, tmp_path):
 def test_both_launchers_are_recognised_and_count_restarts():
     around = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     of_torchrun = {"MASTER_ADDR": "a", "MASTER_PORT": "1", RESTARTS_VARIABLE: "2"}
-    assert Launch.of_environment(around | of_torchrun) == Launch(1, 0, 0, "a:1", 2)
+    launch = Launch.of_environment(around | of_torchrun)
+    assert launch == Launch(1, 0, 0, "a:1", 2)
+    assert launch.resume_command(Path("run")).startswith("torchrun … -m regard train --resume")
     own = {STORE_VARIABLE: "file", PARENT_VARIABLE: "7", OWN_RESTARTS_VARIABLE: "2"}
-    assert Launch.of_environment(around | own) == Launch(1, 0, 0, "file", 2, 7)
+    launch = Launch.of_environment(around | own)
+    assert launch == Launch(1, 0, 0, "file", 2, 7)
+    assert launch.resume_command(Path("run")) == "regard train --resume --out run --devices 1"
 
 
 def test_a_rank_whose_launcher_was_killed_before_it_could_join_ends_at_once():

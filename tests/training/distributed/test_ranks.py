@@ -154,6 +154,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     assert changed in (run / "notes").read_text()
     told = train_run(tiny(3, steps=8), run)
     assert any("begun on 3 devices, resumed on 1 device, with as many" in one for one in told.notes)
+    assert "training.sharded: one device holds all weights; give --devices N" in told.notes
     newest, older = list_checkpoints(folder)
     assert read_progress(folder)[0].step == 8
     rows = list(folder.glob("rows-*"))

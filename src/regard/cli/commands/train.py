@@ -131,14 +131,15 @@ def _train_and_measure(
     where = pick_device(launch.own_device(device))
     if launch.ranks:
         end_with_parent(launch)
-    again = f"regard train --resume --out {folder.path}"
+    again = launch.resume_command(folder.path)
     with StopRequests(quiet=not launch.leads) as stop:
         try:
             with joined_ranks(where) as ranks:
                 progress = _train(recipe, folder, where, stop, ranks)
                 stopped = ranks.any(stop.received is not None)
         except InterruptedBySignal as signal:
-            note(f"stopped at once; finished work is kept. Continue with: {again}")
+            if launch.leads:
+                note(f"stopped at once; finished work is kept. Continue with: {again}")
             sys.exit(128 + signal.number)
     refined = last_progress(folder.refined.path)
     if stopped and launch.leads:

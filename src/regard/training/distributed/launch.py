@@ -71,6 +71,15 @@ class Launch(NamedTuple):
         """Whether this is rank 0, or the only process."""
         return self.number == 0
 
+    def resume_command(self, folder: Path) -> str:
+        """The command that continues a run, started as this process was."""
+        again = f"regard train --resume --out {folder}"
+        if self.parent:
+            return f"{again} --devices {self.ranks}"
+        if not self.ranks:
+            return again
+        return f"torchrun … -m {again} (what torchrun prints next reports the signal, no defect)"
+
     def check_options(self, devices: int | None, max_restarts: int | None) -> None:
         """Raise an error if the command's options contradict the launch."""
         if self.ranks and devices not in (None, self.ranks):
