@@ -152,7 +152,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path):
     assert in_ranks(3, train_and_tell, recipe, run, 2) == [0, 0, 0]
     changed = "begun with 2 batches a step on 2 devices, resumed with 3 on 3 devices"
     assert changed in (run / "notes").read_text()
-    told = train_run(tiny(3, steps=8), run)
+    told = train_run(tiny(3, "training.sharded=true", steps=8), run)
     assert any("begun on 3 devices, resumed on 1 device, with as many" in one for one in told.notes)
     assert "training.sharded: one device holds all weights; give --devices N" in told.notes
     newest, older = list_checkpoints(folder)
