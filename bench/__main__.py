@@ -21,6 +21,7 @@ COMMANDS = {
     "alignments": "alignment error rates of every way to read links out of two runs",
     "browser": "whether transformers.js in Chromium translates as we do",
     "doctor": "what regard doctor finds in corpora that are damaged on purpose",
+    "flips": "whether damaged files of runs and exports are found, and change no answer",
     "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
     "paper_flops": "operations of training the systems of the Transformer paper, in their sizes",
     "files_entered": "how many files a training step, a translation and a request go through",
