@@ -3,8 +3,8 @@ answer.
 
 A run of each task is trained for seconds, and exported in every format that can hold it. Then
 single bits are flipped (`--flips`), or whole files replaced by what is no such file: a pipe, a
-device, zeros (`--replaced`). After each damage `regard verify` must name the file, and every command that
-reads the folder must answer as before, or end in one line.
+device, zeros (`--replaced`). After each damage `regard verify` must name the file, and every
+command that reads the folder must answer as before, or end in one line.
 """
 
 import argparse
@@ -150,9 +150,9 @@ class Outcome(NamedTuple):
     errors: list[str]  # lines of errors and notes
     failed: str | None  # an error without a message for users: its traceback would be printed
 
-    def judge(self, before: "Outcome", file: str) -> str:
-        """What came of it, where it was said `before` the damage to a file; WRONG if it should not
-        have.
+    def judge(self, before: "Outcome", file: str, *, listed: bool) -> str:
+        """What came of it, where it was said `before` the damage to a file, which a manifest has
+        `listed`; WRONG if it should not have.
         """
         if self.failed is not None:
             return f"{WRONG}: {self.failed}"
@@ -161,8 +161,12 @@ class Outcome(NamedTuple):
             return "refused" if self.code == 1 and new[1:] == [] else f"{WRONG}: {new[:3]}"
         if self.said == before.said:
             return "the same answer"
-        told = any(Path(file).name in line for line in new)
+        told = not listed or any(Path(file).name in line for line in new)
         return "another answer, told" if told else f"{WRONG}: another answer, without a word"
+
+
+class NotEndedError(BaseException):
+    """A command took too long."""
 
 
 class Damage(NamedTuple):
@@ -193,9 +197,8 @@ def main() -> int:
         for damage in damages:
             for command, outcome in try_damage(root, damage, listed=not given.replaced):
                 if outcome.startswith(WRONG):
-                    print(
-                        f"{damage.folder.name}/{damage.file}: {damage.what}: {command}: {outcome}"
-                    )
+                    where = f"{damage.folder.name}/{damage.file}: {damage.what}"
+                    print(f"{where}: {command}: {outcome}", flush=True)
                 counts[damage.folder.name, outcome.partition(":")[0]] += 1
     for (folder, outcome), count in sorted(counts.items()):
         print(f"{folder:<32} {outcome:<24} {count:>6}")
@@ -221,7 +224,7 @@ def flip(place: int, bit: int, path: Path) -> None:
 def replacements(folders: Sequence[Path]) -> Iterator[Damage]:
     """Every file of all folders, replaced in every way."""
     for folder in folders:
-        for file in files_of(folder):
+        for file in (one for one in files_of(folder) if Path(one).name != MANIFEST):
             for what, put in REPLACEMENTS.items():
                 yield Damage(folder, file, what, partial(replace, put))
 
@@ -278,14 +281,14 @@ def try_damage(root: Path, damage: Damage, *, listed: bool) -> Iterator[tuple[st
             _BEFORE[argv] = run_command(*argv)
         copy()
         damage.change(place / damage.file)
-        yield " ".join(argv), run_command(*argv).judge(_BEFORE[argv], damage.file)
+        yield " ".join(argv), run_command(*argv).judge(_BEFORE[argv], damage.file, listed=listed)
 
 
 def run_command(*argv: str) -> Outcome:
     """Run a command in this process."""
 
     def stop(*of: Any) -> None:
-        raise TimeoutError(f"not ended after {SECONDS} s")
+        raise NotEndedError
 
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
@@ -293,11 +296,13 @@ def run_command(*argv: str) -> Outcome:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", RunWarning)
             found = CliRunner(env={"COLUMNS": "200"}).invoke(app, argv)
+    except NotEndedError:
+        return Outcome(1, "", [], f"not ended after {SECONDS} s")
     finally:
         signal.alarm(0)
     error, failed = found.exception, None
     errors = [*found.stderr.splitlines(), *(str(one.message) for one in caught)]
-    if isinstance(error, (RegardError, OSError)) and not isinstance(error, TimeoutError):
+    if isinstance(error, (RegardError, OSError)):
         errors += str(error).splitlines()
     elif error is not None and not isinstance(error, SystemExit):
         failed = f"{type(error).__name__}: {str(error)[:120]}"

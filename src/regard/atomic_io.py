@@ -27,6 +27,7 @@ from regard.manifest import (
 
 TEMPORARY_PREFIX = ".regard-unfinished-"
 STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
+MAX_LINE_BYTES = 64 << 20  # of a line of a text in a run
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -72,6 +73,16 @@ def read_limited(path: Path, *, max_bytes: int) -> bytes:
         if max(size, len(content)) > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {max_bytes:,} bytes", str(path))
         return content
+
+
+def plain_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a plain file, with their ends; an `OSError` for a pipe or an endless line."""
+    with open_plain(path) as file:
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                reason = f"a line longer than {MAX_LINE_BYTES:,} bytes"
+                raise OSError(errno.EFBIG, reason, str(path))
+            yield line
 
 
 def open_regular(path: Path, flags: int) -> int:

@@ -104,7 +104,13 @@ def find_entry(path: Path) -> ManifestEntry | None:
 
 
 def check_file(path: Path, content: bytes | None = None) -> None:
-    """Raise an error if a file, or the `content` read from it, does not match its manifest."""
+    """Raise an error if a file, or the `content` read from it, does not match its manifest, or if
+    something else than a plain file is there, which might block or never end.
+    """
+    if content is None and path.exists() and not path.is_file():
+        raise DamagedError(
+            f"{path}: a folder, a pipe or a device, and not a plain file; restore it from a copy"
+        )
     entry = find_entry(path)
     if entry is None or not entry.states:
         return

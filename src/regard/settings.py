@@ -78,6 +78,15 @@ class Spelling(NamedTuple):
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
 
+Name = Annotated[
+    str,
+    Spelling(
+        r"(?!\.{1,2}$)[^/\x00-\x1f\x7f]{1,200}",
+        "must be a name, of which files are named: without /, and not . or ..",
+    ),
+]
+
+
 class Settings(BaseModel):
     """A group of settings, written beside the code that they set; recipes only nest such classes.
 

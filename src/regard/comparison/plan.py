@@ -284,6 +284,7 @@ def make_plan(
         raise SettingsError(
             f"runs of {' and '.join(tasks)} cannot be compared; give runs of one task"
         )
+    _check_labels((*entries, *starts))
     if unknown := [one for one in against if one not in {entry.label for entry in entries}]:
         raise SettingsError(f"--against {unknown[0]}: no system of that name is compared")
     first: dict[str, PlanEntry] = {}  # of each system
@@ -292,9 +293,7 @@ def make_plan(
     for entry in entries:
         sibling = first.setdefault(entry.label, entry)
         found = differences(_without_seed(sibling), _without_seed(entry))
-        if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):
-            problem = f"{entry.label!r} cannot be the name of a row: give it another one"
-        elif entry.name in names:
+        if entry.name in names:
             problem = f"two rows are called {entry.label} with seed {entry.seed}: {rename}"
         elif found:
             both = f"{sibling.name} and {entry.name}"
@@ -367,6 +366,15 @@ def differences(before: Any, now: Any, name: str = "") -> list[str]:
 def _abbreviated(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _check_labels(entries: Iterable[PlanEntry]) -> None:
+    """Raise an error unless files can be named after all entries."""
+    for entry in entries:
+        if not LABEL_PATTERN.fullmatch(entry.label) or entry.label.startswith("."):
+            raise SettingsError(
+                f"{entry.label!r} cannot be the name of a row: give it another one by NAME=RECIPE"
+            )
 
 
 class ComparisonFolder:
@@ -452,4 +460,6 @@ class ComparisonFolder:
     def load_plan(self) -> ComparisonPlan:
         if not self.plan.is_file():
             raise RunError(f"{self.path}: holds no comparison yet: name recipes or runs to compare")
-        return load_json(self.plan, ComparisonPlan, advice="compare in another folder")
+        plan = load_json(self.plan, ComparisonPlan, advice="compare in another folder")
+        _check_labels((*plan.entries, *plan.starts))
+        return plan

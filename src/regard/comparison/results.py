@@ -215,7 +215,8 @@ def _load_translations(entry: PlanEntry, folder: ComparisonFolder, sentences: in
     """A row's translations of the test set, which must have `sentences` lines."""
     path = folder.translations(entry)
     check_file(path)
-    texts = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    texts = text.splitlines()
     if len(texts) != sentences:
         raise RunError(
             f"{path}: expected {sentences:,} translations, found {len(texts):,}; remove "

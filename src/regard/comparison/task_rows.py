@@ -7,8 +7,7 @@ from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, 
 from regard.comparison.row_training import RowContext, is_trained, train_and_measure
 from regard.errors import SettingsError
 from regard.evaluation.scores import ScoreSettings, bootstrap, confidence_interval
-from regard.json_files import dump_json, parse_json
-from regard.manifest import check_file
+from regard.json_files import dump_json, load_json
 from regard.nested_values import Raw
 from regard.recipes.run_folder import RunFolder, count_parameters
 from regard.recipes.task_run import load_task_run
@@ -98,6 +97,6 @@ def _start_seconds(
 
 def _saved_numbers(run: RunFolder) -> dict[str, float]:
     """The numbers that were measured at the end of training."""
-    check_file(run.scores)
-    saved = parse_json(run.scores.read_bytes())
+    advice = "measure it again: regard evaluate"
+    saved = load_json(run.scores, dict[str, object], advice=advice)
     return {name: float(x) for name, x in saved.items() if isinstance(x, int | float)}

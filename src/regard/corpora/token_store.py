@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from regard.atomic_io import atomic_file
 from regard.errors import CorpusError
+from regard.manifest import open_plain
 from regard.text.ragged import IntArray, Ragged, ragged_arange
 
 ROWS = 16_384  # pairs in a record batch
@@ -113,6 +114,7 @@ class TokenStore:
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
         """The store at `path`; with a `fingerprint`, an error if it was written with another."""
         try:
+            open_plain(path).close()
             file = pa.memory_map(str(path)).read_buffer()
             reader = pa.ipc.open_file(file)
             found = (reader.schema.metadata or {}).get(FINGERPRINT_KEY, b"").decode()

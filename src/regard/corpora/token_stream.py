@@ -17,6 +17,7 @@ from regard.atomic_io import atomic_file
 from regard.corpora.running_text import TextPart
 from regard.errors import CorpusError
 from regard.json_files import describe_error
+from regard.manifest import open_plain
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
@@ -203,7 +204,7 @@ class TokenStream:
 def _read_footer(path: Path) -> StreamFooter:
     """The footer, which must fit the size of the file."""
     behind = 8 + len(MAGIC)
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - behind))
         end = file.read(behind)

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from regard.errors import CorpusError
+from regard.settings import abbreviate
 from regard.types import GoldAlignment, Link
 
-LINK = re.compile(r"([0-9]+)([-p?])([0-9]+)")
+LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
 
 
 def read_pharaoh(
@@ -23,7 +24,7 @@ def read_pharaoh(
             match = LINK.fullmatch(word)
             if match is None:
                 raise CorpusError(
-                    f"{name}:{number}: {word!r} is not a link; "
+                    f"{name}:{number}: {abbreviate(repr(word))} is not a link; "
                     "write source-target, as in 0-0 or, if only possible, 0p0"
                 )
             link = int(match[1]) - counted_from, int(match[3]) - counted_from

@@ -14,6 +14,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from regard.atomic_io import read_limited
 from regard.errors import PictureError
+from regard.manifest import open_plain
 from regard.settings import abbreviate
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
@@ -68,7 +69,7 @@ def read_size(path: Path) -> tuple[int, int] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            with Image.open(path, formats=FORMATS) as image:
+            with open_plain(path) as file, Image.open(file, formats=FORMATS) as image:
                 return image.size
         except Exception:  # reported when the picture is read
             return None

@@ -28,7 +28,7 @@ from regard.evaluation.scores import Comparison, Interval
 from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.nested_values import set_values
-from regard.settings import SettingChoice, Settings, Spelling, expectation
+from regard.settings import Name, SettingChoice, Settings, Spelling, expectation
 from regard.text.build import Tokenizers, extend_tokenizer, train_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
@@ -95,7 +95,7 @@ class TaskRecipe(Settings):
     """The task."""
     second_stage_group: ClassVar[str | None] = None
     """The group of settings of a second stage of training; None: the task has none."""
-    name: str
+    name: Name
     """The name of the run, which is written to `runs/NAME` by default."""
     about: str = ""
     """What the recipe is for, in one or two sentences."""

@@ -89,7 +89,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         corpus = self.recipe.corpus
         splits, mark = read_splits(corpus), self._fingerprint()
         saved = self._data / "text.mark"
-        if saved.exists() and is_intact(saved) and saved.read_bytes() == mark.encode():
+        if is_intact(saved) and saved.read_bytes() == mark.encode():
             self.tokenizer = load_tokenizers(self.folder).source
         else:
             if self.given_tokenizer is None:
@@ -101,7 +101,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         for split, read in splits.items():
             path = self._stream_path(split)
             own_mark = fingerprint(mark, split, self.tokenizer.fingerprint())
-            if not (stream_matches(path, own_mark) and is_intact(path)):
+            if not (is_intact(path) and stream_matches(path, own_mark)):
                 note(f"tokenising {split}")
                 parts = encode_stream(self.tokenizer, read())
                 write_token_stream(path, parts, own_mark, vocabulary=self.tokenizer.size)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import plain_lines, write_atomic
 from regard.corpora.corpus import SplitName
 from regard.errors import RunError
 from regard.json_files import dump_json, parse_json
@@ -36,8 +36,7 @@ class SplitFiles:
         path = self.path(split)
         check_file(path)
         try:
-            with path.open(encoding="utf-8", newline="\n") as lines:  # a text may hold U+2028
-                rows = [parse_json(line) for line in lines]
+            rows = [parse_json(line) for line in plain_lines(path)]
             last = [(row.get(optional, ""),) if optional else () for row in rows]
             values = (tuple(row[key] for key in keys) for row in rows)
             return [some + more for some, more in zip(values, last, strict=True)]

@@ -105,6 +105,7 @@ def _devices(count: int) -> str:
 
 
 PROGRESS = TypeAdapter(Progress)
+_NAMES = TypeAdapter(tuple[str, ...])
 
 
 class Checkpoint(NamedTuple):
@@ -259,9 +260,10 @@ def rows_name(step: int, digest: str) -> str:
 
 def _row_files(checkpoint: Path) -> list[str]:
     """The names of the files of rows that belong to a checkpoint."""
-    with suppress(SafetensorError, FileNotFoundError), safe_open(checkpoint, "pt") as file:
+    # ValueError: the checkpoint is forged
+    with suppress(SafetensorError, OSError, ValueError), safe_open(checkpoint, "pt") as file:
         listed = (file.metadata() or {}).get("row_files", "[]")
-        return [str(name) for name in parse_json(listed) if ROWS_NAME.fullmatch(str(name))]
+        return [name for name in _NAMES.validate_json(listed) if ROWS_NAME.fullmatch(name)]
     return []
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from regard.models.contracts import AnyModel
@@ -61,8 +62,8 @@ class WeightTransfer(NamedTuple):
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Parse what `to_json` wrote. Raises a KeyError or TypeError for anything else."""
-        return cls(*(tuple(TensorReport(**one) for one in raw[kind]) for kind in cls._fields))
+        """Parse what `to_json` wrote. Raises a `ValueError` for anything else."""
+        return TypeAdapter(cls).validate_python({kind: raw.get(kind) for kind in cls._fields})
 
 
 def _list_names(tensors: Sequence[TensorReport]) -> str:

@@ -18,6 +18,7 @@ from regard.comparison.row_processes import Goal, RowJob
 from regard.comparison.row_training import is_trained
 from regard.errors import RegardError
 from regard.json_files import parse_json
+from regard.manifest import open_plain
 
 ACTIVITY: dict[Goal, str] = {"time": "timing", "train": "training", "measure": "measuring"}
 
@@ -79,7 +80,7 @@ class ComparisonProgress(LiveProgress):
 
 def _last_line(path: Path) -> bytes:
     """The last line of a file that may be long, read from its end."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
         return file.read().splitlines()[-1]
 

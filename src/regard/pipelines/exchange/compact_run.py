@@ -66,8 +66,8 @@ def export_compact(
         copy = RunFolder(place)
         save_weights(copy.weights("model"), rounded)
         if copy.card.is_file():
-            card = copy.card.read_text("utf-8") + CARD.format(precision=precision)
-            write_atomic(copy.card, card.encode())
+            card = copy.card.read_bytes() + CARD.format(precision=precision).encode()
+            write_atomic(copy.card, card)
         copy.rebuild_manifest()
         size = sum(one.stat().st_size for one in place.rglob("*") if one.is_file())
         move_into_place(place, out)

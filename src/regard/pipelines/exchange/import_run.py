@@ -61,7 +61,7 @@ def import_folder(
     check_finite(source, model.weights, NOT_FINITE)
     require_free(out)
     with temporary_folder(out.parent) as place:
-        _write_run(RunFolder(place), model, name or out.name, source)
+        _write_run(RunFolder(place), model, name or out.resolve().name, source)
         report = ExchangeReport(
             direction="import",
             format=model.format,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.atomic_io import check_no_linked_folders, read_limited, write_atomic
 from regard.errors import RunError, SettingsError
-from regard.json_files import JSON_MAX_BYTES, dump_json, parse_json
+from regard.json_files import JSON_MAX_BYTES, dump_json, load_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
@@ -316,10 +316,9 @@ class RunStart:
 
     def read_report(self) -> WeightTransfer:
         """The report of what was taken."""
-        check_file(self.report)
+        advice = "train again in another folder"
+        raw = load_json(self.report, dict[str, Any], advice=advice)
         try:
-            return WeightTransfer.from_json(parse_json(self.report.read_bytes()))
-        except (OSError, ValueError, KeyError, TypeError):
-            raise RunError(
-                f"{self.report}: missing or changed; train again in another folder"
-            ) from None
+            return WeightTransfer.from_json(raw)
+        except ValueError:
+            raise RunError(f"{self.report}: missing or changed; {advice}") from None

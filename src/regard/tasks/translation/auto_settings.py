@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from regard.atomic_io import plain_lines
 from regard.corpora.corpus import Pair
 from regard.corpora.segmentation_statistics import measure_segmentation
 from regard.nested_values import UNSET, Raw, get_path, set_values
@@ -125,10 +126,8 @@ def infer_input_settings(run: Path) -> InputSettings:
     """Settings inferred from the first training pairs of a run; the defaults if they are gone."""
     files = (run / "data" / f"train.{side}.txt" for side in ("source", "target"))
     try:
-        source, target = (file.open(encoding="utf-8") for file in files)
-        with source, target:
-            lines = islice(zip(source, target, strict=False), SAMPLE_PAIRS)
-            pairs = [Pair(*sides) for sides in lines]
+        lines = islice(zip(*map(plain_lines, files), strict=False), SAMPLE_PAIRS)
+        pairs = [Pair(source.decode(), target.decode()) for source, target in lines]
     except (OSError, ValueError):
         return InputSettings()
     return measure_segmentation(pairs).settings()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.atomic_io import atomic_file
+from regard.atomic_io import atomic_file, plain_lines
 from regard.corpora.corpus import Pair
 from regard.errors import RunError
 from regard.manifest import check_file
@@ -28,9 +28,8 @@ def read_pairs(files: PairFiles) -> Iterator[Pair]:
     for file in files:
         check_file(file)
     try:
-        with files.source.open("rb") as sources, files.target.open("rb") as targets:
-            for source, target in zip(sources, targets, strict=True):
-                yield Pair(source.decode()[:-1], target.decode()[:-1])
+        for source, target in zip(*map(plain_lines, files), strict=True):
+            yield Pair(source.decode()[:-1], target.decode()[:-1])
     except (OSError, ValueError):
         raise RunError(
             f"{files.source} and {files.target.name}: gone, or no longer as they were written; "

@@ -66,7 +66,7 @@ def prepare_tokenizers(
     marks = *given_marks, *recipe.extension_marks()
     mark = fingerprint(data.digest, recipe.text.model_dump_json(), *marks).encode()
     saved = data.folder / "text.mark"
-    if saved.exists() and saved.read_bytes() == mark:
+    if is_intact(saved) and saved.read_bytes() == mark:
         return load_tokenizers(run)
     tokenizers = given
     texts: tuple[Texts, Texts] = (
@@ -97,7 +97,7 @@ def prepare_store(
     limit = [] if max_source_tokens is None else [str(max_source_tokens)]
     mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
     path = data.folder / f"{split}.arrow"
-    if not (store_matches(path, mark) and is_intact(path)):
+    if not (is_intact(path) and store_matches(path, mark)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
         chunks = (
             TokenChunk(
