@@ -158,7 +158,7 @@ class Outcome(NamedTuple):
             return f"{WRONG}: {self.failed}"
         new = [line for line in self.errors if line not in before.errors]
         if self.code:
-            return "refused" if self.code == 1 and new[1:] == [] else f"{WRONG}: {new[:3]}"
+            return "refused" if self.code == 1 else f"{WRONG}: code {self.code}, {new[:3]}"
         if self.said == before.said:
             return "the same answer"
         told = not listed or any(Path(file).name in line for line in new)
@@ -303,7 +303,8 @@ def run_command(*argv: str) -> Outcome:
     error, failed = found.exception, None
     errors = [*found.stderr.splitlines(), *(str(one.message) for one in caught)]
     if isinstance(error, (RegardError, OSError)):
-        errors += str(error).splitlines()
+        errors += (lines := str(error).splitlines())
+        failed = None if len(lines) == 1 else f"an error of {len(lines)} lines"
     elif error is not None and not isinstance(error, SystemExit):
         failed = f"{type(error).__name__}: {str(error)[:120]}"
     return Outcome(found.exit_code, found.stdout, errors, failed)

@@ -37,6 +37,8 @@ class SplitFiles:
         check_file(path)
         try:
             rows = [parse_json(line) for line in plain_lines(path)]
+            if not rows:
+                raise ValueError
             last = [(row.get(optional, ""),) if optional else () for row in rows]
             values = (tuple(row[key] for key in keys) for row in rows)
             return [some + more for some, more in zip(values, last, strict=True)]

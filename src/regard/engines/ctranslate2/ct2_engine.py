@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ctranslate2
@@ -22,8 +23,10 @@ from regard.decoding.settings import (
 from regard.engines.ctranslate2.export_artifact import ExportArtifact
 from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, count_cores
 from regard.engines.translation_request import EngineResult, TranslationRequest
-from regard.errors import RegardError
+from regard.errors import RegardError, RunError
+from regard.json_files import load_json
 from regard.manifest import check_folder
+from regard.settings import abbreviate
 from regard.text.build import load_tokenizers
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, token_labels
@@ -32,6 +35,7 @@ from regard.types import Hypothesis
 NO_PENALTY = 1e-9  # instead of 0, which changes CTranslate2's stopping rule; n ** 1e-9 rounds to 1
 QUEUED_PER_WORKER = 2  # batches of each worker that run or wait: an interrupt waits for them too
 MIN_HYPOTHESES = 32  # a smaller batch is slower per hypothesis; counted at its start
+ANOTHER = "make the export again"
 NEVER_GENERATED = [[SPECIAL_PIECES[PAD]], [SPECIAL_PIECES[BOS]]]
 
 
@@ -43,8 +47,25 @@ def open_ct2_engine(
         return None
     try:
         return CTranslate2Engine(export, engine_config)
-    except (RegardError, RuntimeError, ValueError):  # of its tokenizers, or CTranslate2's
+    except RegardError:
         return None
+
+
+def open_translator(folder: Path, **options: Any) -> ctranslate2.Translator:
+    """CTranslate2's translator of a folder, on the CPU; a `RunError` if it cannot be loaded.
+
+    Making one sets OpenMP's number of threads for the calling thread, which torch would use too; so
+    a separate thread makes it.
+    """
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            made = pool.submit(ctranslate2.Translator, str(folder), device="cpu", **options)
+            return made.result()
+    except Exception as error:  # those of C++ have no common type
+        raise RunError(
+            f"{folder}: CTranslate2 {ctranslate2.__version__} cannot load it: "
+            f"{abbreviate(str(error))}"
+        ) from None
 
 
 class _Batch(NamedTuple):
@@ -64,21 +85,18 @@ class CTranslate2Engine:
         self.source, self.target = load_tokenizers(export.folder)
         self._names = token_labels(max(self.source.size, self.target.size))
         self._ids = {name: number for number, name in enumerate(self._names)}
+        for side, tokenizer in (("source", self.source), ("target", self.target)):
+            _check_labels(export.folder, side, self._names[: tokenizer.size])
         self._budget, self._workers = CT2_BUDGET, count_cores()
         if engine_config is not None and engine_config.engine == "ctranslate2":
             self._budget, self._workers = engine_config.budget, engine_config.workers
-        # Making a translator sets OpenMP's number of threads for the calling thread, which torch
-        # would use too; so a separate thread makes it.
-        with ThreadPoolExecutor(1) as pool:
-            self._engine = pool.submit(
-                ctranslate2.Translator,
-                str(export.folder),
-                device="cpu",
-                compute_type="default",  # as it was written
-                inter_threads=self._workers,
-                intra_threads=1,
-                max_queued_batches=-1,
-            ).result()
+        self._engine = open_translator(
+            export.folder,
+            compute_type="default",  # as it was written
+            inter_threads=self._workers,
+            intra_threads=1,
+            max_queued_batches=-1,
+        )
 
     def unsupported_reason(self, request: TranslationRequest) -> str | None:
         """Why the engine does not support a request; None: it does."""
@@ -223,6 +241,14 @@ class CTranslate2Engine:
             return rules
         longest = min(rules.max_length, self.card.limit - 1)  # BOS comes before
         return rules.model_copy(update={"max_length": longest})
+
+
+def _check_labels(folder: Path, side: str, names: list[str]) -> None:
+    """Raise a `RunError` unless the tokens of a side's vocabulary have these names."""
+    shared = folder / "shared_vocabulary.json"
+    file = shared if shared.exists() else folder / f"{side}_vocabulary.json"
+    if load_json(file, list[str], advice=ANOTHER) != names:
+        raise RunError(f"{file}: not the vocabulary of its tokenizer; {ANOTHER}")
 
 
 def batch_by_limit(

@@ -27,7 +27,7 @@ from regard.engines.ctranslate2.export_artifact import (
     write_card,
 )
 from regard.engines.ctranslate2.parity_check import check_parity
-from regard.errors import RunError, SettingsError, StorageError
+from regard.errors import RegardError, RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
@@ -74,7 +74,7 @@ def try_export(
     tell("exporting for CTranslate2, which translates faster; this takes a while, but only once")
     try:
         export = export_into_run(run, weights, precision)
-    except (StorageError, ValueError, RuntimeError) as error:  # the last two: CTranslate2's
+    except (RegardError, ValueError, RuntimeError) as error:  # the last two: CTranslate2's
         if required:
             raise
         if isinstance(error, StorageError):

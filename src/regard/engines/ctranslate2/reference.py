@@ -1,14 +1,12 @@
 """CTranslate2 itself on any folder, in float32: the reference for imported models."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import ctranslate2
 
-from regard.errors import RunError
-from regard.settings import abbreviate
+from regard.engines.ctranslate2.ct2_engine import open_translator
 
 Tokens = Sequence[str]
 
@@ -25,20 +23,8 @@ class Ct2Reference:
 
     def __init__(self, folder: Path) -> None:
         self.name = f"CTranslate2 {ctranslate2.__version__}"
-        try:
-            with ThreadPoolExecutor(1) as pool:  # see `CTranslate2Engine`
-                self._engine = pool.submit(
-                    ctranslate2.Translator,
-                    str(folder),
-                    device="cpu",
-                    compute_type="float32",
-                    inter_threads=1,
-                    intra_threads=1,
-                ).result()
-        except (RuntimeError, ValueError) as error:
-            raise RunError(
-                f"{folder}: {self.name} cannot load it: {abbreviate(str(error))}"
-            ) from None
+        options = {"compute_type": "float32", "inter_threads": 1, "intra_threads": 1}
+        self._engine = open_translator(folder, **options)
 
     def log_probabilities(
         self, sources: Sequence[Tokens], targets: Sequence[Tokens]
