@@ -138,6 +138,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 EXPORTS: Mapping[str, tuple[str, ...]] = {
     "translator": ("ctranslate2", "onnx", "hf", "run"),
     "classifier of pictures": ("hf", "run"),
+    "forecaster": ("onnx",),
 }
 """By the run, the formats that are tried."""
 

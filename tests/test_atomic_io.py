@@ -1,11 +1,13 @@
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
 from regard import atomic_io
 from regard.atomic_io import (
     atomic_file,
+    plain_lines,
     remove_part_files,
     storage_error,
     temporary_folder,
@@ -91,3 +93,16 @@ def test_unfinished_files_are_removed_and_pipes_left_alone(tmp_path):
     remove_part_files(tmp_path)
     os.close(handle)
     assert {*tmp_path.iterdir()} == {pipe, other}
+
+
+def test_lines_of_a_plain_file_within_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic_io, "MAX_LINE_BYTES", 4)
+    (tmp_path / "lines").write_bytes(b"ab\n\xe2\x80\xa8\n\nend")
+    assert list(plain_lines(tmp_path / "lines")) == [b"ab\n", b"\xe2\x80\xa8\n", b"\n", b"end"]
+    (tmp_path / "lines").write_bytes(b"a\nabcd\n")
+    with pytest.raises(OSError, match="a line longer than 4 bytes"):
+        list(plain_lines(tmp_path / "lines"))
+    os.mkfifo(tmp_path / "pipe")
+    for file in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(OSError, match="not a plain file"):
+            list(plain_lines(file))

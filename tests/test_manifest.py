@@ -195,3 +195,11 @@ def test_a_file_is_read_once_for_its_digest_until_it_changes(root, monkeypatch):
             read.clear()
             assert {manifest.sha256_of_file(path) for _ in range(3)} == {manifest.sha256(content)}
             assert len(read) == (3 if settled > 0 else 1)
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_plain_file_is_damaged(root, put):
+    put(root / "a.txt")
+    with pytest.raises(DamagedError, match="a folder, a pipe or a device, and not a plain file"):
+        check_file(root / "a.txt")
+    assert not is_intact(root / "a.txt")

@@ -266,3 +266,13 @@ def test_what_belongs_to_a_row_has_its_name(tmp_path):
     shared = folder.corpus(one.recipe).path
     assert shared == folder.corpus(other.recipe).path
     assert shared != folder.corpus(small_recipe("plain", "corpus.generated.seed=2")).path
+
+
+@pytest.mark.parametrize("kind", ["entries", "starts"])
+def test_names_in_a_forged_plan_choose_no_place(kind, tmp_path):
+    folder = ComparisonFolder(tmp_path)
+    plan = make_plan(entries_of(small_recipe("plain"), "a", [1], Budget()), Budget(), 5)
+    forged = tuple(one.model_copy(update={"label": "../../x"}) for one in plan.entries)
+    plan.model_copy(update={kind: forged}).save(folder.plan)
+    with pytest.raises(SettingsError, match=r"'\.\./\.\./x' cannot be the name of a row"):
+        folder.load_plan()

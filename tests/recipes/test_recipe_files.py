@@ -477,3 +477,13 @@ def test_a_wrong_name_of_an_adapter_is_told_which_characters_it_may_have():
     said = mistake(COPY, "start.adapter=lo ra")
     assert "start.adapter: must consist of letters, digits, _, - and ." in said
     assert "got 'lo ra'" in said
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "a/b", "..", ".", "", "a\nb", "x" * 201])
+def test_the_name_of_a_recipe_chooses_no_place(name):
+    assert "name: must be a name, of which files are named" in mistake({**COPY, "name": name})
+
+
+@pytest.mark.parametrize("name", ["mine 2", "日本語 (v1.5)", ".hidden", "a..b"])
+def test_names(name):
+    assert make_recipe({**COPY, "name": name}, where="mine.yaml").name == name

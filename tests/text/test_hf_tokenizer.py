@@ -18,7 +18,10 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_wordpiece,
 )
 from regard.text.build import extend_tokenizer, load_tokenizer
+from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
+from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES, UNK
+from regard.text.vocabulary_map import VocabularyMap
 
 transformers = pytest.importorskip("transformers")
 
@@ -162,3 +165,34 @@ def test_a_tokenizer_that_cannot_be_read_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"model": {"type": "Magic"}}')
     with pytest.raises((RunError, TextError), match=r"tokenizer\.json: cannot be read"):
         read_tokenizer_json(folder)
+
+
+CATASTROPHES = ("(a+)+b|.", "(a|a)*b", "(ж+)+b", "a*a*b")
+
+
+def splitting(pattern):
+    """A `tokenizer.json` that splits texts by a pattern."""
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+    raw = {
+        "version": "1.0",
+        "added_tokens": [],
+        "pre_tokenizer": split | {"invert": False},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": False},
+        "model": {"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"},
+    }
+    return json.dumps(raw).encode()
+
+
+@pytest.mark.parametrize("pattern", CATASTROPHES)
+def test_patterns_that_take_forever_are_refused_without_a_word_of_rust(pattern, capfd):
+    with pytest.raises(TextError, match=r"tokenizer\.json: cannot be read .*(retry-limit|take)"):
+        parse_tokenizer(splitting(pattern))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_panic_over_a_text_is_an_error_of_ours():
+    vocabulary = VocabularyMap(special=(None, 1, None, None), rows=2)
+    settings = TokenizerSettings(kind="huggingface", size=vocabulary.size, form="none")
+    tokenizer = HfTokenizer(splitting(r"(\x{436}+)+b|."), settings, vocabulary)
+    with pytest.raises(TextError, match=r"tokenizer\.json: a text cannot be split by tokenizers"):
+        tokenizer.encode(["ж" * 50])

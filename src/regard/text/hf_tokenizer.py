@@ -1,8 +1,12 @@
 """Tokenizers of imported models: a `tokenizer.json`, read by the library `tokenizers`."""
 
 import json
+import os
+import sys
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -42,6 +46,8 @@ def _byte_letters() -> dict[str, int]:
 
 
 BYTE_LETTERS = _byte_letters()
+PROBES, PROBE_LENGTH = "aA0 \n!é漢", 1000  # letters on which patterns are tried, and how many
+PROBE_SECONDS = 0.3  # that a pattern may take for them; published ones take milliseconds
 
 
 class HfTokenizer(Tokenizer):
@@ -174,9 +180,10 @@ class HfTokenizer(Tokenizer):
         return model
 
     def _encoding(self, text: str) -> "tokenizers.Encoding":
-        return self._tokenizer.encode(
-            normalize(text, "none", lowercase=False), add_special_tokens=False
-        )
+        with _told("a text cannot be split"):
+            return self._tokenizer.encode(
+                normalize(text, "none", lowercase=False), add_special_tokens=False
+            )
 
     def _mapped(self, ids: Sequence[int]) -> list[int]:
         assert self.vocabulary_map is not None
@@ -243,16 +250,55 @@ def _spell_bytes(piece: str) -> bytes:
 
 def parse_tokenizer(content: bytes) -> "tokenizers.Tokenizer":
     """The tokenizer that a `tokenizer.json` describes; it never truncates or pads texts."""
-    try:
+    with _told("cannot be read"), _silent():
         found = tokenizers.Tokenizer.from_buffer(content)
         found.no_truncation()
         found.no_padding()
         found.encode("a"), found.encode("a", "a")  # a template may name tokens that it lacks
+        if b'"Regex"' in content:  # one may take forever, which the library ends by a panic
+            letters = "".join(sorted({*PROBES, *"".join(_patterns(parse_json(content)))}))
+            for letter in letters:
+                before = time.thread_time()
+                found.encode(f"{PROBE_LENGTH * letter}\0{letters}")
+                if (seconds := time.thread_time() - before) > PROBE_SECONDS:
+                    raise ValueError(
+                        f"its patterns take {seconds:.1f} s for {PROBE_LENGTH:,} times {letter!r}"
+                    )
+    return found
+
+
+def _patterns(value: Any) -> Iterator[str]:
+    """The regular expressions in a JSON value."""
+    if isinstance(value, dict):
+        yield from [value["Regex"]] if isinstance(value.get("Regex"), str) else ()
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _patterns(one)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """A context in which errors and panics of the library become a `TextError`."""
+    try:
+        yield
     except BaseException as error:  # the library raises nothing more particular, or panics
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise TextError(
-            f"tokenizer.json: cannot be read by tokenizers {tokenizers.__version__}: "
+            f"tokenizer.json: {what} by tokenizers {tokenizers.__version__}: "
             f"{abbreviate(str(error))}"
         ) from None
-    return found
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """A context in which nothing is written to standard error, where Rust tells of panics."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)

@@ -1,5 +1,7 @@
 """The same settings give the same text, whichever engine searches."""
 
+import shutil
+
 import pytest
 
 from regard.decoding.batch_search import SearchMember, search_many
@@ -11,6 +13,7 @@ from regard.engines.ctranslate2.ct2_engine import (
     batch_by_limit,
     open_ct2_engine,
 )
+from regard.engines.ctranslate2.export_artifact import ExportArtifact
 from regard.engines.ctranslate2.exporter import export_to
 from regard.engines.engine_tuning import EngineConfig
 from regard.engines.translation_request import TranslationRequest
@@ -264,3 +267,20 @@ def test_every_sentence_is_in_one_batch(budget, width):
 
 def test_no_sentences_make_no_batches():
     assert batch_by_limit([], [], budget=100, width=5) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("shared_vocabulary.json", b'["a"]'),
+        ("shared_vocabulary.json", b"{}"),
+        ("model.bin", None),  # zeros
+        ("config.json", b"[]"),
+    ],
+)
+def test_forged_files_are_a_damaged_export(name, content, export, tmp_path):
+    folder = shutil.copytree(export.folder, tmp_path / "export")
+    (folder / "manifest.json").unlink()
+    zeros = bytes((folder / name).stat().st_size)
+    (folder / name).write_bytes(zeros if content is None else content)
+    assert open_ct2_engine(ExportArtifact(folder, export.card)) is None
