@@ -96,11 +96,11 @@ def test_unfinished_files_are_removed_and_pipes_left_alone(tmp_path):
 
 
 def test_lines_of_a_plain_file_within_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic_io, "MAX_LINE_BYTES", 4)
+    monkeypatch.setenv("REGARD_LIMITS", "json=4")
     (tmp_path / "lines").write_bytes(b"ab\n\xe2\x80\xa8\n\nend")
     assert list(plain_lines(tmp_path / "lines")) == [b"ab\n", b"\xe2\x80\xa8\n", b"\n", b"end"]
     (tmp_path / "lines").write_bytes(b"a\nabcd\n")
-    with pytest.raises(OSError, match="a line longer than 4 bytes"):
+    with pytest.raises(OSError, match="a line larger than 4B"):
         list(plain_lines(tmp_path / "lines"))
     os.mkfifo(tmp_path / "pipe")
     for file in (tmp_path / "pipe", Path("/dev/zero")):

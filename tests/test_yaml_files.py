@@ -2,7 +2,8 @@ import time
 
 import pytest
 
-from regard.yaml_files import YAML_MAX_SIZE, YamlError, parse_yaml, read_yaml
+from regard.size_limits import max_bytes
+from regard.yaml_files import YamlError, parse_yaml, read_yaml
 
 LEVELS = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9))
 MERGED = "\n".join(
@@ -31,7 +32,7 @@ HOSTILE = {
     "two documents": "a: 1\n---\nb: 2",
     "a control character": "a: \x00",
     "a list without an end": "[1",
-    "more than is read": "#" * (YAML_MAX_SIZE + 1),
+    "more than is read": "#" * (max_bytes("yaml") + 1),
 }
 
 
@@ -66,5 +67,5 @@ def test_a_file_too_large_is_not_read(tmp_path):
     file = tmp_path / "a.yaml"
     with file.open("wb") as large:
         large.truncate(1 << 40)
-    with pytest.raises(OSError, match="larger than 262,144 bytes"):
+    with pytest.raises(OSError, match="larger than 256KiB, the limit of a file of YAML"):
         read_yaml(file)

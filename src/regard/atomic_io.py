@@ -24,10 +24,10 @@ from regard.manifest import (
     sync,
     update_entry,
 )
+from regard.size_limits import SizeLimit, max_bytes, too_large
 
 TEMPORARY_PREFIX = ".regard-unfinished-"
 STALE_SECONDS = 60  # an unlocked temporary folder this old was left by a killed process
-MAX_LINE_BYTES = 64 << 20  # of a line of a text in a run
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -65,23 +65,23 @@ def write_atomic(path: Path, content: bytes, parts: Mapping[str, str] | None = N
         file.write(content)
 
 
-def read_limited(path: Path, *, max_bytes: int) -> bytes:
-    """The content of a plain file; an `OSError` if it has more than `max_bytes`, or is a pipe."""
+def read_limited(path: Path, limit: SizeLimit) -> bytes:
+    """The content of a plain file; an `OSError` if it exceeds the limit, or is a pipe."""
     with open_plain(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        content = file.read(max_bytes + 1) if size <= max_bytes else b""
-        if max(size, len(content)) > max_bytes:
-            raise OSError(errno.EFBIG, f"larger than {max_bytes:,} bytes", str(path))
+        most, size = max_bytes(limit), os.fstat(file.fileno()).st_size
+        content = file.read(most + 1) if size <= most else b""
+        if max(size, len(content)) > most:
+            raise OSError(errno.EFBIG, too_large(limit), str(path))
         return content
 
 
 def plain_lines(path: Path) -> Iterator[bytes]:
     """The lines of a plain file, with their ends; an `OSError` for a pipe or an endless line."""
+    longest = max_bytes("json")
     with open_plain(path) as file:
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            if len(line) > MAX_LINE_BYTES:
-                reason = f"a line longer than {MAX_LINE_BYTES:,} bytes"
-                raise OSError(errno.EFBIG, reason, str(path))
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                raise OSError(errno.EFBIG, f"a line {too_large('json')}", str(path))
             yield line
 
 

@@ -12,8 +12,6 @@ from regard.errors import RunError
 from regard.manifest import check_file
 from regard.settings import abbreviate, expectation
 
-JSON_MAX_BYTES = 64 << 20  # bytes of a file that is read
-
 T = TypeVar("T")
 
 
@@ -24,7 +22,7 @@ def parse_json(content: bytes | str) -> Any:
 
 def read_json(path: Path, schema: type[T] | TypeAdapter[T]) -> T:
     """The value in a JSON file, checked by a schema. Raises an `OSError` or a `ValueError`."""
-    content = read_limited(path, max_bytes=JSON_MAX_BYTES)
+    content = read_limited(path, "json")
     adapter = schema if isinstance(schema, TypeAdapter) else TypeAdapter(schema)
     return adapter.validate_json(content)
 

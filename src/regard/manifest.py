@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from regard.errors import DamagedError, RunWarning
+from regard.size_limits import max_bytes
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -32,7 +33,6 @@ MARKER_FILES = ("recipe.yaml", "export.json", "exchange.json", "plan.json")
 """A `manifest.json` beside one of these is one of regard's: if it cannot be read, it is damaged."""
 MAX_PARENT_FOLDERS = 5  # above a file, in which its manifest is looked for
 PART_FILE_NAME = re.compile(r"\..+\.\d+\.part")  # the name of a file that is being written
-MANIFEST_MAX_BYTES = 64 << 20  # bytes of a manifest that is read
 READ_ATTEMPTS = 5  # at most, while another process replaces the file
 SETTLED_NS = 2 * 10**9  # after a change of a file; before it, a coarse clock hides another change
 _DIGESTS: dict[tuple[int, ...], str] = {}  # those of this process, by the identity of the file
@@ -70,7 +70,7 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
     """The files that a manifest lists, with their valid digests; None: there is no manifest."""
     path = root / MANIFEST
     try:
-        if not path.is_file() or path.stat().st_size > MANIFEST_MAX_BYTES:
+        if not path.is_file() or path.stat().st_size > max_bytes("json"):
             raise ValueError if path.exists() else FileNotFoundError
         content = json.loads(path.read_bytes())
         files = {name: tuple(states) for name, states in content["files"].items()}

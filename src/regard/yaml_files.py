@@ -8,8 +8,8 @@ import yaml
 
 from regard.atomic_io import read_limited
 from regard.settings import abbreviate
+from regard.size_limits import max_bytes, too_large
 
-YAML_MAX_SIZE = 256 << 10  # bytes of a file, or characters of a text, that are read
 MAX_NESTING = 32  # levels of nested groups and lists
 MAX_VALUES = 20_000  # values of a file; those that aliases repeat count each time
 MAX_NUMBER_LENGTH = 64  # characters of a number: those of thousands of digits take seconds to read
@@ -82,8 +82,8 @@ def parse_yaml(text: str) -> Any:
     """The plain value of a YAML text. Raises a `YamlError` if it is not YAML, or exceeds a
     limit.
     """
-    if len(text) > YAML_MAX_SIZE:
-        raise YamlError(f"longer than {YAML_MAX_SIZE:,} characters")
+    if len(text) > max_bytes("yaml"):
+        raise YamlError(too_large("yaml"))
     try:
         loader = _Loader(text)
         try:
@@ -106,5 +106,5 @@ def parse_yaml(text: str) -> Any:
 def read_yaml(file: Traversable) -> Any:
     """The plain value in a UTF-8 file. Raises an `OSError` or a `ValueError` if there is none."""
     if isinstance(file, Path):
-        return parse_yaml(read_limited(file, max_bytes=YAML_MAX_SIZE).decode())
+        return parse_yaml(read_limited(file, "yaml").decode())
     return parse_yaml(file.read_bytes().decode())

@@ -193,6 +193,18 @@ def test_an_error_of_ours_is_one_message(command, called, error):
     assert shown.err == "error: runs/x: [bold]no such[/bold] folder; look elsewhere\n"
 
 
+def test_too_little_memory_is_one_message(command, called):
+    def fail():
+        raise MemoryError
+
+    command(fail)
+    code, shown = called("look")
+    assert (code, shown.err) == (
+        1,
+        "error: the memory of this machine is not enough; give less at once\n",
+    )
+
+
 def test_a_file_that_cannot_be_opened_is_not_said_to_be_written():
     name = 300 * "a"  # too long for any system
     fail = f"def command(): open({name!r})"

@@ -33,7 +33,7 @@ def read_dictionary(path: str | Path) -> dict[str, str]:
     """The translation of each word in a file of two columns, or of the four that we write."""
     translations: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(path, limit="examples"), 1):
         if not line.strip():
             continue
         columns = [column.strip() for column in line.split("\t")]

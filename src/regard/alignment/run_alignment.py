@@ -257,7 +257,7 @@ def read_gold(data: PreparedData, split: SplitName) -> Iterator[GoldAlignment]:
     """The gold alignments of a split that has them."""
     path = data.gold(split)
     check_file(path)
-    return read_pharaoh(read_lines(path), name=str(path))
+    return read_pharaoh(read_lines(path, limit="examples"), name=str(path))
 
 
 def extract_dictionary(

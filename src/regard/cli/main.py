@@ -223,6 +223,9 @@ def _run() -> None:
     except RegardError as error:
         print_error(str(error))
         sys.exit(1)
+    except MemoryError:
+        print_error("the memory of this machine is not enough; give less at once")
+        sys.exit(1)
     except BrokenPipeError:
         redirect_stdout_to_devnull()
         sys.exit(141)

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import tarfile
@@ -10,12 +11,13 @@ import zlib
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from regard.atomic_io import write_atomic
 from regard.errors import CorpusError
+from regard.size_limits import max_bytes, too_large
 
 TIMEOUT, PAUSES = 30.0, (1.0, 4.0)  # seconds: for an attempt, and before each further one
 RETRYABLE_STATUSES = {408, 429, 500, 502, 503, 504}  # HTTP errors that may be temporary
@@ -107,7 +109,8 @@ def _extract(archive: Path, file: KnownFile, cached: Path) -> Path:
     try:
         with tarfile.open(archive) as opened:
             member = opened.extractfile(file.member)
-            content = _unzipped(member.read()) if member is not None else b""
+            packed = _read_all(member, file.member) if member is not None else b""
+            content = _unzipped(packed)
     except (OSError, EOFError, KeyError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
         raise CorpusError(
             f"{archive}: {file.member} cannot be read from it ({error}); copy the archive again"
@@ -133,7 +136,18 @@ def _checksum(path: Path) -> str:
 
 
 def _unzipped(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
+    if not content.startswith(_GZIP_MAGIC):
+        return content
+    return _read_all(gzip.GzipFile(fileobj=io.BytesIO(content)), "a file, unzipped")
+
+
+def _read_all(stream: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
+    """The rest of a stream, unless that is too large."""
+    most = max_bytes("examples")
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise CorpusError(f"{name}: {too_large('examples')}")
+    return content
 
 
 def _fetch(file: KnownFile, cached: Path) -> bytes:

@@ -19,6 +19,7 @@ from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_
 from regard.corpora.splits import check_shares
 from regard.errors import CorpusError
 from regard.settings import Settings
+from regard.size_limits import max_bytes, too_large
 
 PART_BYTES = 1 << 20  # of a file read at a time; a part ends after a line end if it has one
 
@@ -253,9 +254,11 @@ def _read_documents(files: tuple[str, ...], kind: Documents, column: int | None)
                 yield from (TextPart(text, ends_document=False) for text in texts)
                 yield TextPart("", ends_document=True)
             case "line":
-                yield from (TextPart(line.strip(), ends_document=True) for line in _lines(texts))
+                yield from (
+                    TextPart(line.strip(), ends_document=True) for line in _lines(texts, file)
+                )
             case "paragraph":
-                yield from (TextPart(text, ends_document=True) for text in _paragraphs(texts))
+                yield from (TextPart(text, ends_document=True) for text in _paragraphs(texts, file))
 
 
 def _read_text(path: str) -> Iterator[str]:
@@ -286,7 +289,7 @@ def _read_text(path: str) -> Iterator[str]:
 
 def _read_column(path: str, column: int) -> Iterator[str]:
     """The texts in a column of a table whose cells are separated by tabs, a line each."""
-    return (f"{line.split(chr(9))[column]}\n" for line in _lines(_read_text(path)) if line)
+    return (f"{line.split(chr(9))[column]}\n" for line in _lines(_read_text(path), path) if line)
 
 
 def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: str, num_lines: int) -> str:
@@ -304,20 +307,22 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: str, num_lin
         raise CorpusError(f"{file_label(path)}: line {line}: {not_utf8(shifted)}") from None
 
 
-def _lines(texts: Iterable[str]) -> Iterator[str]:
+def _lines(texts: Iterable[str], file: str) -> Iterator[str]:
     """All lines without their ends."""
     rest = ""
     for text in texts:
         *whole, rest = (rest + text).split("\n")
+        if len(rest) > max_bytes("line"):
+            raise CorpusError(f"{file_label(file)}: has a line {too_large('line')}")
         yield from whole
     if rest:
         yield rest
 
 
-def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
+def _paragraphs(texts: Iterable[str], file: str) -> Iterator[str]:
     """Lines up to a blank one, joined by their ends, without the white space around them."""
     lines: list[str] = []
-    for line in _lines(texts):
+    for line in _lines(texts, file):
         if line.strip():
             lines.append(line)
         elif lines:

@@ -126,7 +126,7 @@ def fibonacci(terms: int) -> Numbers:
 def read_series(path: str, columns: tuple[int | str, ...]) -> NumberSeries:
     """Columns of a table; an error names the first cell that is not a finite number."""
     name = file_label(path)
-    rows = read_rows(path, "tsv" if name_ending(path) == "tsv" else "csv")
+    rows = read_rows(path, "tsv" if name_ending(path) == "tsv" else "csv", limit="examples")
     number, first = next(rows, (1, []))
     if first in BLANK_ROWS:
         raise CorpusError(f"{name}: its first line is empty; expected a table of numbers")

@@ -17,7 +17,7 @@ from regard.attention.positions import SINUSOIDS, SinusoidLayout, SinusoidPositi
 from regard.errors import RunError
 from regard.exchange.ctranslate2_file import MODEL_FILE, Ct2Variables, read_variables
 from regard.exchange.ctranslate2_names import weight_places
-from regard.json_files import JSON_MAX_BYTES, describe_error, read_json
+from regard.json_files import describe_error, read_json
 from regard.layers.transformer_parts import ABSENT_LOGIT
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.settings import expectation
@@ -130,7 +130,7 @@ def _read_vocabulary(folder: Path, side: str, config: Ct2Config) -> list[str] | 
         if json_file.exists():
             tokens = read_json(json_file, TypeAdapter(list[str]))
         elif text_file.exists():
-            text = read_limited(text_file, max_bytes=JSON_MAX_BYTES).decode()
+            text = read_limited(text_file, "json").decode()
             tokens = text.removesuffix("\n").split("\n")
         else:
             return None

@@ -23,12 +23,12 @@ from regard.atomic_io import read_limited
 from regard.errors import RunError
 from regard.models.translation.rnn import RnnSettings
 from regard.settings import abbreviate
+from regard.size_limits import max_bytes, too_large
 from regard.text.build import Tokenizers
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS
 from regard.text.tokenizer import CharacterTokenizer, WhitespaceTokenizer
 
-MAX_BYTES = 64 << 20  # of the archive, and of all arrays in it together
 UNREADABLE = (
     OSError,
     ValueError,
@@ -150,12 +150,12 @@ def _shapes(width: int, vectors: int) -> dict[str, tuple[int, ...]]:
 
 
 def _read_arrays(path: Path) -> Arrays:
-    content = read_limited(path, max_bytes=MAX_BYTES)
+    content = read_limited(path, "array")
     arrays: Arrays = {}
     with zipfile.ZipFile(BytesIO(content)) as archive:
         members = archive.infolist()
-        if sum(member.file_size for member in members) > MAX_BYTES:
-            raise ValueError(f"its arrays have more than {MAX_BYTES:,} bytes")
+        if sum(member.file_size for member in members) > max_bytes("array"):
+            raise ValueError(f"its arrays together are {too_large('array')}")
         for member in members:
             name = member.filename.removesuffix(".npy")
             if name in arrays:

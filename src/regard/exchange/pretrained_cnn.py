@@ -15,7 +15,6 @@ from regard.errors import RunError
 from regard.layers.efficientnet import EfficientNetLite0
 from regard.manifest import sha256
 
-MAX_BYTES = 256 << 20
 UNUSED = ".num_batches_tracked"  # counts that only training needs
 
 
@@ -33,7 +32,7 @@ def load_efficientnet(path: Path) -> PretrainedCnn:
     each part that is not a number.
     """
     try:
-        content = read_limited(path, max_bytes=MAX_BYTES)
+        content = read_limited(path, "array")
         found = load(content)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path}: weights cannot be read from it: {error}") from None

@@ -21,7 +21,6 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF")
 """Pillow's names. Other formats are not read, such as EPS, which would start another program."""
 ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".avif")
 """Suffixes by which the pictures of a folder are found."""
-MAX_FILE_BYTES = 256 << 20
 MAX_PIXELS = 64_000_000
 """Larger pictures are not decoded: a file of a few kilobytes could otherwise fill the memory."""
 SMALL_SIDE = 32  # pictures with a side of fewer pixels get a note
@@ -58,7 +57,7 @@ def read_picture(path: str | os.PathLike[str]) -> Picture:
         raise PictureError("a blank name: give the name of a picture file")
     file = Path(path)
     try:
-        content = read_limited(file, max_bytes=MAX_FILE_BYTES)
+        content = read_limited(file, "picture")
     except OSError as error:
         raise PictureError(f"{file}: cannot be read: {error.strerror or error}") from None
     return decode_picture(content, str(file))

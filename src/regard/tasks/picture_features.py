@@ -14,7 +14,7 @@ from regard.atomic_io import read_limited, write_atomic
 from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
 from regard.corpora.download import data_folder
 from regard.errors import SettingsError
-from regard.exchange.pretrained_cnn import MAX_BYTES, PretrainedCnn, load_efficientnet
+from regard.exchange.pretrained_cnn import PretrainedCnn, load_efficientnet
 from regard.images.picture_files import FRAMINGS, Framing, Picture, Resampling
 from regard.iterate import chunked
 from regard.layers.efficientnet import PICTURE_SIZE
@@ -140,7 +140,7 @@ def keep_encoder(settings: EncoderSettings, folder: Path) -> None:
             f"$REGARD_DATA/{DEFAULT_WEIGHTS}"
         )
     load_efficientnet(Path(path))  # raises an error if it is not such a file
-    write_atomic(folder / ENCODER_FILE, read_limited(Path(path), max_bytes=MAX_BYTES))
+    write_atomic(folder / ENCODER_FILE, read_limited(Path(path), "array"))
 
 
 def stack_pixels(

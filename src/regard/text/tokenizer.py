@@ -18,7 +18,7 @@ from pydantic import ValidationError, model_validator
 
 from regard.atomic_io import read_limited, write_atomic
 from regard.errors import TextError
-from regard.json_files import JSON_MAX_BYTES, describe_error
+from regard.json_files import describe_error
 from regard.manifest import check_file
 from regard.settings import Settings
 from regard.text.settings import FILE_KINDS, IMPORTED_KINDS, Form, TokenizerSettings
@@ -446,7 +446,7 @@ def load_card(folder: Path, name: str) -> TokenizerCard:
 def read_file(path: Path) -> bytes:
     """The content of a tokenizer's file, checked by the manifest."""
     try:
-        content = read_limited(path, max_bytes=JSON_MAX_BYTES)
+        content = read_limited(path, "json")
     except FileNotFoundError:
         raise TextError(
             f"{path}: missing; give the folder that the tokenizer was saved into"

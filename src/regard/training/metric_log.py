@@ -18,8 +18,6 @@ from regard.atomic_io import append_file, read_limited, write_atomic
 from regard.errors import RunError
 from regard.json_files import dump_json, parse_json
 
-MAX_BYTES = 1 << 30  # bytes of metrics that are read
-
 
 class MetricLog:
     """Appends records to a run's metrics; when resumed at a step, drops those of later steps.
@@ -63,7 +61,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
     skipped.
     """
     try:
-        content = read_limited(path, max_bytes=MAX_BYTES)
+        content = read_limited(path, "metrics")
     except FileNotFoundError:
         return
     except OSError as error:

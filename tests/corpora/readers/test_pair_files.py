@@ -154,10 +154,11 @@ class TestBadFiles:
         )
 
     def test_endless_line(self, put, monkeypatch):
-        monkeypatch.setattr(pair_files, "MAX_LINE", 1 << 20)
-        path = put("a", gzip.compress(b"short\n" + b"x" * (1 << 20)))
+        monkeypatch.setenv("REGARD_LIMITS", "line=1MiB")
+        path = put("a", gzip.compress(b"short\n" + b"x" * ((1 << 20) + 1)))
         assert self.error(path) == (
-            f"{path}: line 2: longer than 1 MiB; is this a text file with one sentence a line?"
+            f"{path}: line 2: larger than 1MiB, the limit of a line, a row or a unit of a file; to "
+            "read more: REGARD_LIMITS=line=4MiB; is this a text file with one sentence a line?"
         )
 
     @pytest.mark.parametrize("keep", [0.1, 0.5, 0.99])

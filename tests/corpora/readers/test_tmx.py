@@ -221,7 +221,7 @@ def test_units_are_found_wherever_reading_stops(monkeypatch, block):
 
 def test_a_unit_that_never_ends_is_not_kept_in_memory(monkeypatch):
     monkeypatch.setattr(tmx, "BLOCK", 16)
-    monkeypatch.setattr(tmx, "LARGEST", 100)
+    monkeypatch.setenv("REGARD_LIMITS", "line=100")
     text = b"<tmx><tu>" + b"x" * 1000 + b"<tu>a</tu>"
     assert len(list(split_units_xml(io.BytesIO(text)))) == 1
     assert not list(split_units_xml(io.BytesIO(b"x" * 1000)))

@@ -181,7 +181,9 @@ def _read_gold(
     name: str, pairs: Iterable[Pair], counted_from: int, *, flipped: bool, cut_apart: bool
 ) -> list[GoldAlignment]:
     """The gold alignments of `pairs`; an error if a link is outside their words."""
-    lines = read_pharaoh(read_lines(name), counted_from=1 if counted_from else 0, name=name)
+    lines = read_pharaoh(
+        read_lines(name, limit="examples"), counted_from=1 if counted_from else 0, name=name
+    )
     gold = [flip_gold(each) if flipped else each for each in lines]
     count = (lambda text: len(text.split())) if cut_apart else count_units
     check_gold(gold, ((count(pair.source), count(pair.target)) for pair in pairs), name=name)

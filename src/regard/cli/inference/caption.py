@@ -69,7 +69,7 @@ def command(
     listed = [
         name
         for one in pictures or [STDIN]
-        for name in (read_lines(STDIN) if one == STDIN else [one])
+        for name in (read_lines(STDIN, limit="examples") if one == STDIN else [one])
     ]
     found = list(find_pictures(listed))
     failed = 0

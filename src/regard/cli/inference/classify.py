@@ -63,9 +63,9 @@ def command(
     asked = [
         line
         for one in [*(given or ([] if file else [STDIN]))]
-        for line in (read_lines(STDIN) if one == STDIN else [one])
+        for line in (read_lines(STDIN, limit="examples") if one == STDIN else [one])
     ]
-    asked += [line for path in file or () for line in read_lines(path)]
+    asked += [line for path in file or () for line in read_lines(path, limit="examples")]
     if not pipeline.names_examples:
         _check_file_names(model, [one for one in given or () if isfile(one)])
     found = pipeline.find(asked)

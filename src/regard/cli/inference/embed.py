@@ -34,7 +34,7 @@ def command(
         regard embed runs/elmo --layer 0 < sentences.txt > vectors.tsv
     """
     embedder = load(model, device=device, weights=weights, adapter=adapter)
-    given = texts if texts else list(read_lines(STDIN))
+    given = texts if texts else list(read_lines(STDIN, limit="examples"))
     for found in embedder(given, layer=layer):
         if json:
             print(to_json(found.to_json()))

@@ -41,7 +41,7 @@ def command(
         regard fill runs/roberta < lines.txt --json
     """
     filler = load(model, device=device, weights=weights, adapter=adapter)
-    given = texts if texts else list(read_lines(STDIN))
+    given = texts if texts else list(read_lines(STDIN, limit="examples"))
     for filling in filler.fill(given, top=top):
         if json:
             print(to_json(filling.to_json()))

@@ -50,7 +50,7 @@ def command(
         print(to_json(answer.to_json()) if json else answer)
         return
     failed = 0
-    for number, line in enumerate(read_lines(given[0]), 1):
+    for number, line in enumerate(read_lines(given[0], limit="examples"), 1):
         failed += not _forecast_line(forecaster, line, number, steps=steps, as_json=json)
     if failed:
         raise Exit(1)

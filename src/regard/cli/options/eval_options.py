@@ -36,7 +36,10 @@ def read_eval_data(
     if (source is None) != (reference is None):
         raise SettingsError("--source and --reference must be given together")
     if source is not None and reference is not None:
-        sources, references = list(read_lines(source)), list(read_lines(reference))
+        sources, references = (
+            list(read_lines(source, limit="examples")),
+            list(read_lines(reference, limit="examples")),
+        )
         check_lines(source=sources, reference=references)
         return EvalData(sources[:limit], references[:limit])
     data = load_data(RunFolder(Path(model)))
@@ -46,7 +49,11 @@ def read_eval_data(
 
 def read_sources(model: str, source: str | None) -> list[str]:
     """The sentences of a file, or the sources of the run's test split."""
-    return read_eval_data(model, None, None).sources if source is None else list(read_lines(source))
+    return (
+        read_eval_data(model, None, None).sources
+        if source is None
+        else list(read_lines(source, limit="examples"))
+    )
 
 
 def read_run_split(data: PreparedData, split: SplitName) -> Iterator[Pair]:

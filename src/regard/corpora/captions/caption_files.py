@@ -139,7 +139,9 @@ def read_captions(path: str, report: ReadReport | None = None) -> Iterator[Capti
     parse = _parse_json if name_ending(path) in ("jsonl", "json") else _parse_tsv
     if report is not None:
         report.start_file(path)
-    lines = read_or_skip_lines(path, report or ReadReport(), skip_bad=report is not None)
+    lines = read_or_skip_lines(
+        path, report or ReadReport(), skip_bad=report is not None, limit="examples"
+    )
     for number, line in enumerate(lines, 1):
         if line is None or not line.strip():
             continue

@@ -276,7 +276,7 @@ def _read_table(
 ) -> Iterator[tuple[int, MakeExample]]:
     """Each row of a table except headers and blank lines, with its line number."""
     kind: Literal["tsv", "csv"] = "csv" if _format(path) == "csv" else "tsv"
-    rows = read_rows(path, kind, report, skip_bad=settings.skip_bad)
+    rows = read_rows(path, kind, report, skip_bad=settings.skip_bad, limit="examples")
     columns: list[Column] = [
         0 if settings.label is None else settings.label,
         *((1,) if settings.text is None else settings.text),
@@ -341,7 +341,7 @@ def _read_objects(
         label, *texts = (str(raw[key]) for key in keys)
         return LabelledText(label, tuple(texts))
 
-    lines = read_or_skip_lines(path, report, skip_bad=settings.skip_bad)
+    lines = read_or_skip_lines(path, report, skip_bad=settings.skip_bad, limit="examples")
     for number, line in enumerate(lines, 1):
         if line is not None and line.strip():
             yield number, partial(make, line)

@@ -23,11 +23,11 @@ from regard.corpora.readers.structured_files import refuse_structured
 from regard.corpora.readers.tmx import read_tmx
 from regard.errors import BadLineError, CorpusError
 from regard.settings import Settings
+from regard.size_limits import SizeLimit, max_bytes, too_large
 
 Format = Literal["tsv", "csv", "tmx", "jsonl"]
 FORMATS: tuple[Format, ...] = ("tsv", "csv", "tmx", "jsonl")
 STDIN = "-"
-MAX_LINE = 1 << 24  # bytes; a file with a longer line does not have one sentence a line
 SIDE_NAMES = ("source", "src"), ("target", "tgt", "trg")  # of columns not named by language
 KNOWN_LANGUAGE_NAMES = ("english", "french", "german", "spanish")  # in headers, of any corpus
 BLANK_ROWS: tuple[list[str], ...] = ([], [""])  # a blank line as a row of CSV, and of TSV
@@ -127,29 +127,35 @@ def read_pairs(
 
 
 def read_lines(
-    path: str | Path, *, replace: bool = False, override: str | None = None
+    path: str | Path,
+    *,
+    replace: bool = False,
+    override: str | None = None,
+    limit: SizeLimit = "text",
 ) -> Iterator[str]:
     """The lines of a text file, or of the standard input for `-`, without their ends.
 
     A line ends in \\n or \\r\\n and nowhere else, so that lines count as in other tools. With
-    `replace`, bytes that are not UTF-8 become U+FFFD instead of an error. `override` is as in
-    `read_raw_lines`.
+    `replace`, bytes that are not UTF-8 become U+FFFD instead of an error. `override` and
+    `limit` are as in `read_raw_lines`.
     """
-    for number, raw in enumerate(read_raw_lines(path, override=override), 1):
+    for number, raw in enumerate(read_raw_lines(path, override=override, limit=limit), 1):
         try:
             yield raw.decode("utf-8", "replace" if replace else "strict")
         except UnicodeDecodeError as error:
             raise BadLineError(f"{file_label(path)}: line {number}: {not_utf8(error)}") from None
 
 
-def read_or_skip_lines(path: str, report: ReadReport, *, skip_bad: bool) -> Iterator[str | None]:
+def read_or_skip_lines(
+    path: str, report: ReadReport, *, skip_bad: bool, limit: SizeLimit = "text"
+) -> Iterator[str | None]:
     """The lines of a file. One that is not UTF-8 is an error; with `skip_bad` it is None, and is
     counted in `report`.
     """
     if not skip_bad:
-        yield from read_lines(path)
+        yield from read_lines(path, limit=limit)
         return
-    for number, raw in enumerate(read_raw_lines(path), 1):
+    for number, raw in enumerate(read_raw_lines(path, limit=limit), 1):
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -158,31 +164,36 @@ def read_or_skip_lines(path: str, report: ReadReport, *, skip_bad: bool) -> Iter
 
 
 def read_raw_lines(
-    path: str | Path, open_file: OpenFile | None = None, *, override: str | None = None
+    path: str | Path,
+    open_file: OpenFile | None = None,
+    *,
+    override: str | None = None,
+    limit: SizeLimit = "text",
 ) -> Iterator[bytes]:
     """The lines of a file without line ends and byte order mark; `open_file` opens a file that is
     not on this machine.
 
     With `override`, an option that reads it all the same, a file of another format than lines of
-    text, such as JSON, is an error.
+    text, such as JSON, is an error. `limit` is "examples" if the caller holds all lines.
     """
-    with open_bytes(path, open_file) as stream:
+    longest = max_bytes("line")
+    with open_bytes(path, open_file, limit) as stream:
         if override is not None:
             name, head = file_label(path), stream.peek(_CHUNK)
             refuse_structured(head, name, name_ending(str(path)), override=override)
-        for number, raw in enumerate(iter(partial(stream.readline, MAX_LINE), b""), 1):
-            if len(raw) == MAX_LINE:
+        for number, raw in enumerate(iter(partial(stream.readline, longest + 1), b""), 1):
+            if len(raw) > longest:
                 raise CorpusError(
-                    f"{file_label(path)}: line {number}: longer than {MAX_LINE >> 20} MiB; is this "
-                    "a text file with one sentence a line?"
+                    f"{file_label(path)}: line {number}: {too_large('line')}; is this a text file "
+                    "with one sentence a line?"
                 )
             line = raw.removesuffix(b"\n").removesuffix(b"\r") if raw.endswith(b"\n") else raw
             yield line.removeprefix(_BOM) if number == 1 else line
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """All bytes of a file, or of the standard input for `-`, decompressed."""
-    with open_bytes(path) as stream:
+    """All bytes of a document, or of the standard input for `-`, decompressed."""
+    with open_bytes(path, limit="document") as stream:
         return stream.read()
 
 
@@ -280,33 +291,46 @@ def read_rows(
     report: ReadReport | None = None,
     *,
     skip_bad: bool = False,
+    limit: SizeLimit = "text",
 ) -> Iterator[tuple[int, list[str]]]:
     """Each row of a table, with the number of its first line."""
-    read = _csv_rows if kind == "csv" else _tsv_rows
-    return read(path, report or ReadReport(), skip_bad)
+    report = report or ReadReport()
+    lines = read_or_skip_lines(path, report, skip_bad=skip_bad, limit=limit)
+    return _csv_rows(path, lines, report, skip_bad) if kind == "csv" else _tsv_rows(lines)
 
 
-def _tsv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
+def _tsv_rows(lines: Iterator[str | None]) -> Iterator[tuple[int, list[str]]]:
     """Each line with its number, split at tabs; quotes have no meaning."""
-    for number, line in enumerate(read_or_skip_lines(path, report, skip_bad=skip_bad), 1):
+    for number, line in enumerate(lines, 1):
         if line is not None:
             yield number, line.split("\t")
 
 
-def _csv_rows(path: str, report: ReadReport, skip_bad: bool) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(
+    path: str, lines: Iterator[str | None], report: ReadReport, skip_bad: bool
+) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its first line."""
     bad: list[int] = []  # lines of the current row
+    size = 0  # of the current row
 
-    def lines() -> Iterator[str]:
-        for line in read_or_skip_lines(path, report, skip_bad=skip_bad):
+    def row_lines() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
             if line is None:
                 bad.append(reader.line_num + 1)
+            size += len(line or "")
+            if size > max_bytes("line"):
+                raise CorpusError(
+                    f"{file_label(path)}: the row that begins in line {number}: "
+                    f"{too_large('line')}; is a quote not closed?"
+                )
             yield f"{line or ''}\n"
 
-    reader = csv.reader(lines(), strict=True)
+    reader = csv.reader(row_lines(), strict=True)
     while True:
         number = reader.line_num + 1
         bad.clear()
+        size = 0
         try:
             row = next(reader)
         except StopIteration:
@@ -352,8 +376,9 @@ def _read_tmx_file(
 class _LocatingReader(io.RawIOBase):
     """The bytes of another stream; errors say where in it reading failed."""
 
-    def __init__(self, stream: Any, name: str, compression: str = "") -> None:
+    def __init__(self, stream: Any, name: str, limit: SizeLimit, compression: str = "") -> None:
         self._stream, self._label, self._compression = stream, name, compression
+        self._limit, self._max_bytes = limit, max_bytes(limit)
         self._bytes = self._lines = 0
 
     def readable(self) -> bool:
@@ -374,6 +399,8 @@ class _LocatingReader(io.RawIOBase):
                 f"{self._label}: cannot be read after byte {self._bytes}: {error.strerror or error}"
             ) from error
         self._bytes += len(data)
+        if self._bytes > self._max_bytes:
+            raise CorpusError(f"{self._label}: {too_large(self._limit)}")
         self._lines += data.count(b"\n")
         buffer[: len(data)] = data
         return len(data)
@@ -381,19 +408,21 @@ class _LocatingReader(io.RawIOBase):
 
 @contextmanager
 def open_bytes(
-    path: str | Path, open_file: OpenFile | None = None
+    path: str | Path, open_file: OpenFile | None = None, limit: SizeLimit = "text"
 ) -> Iterator["io.BufferedReader[_LocatingReader]"]:
-    """The bytes of a file or of the standard input, decompressed (gzip, xz); an error if binary."""
+    """The bytes of a file or of the standard input, decompressed (gzip, xz); an error if it is
+    binary, or where it exceeds the limit.
+    """
     name, opener = file_label(path), open_file or open_local
     with ExitStack() as stack:
         file = sys.stdin.buffer if str(path) == STDIN else stack.enter_context(opener(path))
-        stream = io.BufferedReader(_LocatingReader(file, name), _CHUNK)
+        stream = io.BufferedReader(_LocatingReader(file, name, limit), _CHUNK)
         if stream.peek(2)[:2] == _GZIP_MAGIC:
             unzipped = stack.enter_context(gzip.GzipFile(fileobj=stream))
-            stream = io.BufferedReader(_LocatingReader(unzipped, name, "gzip"), _CHUNK)
+            stream = io.BufferedReader(_LocatingReader(unzipped, name, limit, "gzip"), _CHUNK)
         elif stream.peek(6)[:6] == _XZ_MAGIC:
             expanded = stack.enter_context(lzma.LZMAFile(stream))
-            stream = io.BufferedReader(_LocatingReader(expanded, name, "xz"), _CHUNK)
+            stream = io.BufferedReader(_LocatingReader(expanded, name, limit, "xz"), _CHUNK)
         refuse_binary(stream.peek(_CHUNK), name)
         yield stream
 

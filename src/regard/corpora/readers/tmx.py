@@ -12,10 +12,11 @@ from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from regard.corpora.corpus import Pair, ReadReport
 from regard.errors import BadLineError, CorpusError
+from regard.size_limits import max_bytes, too_large
 
 NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Inline elements whose content is markup of the document that was translated, not text."""
-BLOCK, LARGEST = 1 << 16, 1 << 24  # bytes read at once, and of the longest unit with `skip_bad`
+BLOCK = 1 << 16  # bytes read at once
 LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
 
 _ROOT = re.compile(rb"<tmx(?:\s[^<>]*)?>")
@@ -71,12 +72,27 @@ class _Parser(DefusedXMLParser):
             raise DTDForbidden(name, sysid, pubid)
 
 
+class _UnitBlocks:
+    """The blocks of a file; an error where a unit, or what is between two, is too large to hold."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self._stream, self._name = stream, name
+        self.size = 0  # bytes since the last unit
+
+    def read(self, size: int) -> bytes:
+        self.size += size
+        if self.size > max_bytes("line") + 2 * size:
+            raise CorpusError(f"{self._name}: has a unit {too_large('line')}")
+        return self._stream.read(size)
+
+
 def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
     """Each complete <tu>; everything before it is freed."""
     parser = _Parser(target=TreeBuilder(), forbid_dtd=True)
     path: list[Element] = []  # from the root to where we are
+    blocks = _UnitBlocks(stream, name)
     try:
-        for event, element in iterparse(stream, ("start", "end"), parser):
+        for event, element in iterparse(blocks, ("start", "end"), parser):
             tag = _tag(element)
             if event == "start":
                 if not path and tag != "tmx":
@@ -89,6 +105,7 @@ def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
                 element.clear()
                 element.tail = tail
             elif tag == "tu" and path:
+                blocks.size = 0
                 yield element
                 path[-1].clear()
     except ParseError as error:
@@ -124,7 +141,7 @@ def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
         if not head:
             root = _ROOT.search(left)
             if root is None:
-                if len(left) < LARGEST:
+                if len(left) < max_bytes("line"):
                     continue
                 return
             declared = _ENCODING.match(left.removeprefix(b"\xef\xbb\xbf"))
@@ -141,8 +158,8 @@ def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
             end = unit.end()
         begun = _OPEN.search(left, end)
         keep = begun.start() if begun else max(end, len(left) - 4)  # <!-- may be split
-        if len(left) - keep > LARGEST:  # too long for a unit or a comment: skip this part
-            keep += LARGEST
+        if len(left) - keep > max_bytes("line"):  # too long for a unit or a comment: skip this part
+            keep += max_bytes("line")
         line += left.count(b"\n", end, keep)
         left = left[keep:]
 

@@ -18,14 +18,14 @@ from torch import Tensor
 from regard.atomic_io import read_limited
 from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader
-from regard.json_files import JSON_MAX_BYTES, describe_error, parse_json, read_json
+from regard.json_files import describe_error, parse_json, read_json
 from regard.manifest import sha256_of_file
 from regard.settings import abbreviate
+from regard.size_limits import SizeLimit
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-CONFIG_MAX_BYTES = 1 << 20
 HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.msgpack", "*.h5")
 CONFIGS = (CONFIG, TOKENIZER_CONFIG, "preprocessor_config.json")
@@ -53,7 +53,7 @@ class HfFolder:
             raise RunError(f"{path}: no such folder")
         self.path, self.languages = path, languages or {}
         self._tokenizer: bytes | None = None
-        config = self.read_object(CONFIG, max_bytes=CONFIG_MAX_BYTES)
+        config = self.read_object(CONFIG, limit="config")
         if config is None:
             raise RunError(
                 f"{path}: holds no {CONFIG}; give a folder that transformers saved "
@@ -94,11 +94,11 @@ class HfFolder:
         names = self.config.get("architectures")
         return str(names[0]) if isinstance(names, list) and len(names) == 1 else ""
 
-    def read_object(self, name: str, *, max_bytes: int = JSON_MAX_BYTES) -> JsonObject | None:
+    def read_object(self, name: str, *, limit: SizeLimit = "json") -> JsonObject | None:
         """The object in a JSON file; None if there is no such file."""
         path = self.path / name
         try:
-            return _OBJECT.validate_python(parse_json(read_limited(path, max_bytes=max_bytes)))
+            return _OBJECT.validate_python(parse_json(read_limited(path, limit)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -109,7 +109,7 @@ class HfFolder:
         if name == TOKENIZER and self._tokenizer is not None:
             return self._tokenizer
         try:
-            return read_limited(self.path / name, max_bytes=JSON_MAX_BYTES)
+            return read_limited(self.path / name, "json")
         except FileNotFoundError:
             return None
         except OSError as error:

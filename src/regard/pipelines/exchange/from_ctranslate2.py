@@ -23,7 +23,6 @@ from regard.exchange.ctranslate2_folder import (
     restore_settings,
 )
 from regard.exchange.tensor_table import vocabulary_rows
-from regard.json_files import JSON_MAX_BYTES
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
@@ -212,7 +211,7 @@ def _tokenizer(side: _Side, pieces: Path | None) -> Tokenizer:
         settings = TokenizerSettings(kind="sentencepiece", size=side.ids.size, form="none")
         table = PieceTable({token: number for number, token in enumerate(side.tokens)})
         try:
-            model = read_limited(pieces, max_bytes=JSON_MAX_BYTES)
+            model = read_limited(pieces, "json")
             return MappedSentencePieceTokenizer(model, table, settings, side.ids)
         except (OSError, TextError) as error:
             raise RunError(f"{pieces}: cannot be read: {error}") from None

@@ -23,7 +23,6 @@ from regard.text.build import save_tokenizers
 from regard.training.checkpoints import check_finite, save_weights
 
 MAX_LICENCE = 200  # characters of a licence's name that are kept
-MAX_CARD_BYTES = 1 << 20
 NOT_FINITE = "its files are damaged, or were saved in this state; get another copy of the model"
 FORMATS = (CTRANSLATE2, G2P_EN)
 """Formats that are recognized by a file that no other format has."""
@@ -99,7 +98,7 @@ def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) 
 def read_licence(source: Path) -> str | None:
     """The licence that a model card's front matter names, or a reference to a licence file."""
     try:
-        card = read_limited(source / "README.md", max_bytes=MAX_CARD_BYTES)
+        card = read_limited(source / "README.md", "config")
     except OSError:
         card = b""
     lines = card.decode("utf-8", "replace").splitlines()

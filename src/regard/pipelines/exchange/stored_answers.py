@@ -16,7 +16,6 @@ from regard.errors import RunError, RunWarning
 from regard.manifest import sha256
 
 ANSWERS = "regard-answers.safetensors"
-MAX_BYTES = 256 << 20
 NUM_POSITIONS = 16  # positions whose logits are stored, spread over a sample
 
 
@@ -35,7 +34,7 @@ def difference_from_answers(
     """
     path = folder / ANSWERS
     try:
-        content = read_limited(path, max_bytes=MAX_BYTES)
+        content = read_limited(path, "array")
         stored = safetensors.torch.load(content)["logits"]
     except (OSError, SafetensorError, KeyError) as error:
         raise RunError(f"{path}: damaged: {error}") from None

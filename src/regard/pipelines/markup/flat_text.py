@@ -120,7 +120,9 @@ class _Flattener:
         """Add markup between words, joined with markup at the same position."""
         last = nodes[-1] if nodes else None
         if isinstance(last, PointTag) and last.place == self.length:
-            last.raw += " " * self.saw_space + node.raw
+            raw, last.raw = last.raw, ""  # a text with one reference grows in linear time
+            raw += " " * self.saw_space + node.raw
+            last.raw = raw
         else:
             last = PointTag(node.raw, self.length, self.saw_space)
             nodes.append(last)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.atomic_io import check_no_linked_folders, read_limited, write_atomic
 from regard.errors import RunError, SettingsError
-from regard.json_files import JSON_MAX_BYTES, dump_json, load_json, parse_json
+from regard.json_files import dump_json, load_json, parse_json
 from regard.manifest import check_file, is_intact, sha256_of_file
 from regard.models.contracts import AnyModel
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
@@ -91,7 +91,7 @@ class StartRun(NamedTuple):
 def _read_optional(file: Path) -> dict[str, Any]:
     """The object in a file of JSON; empty if there is none."""
     with suppress(OSError, ValueError):
-        raw = parse_json(read_limited(file, max_bytes=JSON_MAX_BYTES))
+        raw = parse_json(read_limited(file, "json"))
         return raw if isinstance(raw, dict) else {}
     return {}
 
