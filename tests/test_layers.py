@@ -9,6 +9,7 @@ from regard.models.build import FAMILIES
 
 ORDER = [
     {"errors", "interruption", "settings", "iterate", "types"},
+    {"size_limits"},
     {"manifest", "nested_values"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},

@@ -79,7 +79,7 @@ class _UnitBlocks:
         self._stream, self._name = stream, name
         self.size = 0  # bytes since the last unit
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1) -> bytes:
         self.size += size
         if self.size > max_bytes("line") + 2 * size:
             raise CorpusError(f"{self._name}: has a unit {too_large('line')}")
