@@ -8,6 +8,7 @@ command that reads the folder must answer as before, or end in one line.
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import random
@@ -291,6 +292,7 @@ def run_command(*argv: str) -> Outcome:
     def stop(*of: Any) -> None:
         raise NotEndedError
 
+    faulthandler.dump_traceback_later(2 * SECONDS, exit=True)  # a library waits, and hears nothing
     signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
     try:
@@ -301,6 +303,7 @@ def run_command(*argv: str) -> Outcome:
         return Outcome(1, "", [], f"not ended after {SECONDS} s")
     finally:
         signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
     error, failed = found.exception, None
     errors = [*found.stderr.splitlines(), *(str(one.message) for one in caught)]
     if isinstance(error, (RegardError, OSError)):

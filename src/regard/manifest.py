@@ -107,10 +107,8 @@ def check_file(path: Path, content: bytes | None = None) -> None:
     """Raise an error if a file, or the `content` read from it, does not match its manifest, or if
     something else than a plain file is there, which might block or never end.
     """
-    if content is None and path.exists() and not path.is_file():
-        raise DamagedError(
-            f"{path}: a folder, a pipe or a device, and not a plain file; restore it from a copy"
-        )
+    if content is None:
+        _check_plain(path)
     entry = find_entry(path)
     if entry is None or not entry.states:
         return
@@ -129,7 +127,11 @@ def check_file(path: Path, content: bytes | None = None) -> None:
 
 
 def check_folder(root: Path) -> None:
-    """Raise an error if a file that the manifest of a folder lists is damaged or missing."""
+    """Raise an error if a file that the manifest of a folder lists is damaged or missing, or if
+    something in the folder is no plain file: other libraries would wait for it forever.
+    """
+    for name in list_files(root):
+        _check_plain(root / name)
     for name, states in (read_manifest(root) or {}).items():
         if "#" in name:
             continue
@@ -139,6 +141,14 @@ def check_folder(root: Path) -> None:
                 f"{root / name}: missing; restore it from a copy. `regard verify {root}` shows "
                 "what else is missing or damaged"
             )
+
+
+def _check_plain(path: Path) -> None:
+    """Raise an error if something else than a plain file is at a path."""
+    if path.exists() and not path.is_file():
+        raise DamagedError(
+            f"{path}: a folder, a pipe or a device, and not a plain file; restore it from a copy"
+        )
 
 
 def is_intact(path: Path) -> bool:

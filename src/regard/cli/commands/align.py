@@ -24,6 +24,7 @@ from regard.evaluation.pharaoh import check_gold, flip_gold, format_links, read_
 from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.iterate import reservoir_sample
+from regard.manifest import check_file
 from regard.recipes.run_folder import Run, load_data, load_run, pick_device
 from regard.tasks.contracts import PREPARED_FILE
 from regard.text.word_units import count_units
@@ -213,6 +214,7 @@ def _pairs_to_align(
     data = load_data(run.folder)
     split: SplitName = "train" if train else data.held_out()
     known = data.gold(split)
+    check_file(known)
     return read_run_split(data, split), str(known) if known.exists() else None
 
 

@@ -1,6 +1,7 @@
 """Models whose graphs onnxruntime runs, for our own search and for comparisons."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import onnxruntime
 import torch
 from torch import Tensor
 
-from regard.errors import SettingsError
+from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import (
     ANSWERS,
     BROWSER_FOLDER,
@@ -31,6 +32,7 @@ from regard.exchange.onnx_graphs import (
     named_inputs,
 )
 from regard.models.contracts import AnyGenerator, Generator, gather_parents
+from regard.settings import abbreviate
 from regard.types import AttentionHook, Features, Padded
 
 ERRORS_ONLY = 3  # a level of onnxruntime's log
@@ -43,17 +45,31 @@ class OnnxGraph:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = ERRORS_ONLY
         options.intra_op_num_threads = threads
-        self.session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
+        self._path = path
+        with self._told():
+            self.session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs()]
 
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs by name; those of `tensors` that the graph does not use are ignored."""
-        given = {name: np.ascontiguousarray(tensors[name].numpy()) for name in self.inputs}
-        found = self.session.run(None, given)
+        with self._told():
+            given = {name: np.ascontiguousarray(tensors[name].numpy()) for name in self.inputs}
+            found = self.session.run(None, given)
         return dict(zip(self.outputs, map(torch.from_numpy, found), strict=True))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """A context in which errors of onnxruntime become a `RunError`."""
+        try:
+            yield
+        except Exception as error:  # they have no common type
+            raise RunError(
+                f"{self._path}: onnxruntime {onnxruntime.__version__} cannot run it: "
+                f"{abbreviate(str(error))}"
+            ) from None
 
 
 @dataclass(frozen=True)

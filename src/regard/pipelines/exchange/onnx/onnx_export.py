@@ -4,7 +4,7 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from regard.atomic_io import temporary_folder, write_atomic
+from regard.atomic_io import check_no_linked_folders, temporary_folder, write_atomic
 from regard.decoding.batch_search import search
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
-from regard.errors import DamagedError, RunError, SettingsError
+from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import OPSET, write_graphs
 from regard.exchange.transformers_js import SUFFIXES
 from regard.json_files import dump_json, read_json
@@ -172,17 +172,17 @@ def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto"
     run = load_run(path, device=torch.device("cpu"), weights=weights)
     check_not_packaged(path, "no graphs are")
     folder = path / GRAPHS_FOLDER / f"{Path(weights).stem}-{chosen}"
-    digest = sha256_of_file(find_weights(run.folder, weights))
-    try:
+    check_no_linked_folders(path)
+    onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
+    digest, decoder = sha256_of_file(find_weights(run.folder, weights)), None
+    with suppress(OSError, ValueError, RunError):  # there are none, or they are damaged
         check_folder(folder)
-        current = digest in read_json(folder / REPORT, ExchangeReport).files.values()
-    except (OSError, ValueError, DamagedError):
-        current = False
-    if not current or not (folder / INFO).is_file():
+        if digest in read_json(folder / REPORT, ExchangeReport).files.values():
+            decoder = onnx_model.open_decoder(folder)
+    if decoder is None:
         shutil.rmtree(folder, ignore_errors=True)
         export_onnx(path, folder, weights=weights, precision=chosen)
-    onnx_model: Any = import_module("regard.engines.onnx.onnx_model")
-    decoder = onnx_model.open_decoder(folder)
+        decoder = onnx_model.open_decoder(folder)
     return run._replace(model=onnx_model.OnnxGenerator(run.model, decoder).eval(), loaded_from=None)
 
 
