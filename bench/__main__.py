@@ -32,6 +32,7 @@ COMMANDS = {
     "sizes": "parameters of the models of recipes, sizes and digests of their corpora",
     "serve": "how many requests a server answers in a second, and whether rightly",
     "tags": "how many tags of a document come to stand at the words they belong to",
+    "planted_faults": "whether the tests notice faults that are planted on purpose",
     "windows": "what attention through a window costs, in time and memory",
 }
 """Name -> what it measures; the module of that name has the command."""

@@ -14,7 +14,7 @@ from picture_runs import picture_folders, train_picture_classifier
 from regard.pipelines.translator import load
 from tiny import train_tiny
 
-pytest_plugins = ["browser"]  # the fixture `chromium`
+pytest_plugins = ["browser", "task_runs"]  # the fixtures `chromium` and `task_runs`
 
 # The same examples each time, so that results are comparable; `make fuzz` draws others.
 settings.register_profile("fixed", derandomize=True)
