@@ -112,6 +112,7 @@ class CaptionAnswer:
             weights = self.attention.maps.weights.tolist()  # (L, H, T, S)
             document["words"] = list(self.attention.words)
             document["attention"] = {"grid": list(self.attention.grid), "weights": weights}
+            document["before"] = None if self.before is None else self.before.text
         return document
 
     def required_attention(self) -> PictureAttention:

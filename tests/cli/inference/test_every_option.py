@@ -2,7 +2,6 @@
 
 import json
 import re
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import regard
-from regard.cli.inference import bulk
 from regard.cli.main import FOLDERS, command_app
-from regard.cluster.bulk_inputs import SourceBlock
-from regard.cluster.bulk_job import BlockTranslator
-from regard.decoding.settings import search_settings
 from regard.errors import RegardError
 from regard.evaluation.pharaoh import format_links
 from regard.pipelines.forecaster import format_rows

@@ -297,7 +297,7 @@ def _translate_markup(
     """Print the translation of a document, or of lines with markup."""
 
     def translate(texts: list[str], first: int) -> Sequence["MarkupAnswer"]:
-        return translator.translate_texts(texts)
+        return translator.translate_texts(texts, first)
 
     if document is None:
         _translate_lines(lines, CHUNK, translate)

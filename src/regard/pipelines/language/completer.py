@@ -113,7 +113,7 @@ class Completer:
         require_texts("prompts", prompts)
         if max_tokens < 1:
             raise SettingsError(f"max_tokens: must be at least 1, got {max_tokens}")
-        settings = _limited(settings or search_settings(self.settings, **options), max_tokens)
+        settings = _limited(search_settings(settings or self.settings, **options), max_tokens)
         encoded = [self._encode(prompt, max_tokens) for prompt in prompts]
         width = settings.n_best if settings.sampling else settings.beam.size
         lengths = [len(one.ids) + max_tokens for one in encoded]

@@ -45,7 +45,7 @@ from regard.pipelines.markup.word_links import (
 )
 from regard.pipelines.translator import Translator
 from regard.recipes.run_folder import Run
-from regard.text.preprocess import PreparedText, require_texts, sanitize, split_long
+from regard.text.preprocess import PreparedText, part_id, require_texts, sanitize, split_long
 from regard.text.segmentation import (
     CHARACTER_REFERENCE,
     Segment,
@@ -192,12 +192,23 @@ class MarkupTranslator:
             self.alignment = best_alignment(run)
         return run
 
-    def translate_texts(self, texts: Sequence[str]) -> list[MarkupAnswer]:
-        """The translation of each text, with its markup: N in, N out."""
+    def translate_texts(self, texts: Sequence[str], first: int = 0) -> list[MarkupAnswer]:
+        """The translation of each text, with its markup: N in, N out. `first` is the number of the
+        first text, which seeds its samples, as in `Translator.translate`.
+        """
         require_texts("texts", texts)
+        settings = self.settings or self.translator.settings
+        if settings.sampling is None:
+            return self._translate_texts(texts, 0)
+        numbered = enumerate(texts, first)  # each text has samples of its own
+        found = (self._translate_texts([text], part_id(number, 0)) for number, text in numbered)
+        return [answer for [answer] in found]
+
+    def _translate_texts(self, texts: Sequence[str], first: int) -> list[MarkupAnswer]:
+        """The translation of each text; `first` is the number of its first sentence."""
         drafts = [self._draft(sanitize(text)) for text in texts]
         self._answer_cache = {}
-        self._translate([draft for draft in drafts if draft.segments.lines])
+        self._translate([draft for draft in drafts if draft.segments.lines], first)
         pairs = [
             (draft.segments.parts[place].text, answers[place])
             for draft in drafts
@@ -247,7 +258,7 @@ class MarkupTranslator:
         texts = ["".join(islice(rest, len(part))) for part in parts]
         return [one for text in texts for one in strip_segments(text)]
 
-    def _translate(self, drafts: Sequence[_MarkupDraft]) -> None:
+    def _translate(self, drafts: Sequence[_MarkupDraft], first: int) -> None:
         """Translate the drafts, again if stand-in names were lost, and cache the answers."""
         while drafts:
             sentences = (one for draft in drafts for one in draft.segments.lines)
@@ -257,6 +268,7 @@ class MarkupTranslator:
                 self.settings,
                 forbidden=self.forbidden,
                 unknown=self.unknown,
+                first=first,
                 split=False,
             )
             self._answer_cache |= zip(new, answers, strict=True)
