@@ -96,7 +96,10 @@ class TaskRuns:
         dictionary = folder / "fr-en.tsv"
         dictionary.write_text("".join(f"{word}\tZanzibar\n" for word in FRENCH_WORDS))
         picture = save_picture(folder / "picture.png")
-        return {"dictionary": dictionary, "wide": folder / "wide.png", "picture": picture}
+        files = {"french": folder / "french.txt", "english": folder / "english.txt"}
+        files["french"].write_text("Elle part.\nPaul aime la mer.\n")
+        files["english"].write_text("The sea.\nThe sea in June.\n")
+        return files | {"dictionary": dictionary, "wide": folder / "wide.png", "picture": picture}
 
 
 @pytest.fixture(scope="session")

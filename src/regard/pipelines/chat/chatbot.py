@@ -1,5 +1,6 @@
 """A saved model as a partner in a conversation."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ class Chatbot(Translator):
     """
 
     task = CHAT
+    look_options = re.sub("number split ", "", Translator.look_options)  # a history is one part
 
     def tokenize(self, texts: Sequence[str], *, split: bool | None = None) -> list[PreparedText]:
         """Each history, cut to what the model reads, and tokenized; `split` has no effect."""
