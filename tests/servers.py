@@ -46,10 +46,10 @@ class Client:
 
 
 @contextmanager
-def client(*models, keys=(), **settings) -> Iterator[Client]:
-    """A client of a server in this process."""
+def client(*models, keys=(), load=(), **settings) -> Iterator[Client]:
+    """A client of a server in this process; `load` says how its models are loaded."""
     specs = [parse_model_spec(str(one)) for one in models]
-    service = Service(specs, ServerSettings(**settings), keys, LoadOptions(device="cpu"))
+    service = Service(specs, ServerSettings(**settings), keys, LoadOptions(**{"device": "cpu", **dict(load)}))
     app = build_app(service)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

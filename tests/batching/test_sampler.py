@@ -77,7 +77,10 @@ def test_long_pairs_are_left_out(store):
 
 
 def test_sampling_depends_on_the_position_alone(store):
+    seeds = []
+
     def sample_segmentation(pairs, seed):
+        seeds.append(seed)
         return TokenPairs(*(Ragged(side.ids + seed % 1000, side.counts) for side in pairs))
 
     whole = [numbers(p) for p in islice(stream(store, sample_segmentation=sample_segmentation), 20)]
@@ -86,6 +89,7 @@ def test_sampling_depends_on_the_position_alone(store):
         for p in islice(stream(store, whole[9][2], sample_segmentation=sample_segmentation), 10)
     ]
     assert again == whole[10:]
+    assert len({*seeds}) == 20
     assert len({str(ids) for ids, *_ in whole}) > 10
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings
+from regard.layers.transformer_parts import FeedForward, Residual, TiedEmbeddings, drop_path_scales
 
 B, T, D, HIDDEN, SOURCE, TARGET = 2, 3, 16, 10, 7, 9
 
@@ -117,6 +117,14 @@ def test_dropout_applies_to_the_output_of_the_sub_layer(place):
     residual.norm = torch.nn.Identity()
     y = residual.post(torch.ones(1000), torch.ones(1000))
     assert sorted(y.unique().tolist()) == [1.0, 3.0]
+
+
+def test_what_stochastic_depth_keeps_is_scaled_to_the_same_mean():
+    torch.manual_seed(0)
+    scales = drop_path_scales((5000, 2), 0.3, torch.device("cpu"))
+    assert scales.unique().tolist() == pytest.approx([0, 1 / 0.7])
+    assert torch.equal(scales[:, 0], scales[:, 1])
+    assert scales.mean().item() == pytest.approx(1, abs=0.03)
 
 
 @pytest.mark.parametrize("place", ["pre", "post"])

@@ -17,6 +17,7 @@ from regard.models.classification.naive_bayes import (
 )
 from regard.models.classification.text_classifier import TextClassifier, TextClassifierSettings
 from regard.models.language.gpt import GptSettings
+from regard.types import Batch
 
 VOCABULARY, LONGEST, CLASSES = 6, 2, 3
 TEXTS = [[3, 4, 4, 4, 2], [4, 5, 2], [3, 4, 2], [5, 5, 5, 2], [0, 3, 4, 2]]
@@ -91,12 +92,25 @@ def test_a_counted_text_is_read_by_the_counts_of_all_others():
     torch.testing.assert_close(found, torch.stack(wanted))
 
 
-def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
+def classifier():
     settings = TextClassifierSettings(
         encoder=GptSettings(layers=1, width=8, heads=2, context=16), ngrams=LONGEST
     )
     words = list(map(str, range(VOCABULARY)))
-    model = TextClassifier(settings, words, CLASSES, counted()).eval()
+    return TextClassifier(settings, words, CLASSES, counted())
+
+
+def test_a_classifier_reads_counted_texts_by_the_others_while_it_trains_alone():
+    model, texts, labels = classifier(), pad(TEXTS), torch.tensor(LABELS)
+    batch = Batch(texts, None, None, labels)
+    for training, known in ((True, labels), (False, None)):
+        features = model.train(training).training_features(batch).features
+        torch.testing.assert_close(features[:, -CLASSES:], model.bayes(texts, known))
+    torch.testing.assert_close(model(texts), model.logits(features))
+
+
+def test_votes_of_ngrams_are_their_share_of_a_classifiers_logits():
+    model = classifier().eval()
     torch.nn.init.normal_(model.output.weight)
     votes = model.ngram_votes(pad([text := [3, 4, 4, 2]]))
     assert votes.keys() == ngrams_of(text)

@@ -119,6 +119,15 @@ def test_pooling_is_over_real_tokens():
         assert pool_states(states, mask, pooling).tolist() == values, pooling
 
 
+def test_a_dimension_that_is_the_same_in_all_texts_is_standardized_to_zero():
+    model, inputs = tiny("elmo", standardize=True)
+    rows = torch.zeros(B, dtype=torch.long)
+    model.fit_standardization([Padded(inputs.ids[rows], inputs.mask[rows])])
+    answers = model(inputs)
+    assert answers.isfinite().all()
+    torch.testing.assert_close(answers[0], model.output.bias)
+
+
 def test_settings_that_cannot_be_are_refused():
     with pytest.raises(ValidationError, match="the first token of gpt does not see the text"):
         TextClassifierSettings(encoder=TINY["gpt"], pooling="first")

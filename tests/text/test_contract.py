@@ -268,6 +268,12 @@ def test_fingerprints_tell_tokenizers_apart(kind):
     else:
         changes += [{"min_count": 6}, {"size": 11}]
     prints = [learned(kind, **change).fingerprint() for change in changes]
+    plain = ["elle danse"]  # of which all settings learn the same pieces
+    prints += [
+        train_tokenizer(plain, TokenizerSettings(kind=kind, **change)).fingerprint()
+        for change in changes
+        if "size" not in change and "min_count" not in change
+    ]
     prints += [learned(other).fingerprint() for other in KINDS if other != kind]
     assert len({*prints}) == len(prints)
 

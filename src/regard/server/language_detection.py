@@ -19,7 +19,7 @@ MIN_CERTAIN_CONFIDENCE = 90.0  # needed to assign a language that the request do
 MIN_WORD_SHARE = 2 / 3  # of the words must each be likeliest in it: mixed texts have fewer
 
 SCRIPT_OR_STYLE = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
-TAG = re.compile(r"</?\w[^<>]*>")
+TAG = re.compile(r"<!--.*?(?:-->|\Z)|<[/!?]?\w[^<>]*>", re.DOTALL)  # or comment, or declaration
 
 
 class LanguageGuess(NamedTuple):
@@ -109,7 +109,7 @@ def excerpt(text: str) -> str:
 
 
 def strip_tags(text: str) -> str:
-    """The visible text of a web page, roughly, as tag names would mislead the detection."""
+    """The visible text of a web page, roughly, as tags and comments would mislead the detection."""
     first, *rest = SCRIPT_OR_STYLE.split(text)
     visible = "".join([first, *(part.partition("</")[2].partition(">")[2] for part in rest)])
     return TAG.sub(" ", visible)

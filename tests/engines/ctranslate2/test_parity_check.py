@@ -1,5 +1,6 @@
 import math
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -69,6 +70,27 @@ class Nonsense:
 
     def log_probabilities(self, pairs):
         return [[math.nan] for _ in pairs]
+
+
+class Nearly(Nonsense):
+    """An engine that finds what the native search found, but one translation."""
+
+    def search(self, sources, settings, *, prefixes):
+        *same, [other, *_] = self.card
+        return [*same, [replace(other, score=other.score - 1)]]
+
+    def log_probabilities(self, pairs):
+        return [[0.0] for _ in pairs]
+
+
+def test_one_translation_that_differs_is_enough_to_refuse_an_export(tiny_run, monkeypatch):
+    found = []
+    search = lambda *args, **options: found.extend(search_many(*args, **options)) or found  # noqa: E731
+    monkeypatch.setattr(parity_check, "search_many", search)
+    report = check_parity(
+        load_run(tiny_run, device=torch.device("cpu")), Nearly(found), Nearly(found)
+    )
+    assert report.refused.startswith("1 of 20 sentences")
 
 
 def test_an_export_whose_scores_are_nan_is_refused(tiny_run):

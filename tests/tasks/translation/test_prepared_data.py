@@ -106,15 +106,25 @@ def test_the_standard_input_is_read_once_and_kept(run, monkeypatch):
     assert prepared(wanted, run) == first  # though nothing is left to read
 
 
-def test_training_pairs_that_give_held_out_ones_away_are_dropped(tmp_path, run):
+@pytest.mark.parametrize("way", ["one", "several", "mixed in", "joined"])
+def test_training_pairs_that_give_held_out_ones_away_are_dropped(way, tmp_path, run):
     held_out = [Pair("One  Two GO", "never said"), Pair("never heard", "go ten and ten")]
-    train = write_files(tmp_path, PAIRS)
+    files, others = (
+        write_files(tmp_path, some, name)
+        for some, name in ((PAIRS, "train"), ([Pair(f"x {n}", f"y {n}") for n in range(99)], "own"))
+    )
+    corpus = {"train": files}
+    if way == "several":
+        corpus = {"train": [others, {**files, "weight": 2}]}
+    elif way == "mixed in":
+        corpus = {"train": others, "mix": [{**files, "share": 0.5}]}
+    elif way == "joined":
+        corpus["join"] = 2
     valid = write_files(tmp_path, held_out, "valid")
-    data = prepared(recipe({"train": train, "valid": valid, "split": {"test": 0}}), run)
-    assert data.pairs == {"valid": 2, "test": 0, "train": 98}
+    data = prepared(recipe({**corpus, "valid": valid, "split": {"test": 0}}), run)
     left = list(data.read("train"))
-    assert Pair("one two go", "go two and one") not in left
-    assert Pair("ten ten go", "go ten and ten") not in left
+    assert any("one three go" in pair.source for pair in left)
+    assert not any("one two go" in pair.source or "ten and ten" in pair.target for pair in left)
     assert data.report.dropped == {"in valid or test": 2}
     assert list(data.read("valid"))[1] == held_out[1]
 
