@@ -261,7 +261,7 @@ FAULTS = (
         "pipelines/look.py",
         "changed = look_at(translator, chosen, request, (), tree=tree)",
         "changed = look_at(translator, chosen, request, ())",
-        "tests/cli/commands",
+        "tests/cli/commands/test_every_look.py tests/cli/commands/test_look.py",
     ),
     Fault(
         "edge",
@@ -269,7 +269,7 @@ FAULTS = (
         "pipelines/look.py",
         "        forbidden=request.forbidden,\n",
         "",
-        "tests/pipelines tests/cli/commands/test_look.py",
+        "tests/pipelines/test_translator.py tests/cli/commands/test_look.py",
     ),
     Fault(
         "edge",
@@ -277,7 +277,7 @@ FAULTS = (
         "pipelines/look.py",
         "        prefix=request.prefix,\n",
         "",
-        "tests/pipelines tests/cli/commands/test_look.py",
+        "tests/pipelines/test_translator.py tests/cli/commands/test_look.py",
     ),
     Fault(
         "edge",
@@ -448,7 +448,7 @@ FAULTS = (
         "training/step.py",
         "place = [self.seed, step, number * self.ranks.count + self.ranks.number]",
         "place = [self.seed, step, self.ranks.number]",
-        "tests/training",
+        "tests/training/test_step.py tests/training/test_loop.py",
     ),
     Fault(
         "edge",

@@ -1,6 +1,7 @@
 """An option gives the same translations by every way: lines, documents, in bulk, and in Python."""
 
 import re
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -14,11 +15,15 @@ from regard.cluster.bulk_inputs import SourceBlock
 from regard.cluster.bulk_job import BlockTranslator
 from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
+from regard.inspection.interventions import Silenced
+from regard.pipelines import look, translator
+from regard.text.segmentation import InputSettings
 from task_runs import FRENCH_WORDS
 
 LINES = [
     "Jane danse.",
     "Elle ne la visite pas en septembre. Paul aime la mer et l'Afrique, 12:30.",
+    "Elle part de www.example.org demain.",
 ]
 FORMATS = {
     "markup": (("--markup",), "{}\n"),
@@ -65,71 +70,84 @@ def call(command, *args, given=None):
     return shown.stdout
 
 
-def by_format(name, run, args, lines=LINES):
+def by_format(way, run, args, lines):
     """The translations of a document, which are separated as the sources were."""
-    options, template = FORMATS[name]
+    options, template = FORMATS[way]
     given = "".join(map(template.format, lines))
     shown = call("translate", run, *args, *options, given=given)
     pattern = re.escape(template).replace(r"\{\}", "(.+?)")
     return [" ".join(one.split("\n")) for one in re.findall(pattern, shown, re.DOTALL)]
 
 
-def by_bulk(run, args, folder, monkeypatch):
-    """The translations of an actor of `regard bulk`."""
-    jobs, file = [], folder / "lines.txt"
-    file.write_text("".join(f"{line}\n" for line in LINES))
-    monkeypatch.setattr(bulk, "_translate", lambda plan, job, options, folder: jobs.append(job))
-    call("bulk", run, file, "--out", folder / "out", *args)
-    [job] = jobs
-    return list(BlockTranslator(job)(SourceBlock(input=0, number=0, texts=LINES)).texts)
-
-
-def in_python(run, given, names):
-    """The translations by the functions of a translator."""
-    loading = {name: value.format(**names) for name, value in given.load.items()}
-    others = [loading.pop("other")] if "other" in loading else []
-    translator = regard.load(run, *others, device="cpu", engine="native", **loading)
-    search = search_settings(translator.settings, **given.search)
-    yield "translate", [one.text for one in translator.translate(LINES, search, **given.request)]
-    if "sampling" in given.search:
-        return  # a text alone is always the first
-    yield "call", [translator(line, settings=search, **given.request).text for line in LINES]
-    yield "look", [translator.look(line, search, **given.request).text for line in LINES]
-
-
-def expected(run, *args):
-    shown = call("translate", run, *args, given="".join(f"{line}\n" for line in LINES))
+def by_lines(run, args, lines):
+    """The translations of lines."""
+    shown = call("translate", run, *args, given="".join(f"{line}\n" for line in lines))
     return shown.removesuffix("\n").split("\n")
 
 
+def by_bulk(run, args, lines, monkeypatch):
+    """The translations of an actor of `regard bulk`."""
+    jobs = []
+    monkeypatch.setattr(bulk, "_scan", lambda files: ())
+    monkeypatch.setattr(bulk, "BulkPlan", lambda **options: None)
+    monkeypatch.setattr(bulk, "_translate", lambda plan, job, options, folder: jobs.append(job))
+    call("bulk", run, "lines.txt", "--out", "out", *args)
+    return list(BlockTranslator(jobs[0])(SourceBlock(input=0, number=0, texts=lines)).texts)
+
+
+def in_python(run, given, names, lines):
+    """The translations by each function of a translator."""
+    loading = {name: value.format(**names) for name, value in given.load.items()}
+    others = [loading.pop("other")] if "other" in loading else []
+    loaded = regard.load(run, *others, device="cpu", engine="native", **loading)
+    search, request = search_settings(loaded.settings, **given.search), given.request
+    yield "translate", [one.text for one in loaded.translate(lines, search, **request)]
+    if "sampling" in given.search:
+        return  # a text alone is always the first
+    yield "call", [loaded(line, settings=search, **request).text for line in lines]
+    # a look does not keep addresses
+    lines = lines[:2]
+    changes = [Silenced("cross", 0)]
+    changed = [one.text for one in loaded.translate(lines, search, changes=changes, **request)]
+    for look_at in (loaded.look, partial(loaded, look=True)):
+        options = {"changes": changes, "settings": search, **request}
+        plain = [look_at(line, settings=search, **request) for line in lines]
+        yield "look", [one.text for one in plain]
+        assert [one["text"] for looked in plain for one in looked.ablate()] == changed
+        found = [look_at(line, **options) for line in lines]
+        yield "look, before its changes", [one.before.text for one in found]
+        assert [one.text for one in found] == changed
+
+
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_gives_the_same_by_every_way(name, task_runs, words_run, tmp_path, monkeypatch):
+def test_an_option_gives_the_same_by_every_way(name, task_runs, words_run, monkeypatch):
+    monkeypatch.setattr(translator, "run_input_settings", lambda *_: InputSettings())
+    monkeypatch.setattr(look, "list_answer_ablations", lambda answer: [Silenced("cross", 0)])
     run = words_run if name == "unknown" else task_runs.run("translation")
     given, names = OPTIONS[name], task_runs.names("translation")
     native = ("--engine", "native", "--device", "cpu")
     args = [*given.args.format(**names).split(), *native]
-    wanted = expected(run, *args)
-    assert len(wanted) == len(LINES)
-    if name != "nothing":
-        assert wanted[1] != expected(run, *native)[1]
+    lines = LINES[:2] if name in ("split", "prefix", "sample") else LINES  # which keep no address
+    wanted, plain = by_lines(run, args, lines), by_lines(run, native, lines)
+    assert len(wanted) == len(lines)
+    assert all(one != two for one, two in zip(wanted[1:], plain[1:], strict=True)) or not given.args
     monkeypatch.setattr(translate, "CHUNK", 1)
-    assert expected(run, *args) == wanted
+    assert by_lines(run, args, lines) == wanted
     for way in FORMATS:
         try:
-            found = by_format(way, run, args)
+            found = by_format(way, run, args, lines)
         except SettingsError as error:  # it is refused
             assert f"--{name}" in str(error)
             continue
         if name == "sample":  # the sentences of a text are numbered otherwise
-            assert found != expected(run, *native)
-            assert found[0] != LINES[0]
+            assert found[1] != plain[1]
         else:
             assert found == wanted, way
     bulk_options = typer.main.get_command(command_app("bulk")).params
     if name in {"nothing", *(one.name for one in bulk_options)}:
-        assert by_bulk(run, args, tmp_path, monkeypatch) == wanted
-    for way, found in in_python(run, given, names):
-        assert found == wanted, way
+        assert by_bulk(run, args, lines, monkeypatch) == wanted
+    for way, found in in_python(run, given, names, lines):
+        assert found == wanted[: len(found)], way
 
 
 def test_samples_of_one_text_differ_by_every_way(task_runs, monkeypatch):
