@@ -39,25 +39,25 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def plant(fault: Fault, tree: Path) -> None:
-    """Write the fault into a tree; a `SettingsError` unless its text is there once."""
-    file = tree / "src" / "regard" / fault.file
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    if text.count(fault.old) != 1:
-        raise SettingsError(f"{fault.file} has its text {text.count(fault.old)} times, not once")
-    _write(file, text.replace(fault.old, fault.new))
+def _file(fault: Fault, tree: Path) -> Path:
+    return tree / "src" / "regard" / fault.file
+
+
+def _is_there(fault: Fault, tree: Path) -> bool:
+    """Whether a tree has the text of a fault, once."""
+    file = _file(fault, tree)
+    return file.is_file() and file.read_text(encoding="utf-8").count(fault.old) == 1
 
 
 @contextmanager
 def planted(fault: Fault, tree: Path) -> Iterator[None]:
     """A context in which the tree has the fault."""
-    file = tree / "src" / "regard" / fault.file
-    sound = file.read_text(encoding="utf-8") if file.is_file() else None
-    plant(fault, tree)
+    file = _file(fault, tree)
+    sound = file.read_text(encoding="utf-8")
+    _write(file, sound.replace(fault.old, fault.new))
     try:
         yield
     finally:
-        assert sound is not None
         _write(file, sound)
 
 
@@ -88,11 +88,10 @@ def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
 def examine(fault: Fault, tree: Path, tests: Sequence[str] = ()) -> Outcome:
     """Plant a fault in a tree, run its tests or those given, and make the tree sound again."""
     begun = time.monotonic()
-    try:
-        with planted(fault, tree):
-            status, detail = run_tests(tree, tests or fault.tests.split())
-    except SettingsError as error:
-        return Outcome("stale", str(error), 0.0)
+    if not _is_there(fault, tree):
+        return Outcome("stale", f"{fault.file} does not have its text once", 0.0)
+    with planted(fault, tree):
+        status, detail = run_tests(tree, tests or fault.tests.split())
     verdicts: dict[int, Verdict] = {PASSED: "NOT CAUGHT", FAILED: "caught"}
     return Outcome(verdicts.get(status, "broken"), detail, time.monotonic() - begun)
 
@@ -130,7 +129,8 @@ def main() -> int:
     faults = _chosen(asked.only)
     if asked.list:
         for fault in faults:
-            print(f"{fault.kind}  {fault.behaviour}  ({fault.file}; {fault.tests})")
+            stale = "" if _is_there(fault, ROOT) else "STALE: "
+            print(f"{fault.kind}  {stale}{fault.behaviour}  ({fault.file}; {fault.tests})")
         return 0
     with copies(asked.jobs) as trees:
         tests = asked.tests or sorted({one for fault in faults for one in fault.tests.split()})

@@ -93,6 +93,13 @@ def test_the_same_seed_draws_the_same_text_and_another_one_another(task):
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_options_count_beside_settings(task):
+    completer = make_completer(task)
+    found = completer("the", settings=completer.settings, max_tokens=3, beam=3, n_best=3)
+    assert found.continuations == completer("the", max_tokens=3, beam=3, n_best=3).continuations
+    assert len(found.continuations) == 3
+
+
 def test_a_prompt_beyond_the_context_is_cut_and_told_of(task):
     completer = make_completer(task)
     long = "the cat sat on the mat. " * 3
