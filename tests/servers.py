@@ -49,7 +49,8 @@ class Client:
 def client(*models, keys=(), load=(), **settings) -> Iterator[Client]:
     """A client of a server in this process; `load` says how its models are loaded."""
     specs = [parse_model_spec(str(one)) for one in models]
-    service = Service(specs, ServerSettings(**settings), keys, LoadOptions(**{"device": "cpu", **dict(load)}))
+    options = LoadOptions(**{"device": "cpu", **dict(load)})
+    service = Service(specs, ServerSettings(**settings), keys, options)
     app = build_app(service)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

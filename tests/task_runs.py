@@ -31,7 +31,7 @@ OTHERS = {
     "text-classification": classifier_recipe,
 }
 """Task -> its recipe, given a folder for its data."""
-FRENCH_WORDS = "Elle ne la visite pas en septembre Paul aime mer l Afrique".split()
+FRENCH_WORDS = ("Elle", "ne", "la", "visite", "pas", "en", "septembre", "Paul", "aime", "mer")
 assert SHARED.keys() | OTHERS.keys() == TASK_COMMANDS.keys()
 
 
@@ -56,7 +56,7 @@ class TaskRuns:
         torch.manual_seed(0)
         tensors = load_file(self.run(task) / "model.safetensors")
         file = self._folders.mktemp(task) / "other.safetensors"
-        save_file({name: x + 0.3 * torch.randn(x.shape).to(x) for name, x in tensors.items()}, file)
+        save_file({name: x + 0.1 * torch.randn(x.shape).to(x) for name, x in tensors.items()}, file)
         return file
 
     def _adapter(self, task):
@@ -66,7 +66,7 @@ class TaskRuns:
         factors = {}
         for name, x in load_file(weights).items():
             if x.ndim == 2 and x.is_floating_point():
-                factors[f"{name}.up"] = 0.5 * torch.randn(len(x), 1)
+                factors[f"{name}.up"] = 0.1 * torch.randn(len(x), 1)
                 factors[f"{name}.down"] = torch.randn(1, x.shape[1])
         file = self._folders.mktemp(task) / "adapter.safetensors"
         info = AdapterInfo(base=sha256_of_file(weights), rank=1, run="other", trained_on="others")

@@ -6,7 +6,6 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.inference import complete as complete_command
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 
@@ -87,13 +86,6 @@ def test_a_folder_without_a_language_model_is_refused(tmp_path):
         CliRunner().invoke(
             command_app("complete"), [str(tmp_path / "none"), "the"], catch_exceptions=False
         )
-
-
-def test_prompts_in_parts_are_continued_as_all_at_once(run, monkeypatch):
-    given = "the\ncat\nsat\n"
-    whole = complete(run, "--max-tokens", "4", given=given)
-    monkeypatch.setattr(complete_command, "PROMPTS_AT_ONCE", 2)
-    assert complete(run, "--max-tokens", "4", given=given) == whole
 
 
 def test_a_text_that_fills_the_context_says_so(run):

@@ -113,7 +113,11 @@ def render_forecast(found, args):
 
 COMMANDS = {
     "translate": Command(
-        "translation", ("Il part\0.", FRENCH), TRANSLATE, "cli.inference.translate.CHUNK", render_translation
+        "translation",
+        ("Il part\0.", FRENCH),
+        TRANSLATE,
+        "cli.inference.translate.CHUNK",
+        render_translation,
     ),
     "chat": Command(
         "chat",
@@ -159,10 +163,10 @@ COMMANDS = {
     "caption": Command(
         "caption",
         ("{wide}", "{picture}"),
-        SEARCH | WEIGHTS,
+        SEARCH | {name: one._replace(beside="--scores") for name, one in WEIGHTS.items()},
         "pipelines.captioner.PICTURES_AT_ONCE",
         render_caption,
-            ),
+    ),
     "forecast": Command(
         "forecast", ("5", "1 2 3 5"), WEIGHTS | {"steps": Option("--steps 3")}, "", render_forecast
     ),

@@ -120,13 +120,6 @@ def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
     assert len(shown.stdout.splitlines()) == 5
 
 
-def test_chunks_change_nothing(run, monkeypatch):
-    document_format = {way: run(*way).stdout for way in [(), ("--sample", "--seed", "3")]}
-    monkeypatch.setattr(translate, "CHUNK", 1)
-    for way, shown in document_format.items():
-        assert run(*way).stdout == shown
-
-
 def test_the_n_best_are_numbered(run):
     rows = [line.split("\t") for line in run("--n-best", "3").stdout.splitlines()]
     assert [row[:2] for row in rows] == [[str(n), str(k)] for n in (1, 2, 3) for k in (1, 2, 3)]
@@ -179,12 +172,7 @@ def test_json(run):
     assert "alignment" not in second
 
 
-def test_options_of_the_search(run, translator):
-    assert run("--beam", "1").stdout.splitlines() == [
-        translator(text, beam=1).text for text in SENTENCES
-    ]
-    scored = [run("--scores", "--length-penalty", size).stdout for size in ("0", "2")]
-    assert scored[0] != scored[1]
+def test_what_translations_begin_with_and_what_they_do_not_contain(run):
     assert all(line.startswith("Paul") for line in run("--prefix", "Paul").stdout.splitlines())
     word = run().stdout.split()[0]
     assert word not in run("--forbid", word).stdout.split()
@@ -195,17 +183,6 @@ def test_samples_follow_the_seed(run):
     assert drawn[0] == drawn[1] != drawn[2]
     few = run("--sample", "--top-k", "1", "--top-p", "0.5").stdout
     assert few == run("--beam", "1").stdout
-
-
-def test_other_models_vote(run, other_run):
-    voted = run("--ensemble", str(other_run), "--scores", "--beam", "1").stdout
-    assert len(voted.splitlines()) == 3
-    assert voted != run("--scores", "--beam", "1").stdout
-
-
-def test_other_weights(run):
-    others = {run("--weights", name, "--scores").stdout for name in ("last", "average")}
-    assert others != {run("--scores").stdout}
 
 
 @pytest.mark.parametrize(

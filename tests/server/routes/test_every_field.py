@@ -9,7 +9,6 @@ from regard.pipelines.translator import load
 from regard.server.schemas import (
     AlignRequest,
     AttentionRequest,
-    FileRequest,
     StreamRequest,
     TranslateRequest,
 )
