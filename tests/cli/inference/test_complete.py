@@ -100,6 +100,6 @@ def test_a_run_is_measured_on_other_texts(run, tmp_path):
     found = CliRunner().invoke(command_app("evaluate"), arguments, catch_exceptions=False)
     measured = json.loads(found.stdout)
     assert measured["split"] == str(tmp_path / "other.txt")
-    assert measured["notes"][0].startswith("13 tokens, 3 words")
+    assert measured["notes"][0].startswith("12 tokens, 3 words")
     arguments[2] = str(tmp_path / "none.txt")
     assert CliRunner().invoke(command_app("evaluate"), arguments).exit_code == 1

@@ -72,6 +72,7 @@ MODELS = {
 def model(request, translator):
     return SimpleNamespace(
         runs=translator.runs,
+        settings=translator.settings,
         sources=translator.sources,
         target=translator.target,
         limit=translator.limit,
@@ -112,6 +113,7 @@ def test_an_untrained_model_loses_no_markup(translator, texts):
 def carried(translator, text, answer, **options):
     """What `text` becomes with a model that answers its plain text with `answer`."""
     fake = SimpleNamespace(
+        settings=translator.settings,
         runs=translator.runs,
         sources=translator.sources,
         target=translator.target,
@@ -223,6 +225,7 @@ def test_the_same_sentence_is_translated_once(translator):
         return model_answers(upper)(texts)
 
     fake = SimpleNamespace(
+        settings=translator.settings,
         runs=translator.runs,
         sources=translator.sources,
         target=translator.target,
