@@ -14,7 +14,7 @@ from regard.attention.attend import (
 )
 from regard.attention.kv_cache import Ancestry, KVCache, attend_cached
 from regard.attention.multihead import AttentionHeads, StackedLinear, merge_heads, split_heads
-from regard.attention.positions import apply_rotary
+from regard.attention.positions import Rotary, apply_rotary
 from regard.kernels.dispatch import is_traced
 from regard.types import AttentionHook, Site
 
@@ -33,14 +33,15 @@ class GroupedSelfAttention(AttentionHeads):
         *,
         dropout: float,
         bias: bool,
-        rotary_base: float | None,
+        rotary: Rotary | None,
         head_width: int | None = None,
+        query_factor: float = 1.0,
     ) -> None:
-        """`rotary_base` is that of rotary encodings; None: there are none. `head_width` is K, by
-        default D / H.
+        """`rotary` are the frequencies of rotary encodings; None: there are none. `head_width` is
+        K, by default D / H. Queries are multiplied by `query_factor`.
         """
         super().__init__(heads, dropout)
-        self.kv_heads, self.rotary_base = kv_heads, rotary_base
+        self.kv_heads, self.rotary, self.query_factor = kv_heads, rotary, query_factor
         self.head_width = head_width or width // heads
         self.scale = self.score.scale(self.head_width)
         sizes = [size * self.head_width for size in (heads, kv_heads, kv_heads)]
@@ -61,8 +62,10 @@ class GroupedSelfAttention(AttentionHeads):
         else:
             stacked = split_heads(self.project(x), sum(sizes))
             queries, keys, values = torch.split(stacked, sizes, dim=1)
-        if (base := self.rotary_base) is not None:
-            queries, keys = (apply_rotary(x, positions, base) for x in (queries, keys))
+        if (rotary := self.rotary) is not None:
+            queries, keys = (apply_rotary(x, positions, rotary) for x in (queries, keys))
+        if self.query_factor != 1:
+            queries = queries * self.query_factor
         return queries, KeyValues(keys, values)
 
     def attend_causally(

@@ -2,26 +2,85 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
+from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from regard.attention.score_functions import ScaledDotScore
 from regard.errors import TextError
+from regard.settings import Settings
 
 ROTARY_BASE = 10000.0  # of Su et al. 2021; models for long texts have larger ones
 PositionsName = Literal["sinusoid", "learned", "relative", "rotary"]
 SinusoidLayout = Literal["interleaved", "halves", "tensor2tensor"]
 
 
+class RotaryStretch(Settings):
+    """How rotary frequencies are changed so that a model reads texts longer than its first ones.
+
+    A frequency f becomes k f + (1 - k) f / `factor`, where k is 0 for those that turn less than
+    `slow` times over `trained` tokens, 1 for those that turn more than `fast` times, and linear in
+    between.
+    """
+
+    kind: Literal["linear", "llama3", "yarn"]
+    """linear: k is 0 (Chen et al. 2023). llama3: k is linear in the number of turns (Grattafiori et
+    al. 2024). yarn: k is linear in its logarithm (Peng et al. 2023)."""
+    factor: PositiveFloat
+    """The divisor of low frequencies."""
+    trained: PositiveInt = 8192
+    """Tokens of the longest texts before the change."""
+    slow: PositiveFloat = 1.0
+    """Turns over `trained` tokens up to which frequencies are divided."""
+    fast: PositiveFloat = 4.0
+    """Turns over `trained` tokens from which frequencies are kept."""
+    rounded: bool = True
+    """In `yarn`, whether the pairs of numbers at `slow` and `fast` are rounded to whole ones."""
+    magnitude: PositiveFloat = 1.0
+    """The factor of rotated queries and keys."""
+
+
+class Rotary(NamedTuple):
+    """The frequencies of rotary encodings."""
+
+    base: float = ROTARY_BASE
+    stretch: RotaryStretch | None = None
+
+
+ROTARY = Rotary()
+
+
 def angles(
-    positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32, base: float = ROTARY_BASE
+    positions: Tensor, width: int, *, dtype: torch.dtype = torch.float32, rotary: Rotary = ROTARY
 ) -> Tensor:
     """p / base^(2i/D) for each position p and each i below D / 2: (...) -> (..., D / 2)."""
     evens = torch.arange(0, width, 2, dtype=dtype, device=positions.device)  # (D / 2,)
-    frequencies = torch.exp(evens * (-math.log(base) / width))  # (D / 2,)
+    frequencies = torch.exp(evens * (-math.log(rotary.base) / width))  # (D / 2,)
+    if rotary.stretch is not None:
+        kept = _kept_share(frequencies, width, rotary.base, rotary.stretch)  # (D / 2,)
+        frequencies = frequencies * (kept + (1 - kept) / rotary.stretch.factor)
     return positions[..., None] * frequencies
+
+
+def _kept_share(frequencies: Tensor, width: int, base: float, stretch: RotaryStretch) -> Tensor:
+    """k of `RotaryStretch` for `frequencies` (D / 2,)."""
+    if stretch.kind == "linear":
+        return torch.zeros_like(frequencies)
+    if stretch.kind == "llama3":
+        turns = frequencies * (stretch.trained / (2 * math.pi))
+        return ((turns - stretch.slow) / (stretch.fast - stretch.slow)).clamp(0, 1)
+    # the pair that turns so often, as a real number
+    first, last = (
+        width * math.log(stretch.trained / (turns * 2 * math.pi)) / (2 * math.log(base))
+        for turns in (stretch.fast, stretch.slow)
+    )
+    if stretch.rounded:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, width - 1)
+    pairs = torch.arange(len(frequencies), dtype=frequencies.dtype, device=frequencies.device)
+    return 1 - ((pairs - first) / (last - first or 1e-3)).clamp(0, 1)
 
 
 def sinusoid(positions: Tensor, width: int) -> Tensor:
@@ -158,14 +217,16 @@ class RelativeKeys(nn.Module):
         return scores.gather(-1, index)  # (..., T, S)
 
 
-def apply_rotary(x: Tensor, positions: Tensor, base: float = ROTARY_BASE) -> Tensor:
+def apply_rotary(x: Tensor, positions: Tensor, rotary: Rotary = ROTARY) -> Tensor:
     """`x` (..., T, K) with each pair (x_2i, x_2i+1) rotated by the angle p / base^(2i/K).
 
     Su et al. 2021, equation 15. The dot product of a rotated query at position p and a rotated key
     at q depends only on q - p. `positions` broadcast to (..., T): (1,) if it is the same for all.
     """
     wide = torch.promote_types(x.dtype, torch.float32)  # bfloat16 cannot tell far positions apart
-    phases = angles(positions, x.shape[-1], dtype=wide, base=base)  # (T, K / 2)
+    phases = angles(positions, x.shape[-1], dtype=wide, rotary=rotary)  # (T, K / 2)
+    if rotary.stretch is not None:
+        x = x * rotary.stretch.magnitude
     if x.is_cuda and not torch.compiler.is_compiling():
         return rotate_pairs(x, phases)
     cos, sin = phases.cos(), phases.sin()

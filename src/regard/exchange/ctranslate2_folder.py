@@ -19,13 +19,21 @@ from regard.exchange.ctranslate2_file import MODEL_FILE, Ct2Variables, read_vari
 from regard.exchange.ctranslate2_names import weight_places
 from regard.json_files import describe_error, read_json
 from regard.layers.transformer_parts import ABSENT_LOGIT
-from regard.models.translation.transformer_settings import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings, per_side
 from regard.settings import expectation
 
 SPECIFICATIONS = {"TransformerSpec": 8, "TransformerBase": 8, "TransformerBig": 16}
 """Kinds of models that are Transformers for translation, and their heads if none are given."""
 FIRST_REVISION = 2  # the first with the present names of variables
-ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
+ACTIVATIONS = {
+    0: "relu",
+    1: "gelu_tanh",
+    2: "silu",
+    3: "gelu",
+    4: "gelu_sigmoid",
+    5: "tanh",
+    6: "sigmoid",
+}
 """CTranslate2's numbers of activation functions."""
 SINUSOID_TOLERANCE = 1e-6
 GENERATED_SINUSOIDS: dict[str, Any] = {"sinusoids": "tensor2tensor", "first_position": 1}
@@ -170,7 +178,8 @@ class _ModelReader:
         """The settings of our model; its weights' shapes are checked by `weights`."""
         tensors = self._variables.tensors
         layers = {stack: self._count_layers(stack) for stack in STACKS}
-        for name in ("encoder/embeddings_0/weight", "encoder/layer_0/ffn/linear_0/weight"):
+        feeds = (f"{stack}/layer_0/ffn/linear_0/weight" for stack in STACKS)
+        for name in ("encoder/embeddings_0/weight", *feeds):
             if name not in tensors or tensors[name].ndim != 2:
                 raise RunError(f"it holds no matrix {name}")
         width = tensors["encoder/embeddings_0/weight"].shape[1]
@@ -183,8 +192,8 @@ class _ModelReader:
             "encoder_layers": layers["encoder"],
             "decoder_layers": layers["decoder"],
             "width": width,
-            "heads": self._heads(),
-            "feed_forward": len(tensors["encoder/layer_0/ffn/linear_0/weight"]),
+            **self._heads(),
+            **self._feed_forward(),
             "norm": "pre" if self._of_both("pre_norm", True) else "post",
             "final_norm": final_norm,
             "activation": self._activation(gated),
@@ -263,8 +272,15 @@ class _ModelReader:
             raise RunError(f"encoder and decoder differ in {name}: {found[0]} and {found[1]}")
         return values.pop()
 
-    def _heads(self) -> int:
-        return int(self._of_both("num_heads", SPECIFICATIONS[self._variables.specification]))
+    def _heads(self) -> dict[str, int | None]:
+        default = self._scalar("num_heads") or SPECIFICATIONS[self._variables.specification]
+        encoder, decoder = (self._scalar(f"{stack}/num_heads") or default for stack in STACKS)
+        return per_side("heads", int(encoder), int(decoder))
+
+    def _feed_forward(self) -> dict[str, int | None]:
+        tensors, name = self._variables.tensors, "layer_0/ffn/linear_0/weight"
+        encoder, decoder = (len(tensors[f"{stack}/{name}"]) for stack in STACKS)
+        return per_side("feed_forward", encoder, decoder)
 
     def _activation(self, gated: bool) -> str:
         number = int(self._of_both("activation", 0))

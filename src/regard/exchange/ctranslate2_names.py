@@ -34,8 +34,9 @@ def weight_places(settings: TransformerSettings) -> list[WeightPlace]:
         places.append(WeightPlace("decoder/projection/bias", "embeddings.output_bias"))
     for number in range(settings.encoder_layers):
         places += _layer(settings, f"encoder/layer_{number}", f"encoder.{number}", decoder=False)
+    of_decoder = settings.of_decoder()
     for number in range(settings.decoder_layers):
-        places += _layer(settings, f"decoder/layer_{number}", f"decoder.{number}", decoder=True)
+        places += _layer(of_decoder, f"decoder/layer_{number}", f"decoder.{number}", decoder=True)
     if settings.final_norm:
         for stack in ("encoder", "decoder"):
             places += _norm(f"{stack}/layer_norm", f"{stack}_norm")

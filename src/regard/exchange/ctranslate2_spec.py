@@ -22,6 +22,9 @@ ACTIVATIONS = {
     "gelu": common_spec.Activation.GELU,
     "gelu_tanh": common_spec.Activation.GELUTanh,
     "silu": common_spec.Activation.SWISH,
+    "gelu_sigmoid": common_spec.Activation.GELUSigmoid,
+    "tanh": common_spec.Activation.Tanh,
+    "sigmoid": common_spec.Activation.Sigmoid,
     "swiglu": common_spec.Activation.SWISH,
 }
 UNLIMITED = ("relative", "rotary")  # positions that have no table
@@ -35,6 +38,8 @@ def unsupported_reason(settings: Settings) -> str | None:
         return f"CTranslate2 has no window ({settings.window}) around each position"
     if settings.experts is not None:
         return "CTranslate2 has no experts instead of feed-forward layers"
+    if settings.activation not in ACTIVATIONS:
+        return f"CTranslate2 does not have the activation {settings.activation}"
     return None
 
 
@@ -71,7 +76,6 @@ def write_model(
 def _empty_spec(settings: TransformerSettings) -> transformer_spec.TransformerSpec:
     """A specification without weights."""
     stacks = {
-        "num_heads": settings.heads,
         "pre_norm": settings.norm == "pre",
         "no_final_norm": not settings.final_norm,
         "activation": ACTIVATIONS[settings.activation],
@@ -80,8 +84,9 @@ def _empty_spec(settings: TransformerSettings) -> transformer_spec.TransformerSp
         "layernorm_embedding": settings.embedding_norm,
         "rotary_dim": 0 if settings.positions == "rotary" else None,  # 0: all of a head
     }
-    encoder = transformer_spec.TransformerEncoderSpec(settings.encoder_layers, **stacks)
-    decoder = transformer_spec.TransformerDecoderSpec(settings.decoder_layers, **stacks)
+    heads = settings.heads, settings.of_decoder().heads
+    encoder = transformer_spec.TransformerEncoderSpec(settings.encoder_layers, heads[0], **stacks)
+    decoder = transformer_spec.TransformerDecoderSpec(settings.decoder_layers, heads[1], **stacks)
     for stack in (encoder, decoder):
         stack.scale_embeddings = settings.scale_embeddings
         if settings.final_norm and not hasattr(stack, "layer_norm"):

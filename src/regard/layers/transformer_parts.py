@@ -22,7 +22,25 @@ from regard.kernels.fused_linear import fused_linear
 from regard.text.special_tokens import BOS
 
 Tying = Literal["shared", "inputs", "target", "separate"]
-ActivationName = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+PlainActivation = Literal[
+    "relu",
+    "gelu",
+    "gelu_tanh",
+    "silu",
+    "gelu_sigmoid",
+    "gelu_clipped",
+    "hardswish",
+    "laplace",
+    "leaky_relu",
+    "linear",
+    "mish",
+    "relu2",
+    "relu6",
+    "sigmoid",
+    "sqrt_softplus",
+    "tanh",
+]
+ActivationName = PlainActivation | Literal["swiglu"]
 NormPosition = Literal["post", "pre"]
 NormName = Literal["layer", "rms"]
 ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16
@@ -33,6 +51,18 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),  # GPT-2's formula for GELU
     "silu": F.silu,
+    "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x),
+    "gelu_clipped": lambda x: F.gelu(x).clip(-10, 10),
+    "hardswish": F.hardswish,
+    "laplace": lambda x: 0.5 * (1 + torch.erf((x - 0.707107) / (0.282095 * math.sqrt(2)))),
+    "leaky_relu": F.leaky_relu,
+    "linear": lambda x: x,
+    "mish": F.mish,
+    "relu2": lambda x: F.relu(x).square(),
+    "relu6": F.relu6,
+    "sigmoid": torch.sigmoid,
+    "sqrt_softplus": lambda x: F.softplus(x).sqrt(),
+    "tanh": torch.tanh,
 }
 """Activation functions that keep the width; SwiGLU does not."""
 
@@ -127,8 +157,9 @@ def absent_bias(absent: Sequence[int], size: int) -> Tensor:
 class FeedForward(nn.Module):
     """Linear, activation, linear: D -> hidden -> D (Vaswani et al. 2017, section 3.3).
 
-    SwiGLU (Shazeer 2020) is silu(W x) ∘ V x, so it has a third matrix. The forward pass returns
-    what comes before the last linear layer: the residual connection around it applies `outer`.
+    With `gated` it is activation(W x) ∘ V x, so it has a third matrix; SwiGLU (Shazeer 2020) is
+    `silu` with it. The forward pass returns what comes before the last linear layer: the residual
+    connection around it applies `outer`.
     """
 
     def __init__(
@@ -139,10 +170,12 @@ class FeedForward(nn.Module):
         *,
         dropout: float = 0.0,
         bias: bool = True,
+        gated: bool = False,
     ) -> None:
         super().__init__()
         self.activation: ActivationName = activation
-        self.matrices = 2 if activation == "swiglu" else 1
+        self.gated = gated or activation == "swiglu"
+        self.matrices = 2 if self.gated else 1
         self.inner: nn.Linear = (
             nn.Linear(width, hidden, bias=bias)
             if self.matrices == 1
@@ -166,13 +199,14 @@ class FeedForward(nn.Module):
 
     def _activated(self, x: Tensor) -> Tensor:
         inner, name = self.inner, self.activation
-        plain = type(inner) is nn.Linear and inner.bias is not None
+        plain = type(inner) is nn.Linear and inner.bias is not None and not self.gated
         fuses = self.training and plain and use_kernel(f"fused_linear_{name}", x)
         if fuses and (name == "relu" or name == "gelu"):
             rows = x.flatten(0, -2)  # (N, D)
             return fused_linear(rows, inner.weight, inner.bias, name).view(*x.shape[:-1], -1)
         y: Tensor = inner(x)
-        return y.relu_() if name == "relu" and not torch.is_grad_enabled() else activate(y, name)
+        in_place = name == "relu" and not self.gated and not torch.is_grad_enabled()
+        return y.relu_() if in_place else activate(y, name, gated=self.gated)
 
 
 def draw_normal(model: nn.Module, std: float) -> None:
@@ -184,11 +218,11 @@ def draw_normal(model: nn.Module, std: float) -> None:
             nn.init.zeros_(module.bias)
 
 
-def activate(x: Tensor, activation: ActivationName) -> Tensor:
-    """The activation function: (..., D) -> (..., D), or (..., D / 2) for SwiGLU."""
-    if activation == "swiglu":
+def activate(x: Tensor, activation: ActivationName, *, gated: bool = False) -> Tensor:
+    """The activation function: (..., D) -> (..., D), or (..., D / 2) if gated, as SwiGLU is."""
+    if gated or activation == "swiglu":
         gate, value = x.chunk(2, dim=-1)
-        return F.silu(gate) * value
+        return activate(gate, "silu" if activation == "swiglu" else activation) * value
     return ACTIVATIONS[activation](x)
 
 

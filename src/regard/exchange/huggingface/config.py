@@ -17,10 +17,25 @@ ACTIVATIONS = {
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "quick_gelu": "gelu_sigmoid",
+    "gelu_10": "gelu_clipped",
     "silu": "silu",
     "swish": "silu",
+    "hardswish": "hardswish",
+    "laplace": "laplace",
+    "leaky_relu": "leaky_relu",
+    "linear": "linear",
+    "mish": "mish",
+    "relu2": "relu2",
+    "relu6": "relu6",
+    "sigmoid": "sigmoid",
+    "sqrtsoftplus": "sqrt_softplus",
+    "tanh": "tanh",
 }
-"""Their names of activation functions -> ours."""
+"""Their names of activation functions -> ours; others hold weights of their own."""
 
 _WITHOUT_EFFECT = """
     _attn_implementation_autoset _commit_hash _name_or_path _num_labels architectures

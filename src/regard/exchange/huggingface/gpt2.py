@@ -29,15 +29,16 @@ from regard.text.vocabulary_map import VocabularyMap
 
 ARCHITECTURE = "GPT2LMHeadModel"
 PREFIX = "transformer."
-UNUSED = (r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",)  # causal masks of older files
+UNUSED = (
+    r"transformer\.h\.\d+\.attn\.(bias|masked_bias)",  # causal masks of older files
+    r"transformer\.h\.\d+\.(crossattention|ln_cross_attn)\..*",
+)
 
 
 def _read(folder: HfFolder) -> HfModel:
     config = folder.config_reader()
     config.require("architectures", ([ARCHITECTURE], ["GPT2Model"]), default=[ARCHITECTURE])
-    config.require("scale_attn_weights", (True,), default=True)
-    config.require("scale_attn_by_inverse_layer_idx", (False,), default=False)
-    config.require("add_cross_attention", (False,), default=False)
+    config.get("add_cross_attention", bool, False)  # its layers are used only with an encoder
     config.require("is_decoder", (False, True), default=False)
     config.ignore("reorder_and_upcast_attn", "n_ctx", "attn_pdrop", "embd_pdrop", "summary_type")
     config.ignore("summary_activation", "summary_first_dropout", "summary_use_proj")
@@ -60,6 +61,8 @@ def _read(folder: HfFolder) -> HfModel:
             "activation": config.activation("activation_function"),
             "dropout": config.get("resid_pdrop", float, 0.1),
             "norm_epsilon": config.get("layer_norm_epsilon", float),
+            "scale_scores": config.get("scale_attn_weights", bool, True),
+            "scale_by_layer": config.get("scale_attn_by_inverse_layer_idx", bool, False),
             "tied": config.get("tie_word_embeddings", bool, True),
             "absent": vocabulary.absent,
         },
@@ -77,6 +80,8 @@ def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
             raise RunError(f"model.{name}: {getattr(settings, name)}: GPT-2 has no such setting")
     if (settings.norm, settings.positions) != ("layer", "learned") or not settings.bias:
         raise RunError("GPT-2 has only layer norms, learned positions and biases")
+    if settings.gated:
+        raise RunError("model.gated: true: GPT-2 has no gates")
     return with_tokenizer_files(_model(settings, tokenizers, imported_vocabulary(tokenizers), {}))
 
 
@@ -95,6 +100,8 @@ def _model(
         "n_positions": settings.context,
         "activation_function": their_activation(settings.activation),
         "layer_norm_epsilon": settings.norm_epsilon or 1e-5,
+        "scale_attn_weights": settings.scale_scores,
+        "scale_attn_by_inverse_layer_idx": settings.scale_by_layer,
         "tie_word_embeddings": settings.tied,
         "resid_pdrop": settings.dropout,
         "embd_pdrop": settings.dropout,

@@ -3,6 +3,7 @@
 Their rotary positions pair the two halves of a head, ours pair neighbours: rows are reordered.
 """
 
+import math
 from dataclasses import replace
 from types import MethodType
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention.positions import Rotary, angles
 from regard.errors import RunError
-from regard.exchange.huggingface.config import ConfigReader, build_settings
+from regard.exchange.huggingface.config import ConfigReader, build_settings, their_activation
 from regard.exchange.huggingface.family import (
     HfFamily,
     HfModel,
@@ -45,8 +47,6 @@ UNUSED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)  # constants 
 def _read(folder: HfFolder) -> HfModel:
     config = folder.config_reader()
     config.require("architectures", ([ARCHITECTURE],))
-    config.require("hidden_act", ("silu",))
-    config.require("rope_scaling", (None,))
     config.require("partial_rotary_factor", (1, 1.0), default=1.0)
     config.require("rope_interleaved", (False, None))  # of converters
     config.ignore("attention_dropout", "max_sequence_length", "is_llama_config")
@@ -73,10 +73,10 @@ def _read(folder: HfFolder) -> HfModel:
             "feed_forward": config.get("intermediate_size", int),
             "context": config.get("max_position_embeddings", int),
             "positions": "rotary",
-            "rotary_base": _rotary_base(config),
+            **_rotary(config),
             "norm": "rms",
             "norm_epsilon": config.get("rms_norm_eps", float),
-            "activation": "swiglu",
+            **_activation(config.activation("hidden_act")),
             "dropout": 0.0,
             "bias": config.get("attention_bias", bool, False),
             "feed_forward_bias": config.get("mlp_bias", bool, False),
@@ -90,26 +90,87 @@ def _read(folder: HfFolder) -> HfModel:
     return replace(described, notes=tuple(end_notes(folder, imported_vocabulary(tokenizers))))
 
 
-def _rotary_base(config: ConfigReader) -> float:
-    """The base of the angles, which newer files have in a separate group."""
+def _activation(name: str) -> dict[str, Any]:
+    return {"activation": "swiglu"} if name == "silu" else {"activation": name, "gated": True}
+
+
+def _rotary(config: ConfigReader) -> dict[str, Any]:
+    """The settings of the angles, which newer files have in a group."""
     base = config.get("rope_theta", float, DEFAULT_ROTARY_BASE)
-    group = config.group("rope_parameters")
+    older, group = config.group("rope_scaling"), config.group("rope_parameters")
+    group = older or group
     if group is None:
-        return base
-    group.require("rope_type", ("default",), default="default")
+        return {"rotary_base": base}
     group.require("partial_rotary_factor", (1, 1.0), default=1.0)
     base = group.get("rope_theta", float, base)
+    kind = group.get("rope_type", str, group.get("type", str, "default"))
+    group.require("rope_type", ("default", *STRETCHES, None))
+    group.require("type", ("default", *STRETCHES, None))
+    stretch = None
+    if kind in STRETCHES:
+        stretch = STRETCHES[kind](group, config.get("max_position_embeddings", int))
     group.finish()
-    return base
+    return {"rotary_base": base, "rotary_stretch": stretch and {"kind": kind, **stretch}}
+
+
+def _linear(group: ConfigReader, longest: int) -> dict[str, Any]:
+    return {"factor": group.get("factor", float)}
+
+
+def _llama3(group: ConfigReader, longest: int) -> dict[str, Any]:
+    return {
+        "factor": group.get("factor", float),
+        "slow": group.get("low_freq_factor", float),
+        "fast": group.get("high_freq_factor", float),
+        "trained": group.get("original_max_position_embeddings", int, longest),
+    }
+
+
+def _yarn(group: ConfigReader, longest: int) -> dict[str, Any]:
+    trained = group.get("original_max_position_embeddings", int, longest)
+    factor = group.get("factor", float, longest / trained)
+    scales = [group.get(name, float, 0.0) for name in ("mscale", "mscale_all_dim")]
+    over, under = scales if all(scales) else (1.0, 0.0)
+    growth = 0.1 * math.log(factor) if factor > 1 else 0.0
+    return {
+        "factor": factor,
+        "slow": group.get("beta_slow", float, 1.0),
+        "fast": group.get("beta_fast", float, 32.0),
+        "trained": trained,
+        "rounded": group.get("truncate", bool, True),
+        "magnitude": group.get(
+            "attention_factor", float, (over * growth + 1) / (under * growth + 1)
+        ),
+    }
+
+
+STRETCHES = {"linear": _linear, "llama3": _llama3, "yarn": _yarn}
+"""Kinds of changed frequencies -> how they are read; others depend on the length of the text."""
+
+
+def _rope_parameters(settings: GptSettings) -> dict[str, Any]:
+    """The group for `config.json`."""
+    one = settings.rotary_stretch
+    group: dict[str, Any] = {"rope_theta": settings.rotary_base}
+    if one is None:
+        return {**group, "rope_type": "default"}
+    group |= {"rope_type": one.kind, "factor": one.factor}
+    if one.kind == "linear":
+        return group
+    group["original_max_position_embeddings"] = one.trained
+    if one.kind == "llama3":
+        return {**group, "low_freq_factor": one.slow, "high_freq_factor": one.fast}
+    own = {"beta_slow": one.slow, "beta_fast": one.fast, "truncate": one.rounded}
+    return {**group, **own, "attention_factor": one.magnitude}
 
 
 def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:
-    wanted = {"norm": "rms", "positions": "rotary", "activation": "swiglu"}
-    for name, value in wanted.items():
-        if getattr(settings, name) != value:
-            raise RunError(
-                f"model.{name}: {getattr(settings, name)}: LLaMA of transformers has only {value}"
-            )
+    gated = settings.gated or settings.activation == "swiglu"
+    wanted = {"norm": "rms", "positions": "rotary", "scale_scores": True, "scale_by_layer": False}
+    for name, value in {**wanted, "gated": True}.items():
+        found = gated if name == "gated" else getattr(settings, name)
+        if found != value:
+            raise RunError(f"model.{name}: {found}: LLaMA of transformers has only {value}")
     return with_tokenizer_files(_model(settings, tokenizers, {}))
 
 
@@ -126,9 +187,11 @@ def _model(settings: GptSettings, tokenizers: Tokenizers, groups: dict[str, Any]
         "num_key_value_heads": settings.kv_heads or settings.heads,
         "head_dim": _head_width(settings),
         "max_position_embeddings": settings.context,
-        "rope_parameters": {"rope_type": "default", "rope_theta": settings.rotary_base},
+        "rope_parameters": _rope_parameters(settings),
         "rms_norm_eps": settings.norm_epsilon or torch.finfo(torch.float32).eps,
-        "hidden_act": "silu",
+        "hidden_act": their_activation(
+            "silu" if settings.activation == "swiglu" else settings.activation
+        ),
         "attention_bias": settings.bias,
         "mlp_bias": _feed_forward_bias(settings),
         "tie_word_embeddings": settings.tied,
@@ -217,11 +280,13 @@ def _rms_norm(module: Any, x: Tensor) -> Tensor:
 
 def _rotary_angles(module: Any, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
     """cos and sin of p / base^(2i/K), each repeated side by side: (B, T, K)."""
-    base, width = module.config.rope_parameters["rope_theta"], 2 * len(module.inv_freq)
-    powers = torch.arange(0, width, 2, dtype=x.dtype) / width
-    phases = position_ids[..., None].to(x.dtype) / base**powers
+    config = ConfigReader(module.config.to_dict(), "config.json")
+    found = GptSettings(positions="rotary", **_rotary(config))
+    rotary = Rotary(found.rotary_base, found.rotary_stretch)
+    phases = angles(position_ids, 2 * len(module.inv_freq), dtype=x.dtype, rotary=rotary)
     both = torch.cat([phases, phases], -1)
-    return both.cos(), both.sin()
+    magnitude = found.rotary_stretch.magnitude if found.rotary_stretch else 1.0
+    return both.cos() * magnitude, both.sin() * magnitude
 
 
 LLAMA = HfFamily("llama", TASK, ("gpt",), _read, _write, _to_float64)

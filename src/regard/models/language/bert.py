@@ -24,6 +24,7 @@ from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import (
     ActivationName,
     FeedForward,
+    PlainActivation,
     Residual,
     activate,
     draw_normal,
@@ -51,9 +52,9 @@ class BertStackSettings(Settings):
     positions: Literal["learned", "sinusoid", "rotary"] = "learned"
     """How positions are encoded: added to token vectors, or (rotary) inside self-attention. Learned
     ones take long to tell which tokens are neighbours: a small model learns faster with others."""
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
+    activation: PlainActivation = "gelu"
     """The activation function of the feed-forward layers and before the output layer."""
-    output_activation: Literal["relu", "gelu", "gelu_tanh", "silu"] | None = None
+    output_activation: PlainActivation | None = None
     """The activation function before the output layer, if different; left out: `activation`."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """Dropout after each sub-layer, on embeddings and on attention weights."""

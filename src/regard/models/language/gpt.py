@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.attention.attend import KeyValues, causal_mask
 from regard.attention.grouped import GroupedSelfAttention
 from regard.attention.kv_cache import NEG_INF, Ancestry, KVCache
-from regard.attention.positions import ROTARY_BASE, LearnedPositions
+from regard.attention.positions import ROTARY_BASE, LearnedPositions, Rotary, RotaryStretch
 from regard.errors import TextError
 from regard.kernels.dropout import Dropout
 from regard.layers.transformer_parts import (
@@ -55,6 +55,9 @@ class GptSettings(Settings):
     mean square (Zhang and Sennrich 2019)."""
     activation: ActivationName = "gelu"
     """The activation function of the feed-forward layers."""
+    gated: bool = False
+    """Whether a third matrix of the feed-forward layers, without activation, is multiplied with the
+    activations, as in `swiglu`, which is gated `silu`."""
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     """Dropout after each sub-layer, on embeddings and on attention weights."""
     bias: bool = True
@@ -69,6 +72,13 @@ class GptSettings(Settings):
     precision."""
     rotary_base: PositiveFloat = ROTARY_BASE
     """The base of the frequencies of rotary positions."""
+    rotary_stretch: RotaryStretch | None = None
+    """How the frequencies of rotary positions are changed for longer texts; left out: not at
+    all."""
+    scale_scores: bool = True
+    """Whether scores of attention are divided by the root of a head's width."""
+    scale_by_layer: bool = False
+    """Whether scores of attention are divided by the number of the layer too, from 1."""
     tied: bool = True
     """Whether the output layer shares the matrix of the embeddings."""
     absent: tuple[int, ...] = ()
@@ -91,9 +101,11 @@ class GptSettings(Settings):
                 f"rotary positions rotate pairs of numbers, but width {self.width} in {self.heads} "
                 f"heads gives each {head_width}, which is odd; choose other heads"
             )
-        if self.positions != "rotary" and self.rotary_base != ROTARY_BASE:
+        used = self.rotary_base != ROTARY_BASE, self.rotary_stretch is not None
+        if self.positions != "rotary" and any(used):
+            name = "rotary_base" if used[0] else "rotary_stretch"
             raise ValueError(
-                f"rotary_base {self.rotary_base} has no effect on {self.positions} positions; "
+                f"{name} {getattr(self, name)} has no effect on {self.positions} positions; "
                 "leave it out"
             )
         return self
@@ -158,23 +170,29 @@ class GptState:
 class GptLayer(nn.Module):
     """Self-attention and feed-forward, each after a norm and in a residual connection."""
 
-    def __init__(self, settings: GptSettings) -> None:
+    def __init__(self, settings: GptSettings, number: int) -> None:
+        """`number` is that of the layer, from 1."""
         super().__init__()
         width, dropout = settings.width, settings.dropout
+        rotary = Rotary(settings.rotary_base, settings.rotary_stretch)
+        head_width = settings.head_width or width // settings.heads
+        factor = 1.0 if settings.scale_scores else math.sqrt(head_width)
         self.own = GroupedSelfAttention(
             width,
             settings.heads,
             settings.kv_heads or settings.heads,
             dropout=dropout,
             bias=settings.bias,
-            rotary_base=settings.rotary_base if settings.positions == "rotary" else None,
-            head_width=settings.head_width,
+            rotary=rotary if settings.positions == "rotary" else None,
+            head_width=head_width,
+            query_factor=factor / number if settings.scale_by_layer else factor,
         )
         norm, epsilon = settings.norm, settings.norm_epsilon
         self.around_own = Residual(width, "pre", dropout, norm=norm, epsilon=epsilon)
         hidden, own_bias = settings.feed_forward or 4 * width, settings.feed_forward_bias
         bias = settings.bias if own_bias is None else own_bias
-        self.feed = FeedForward(width, hidden, settings.activation, bias=bias)
+        gated = settings.gated
+        self.feed = FeedForward(width, hidden, settings.activation, bias=bias, gated=gated)
         self.around_feed = Residual(width, "pre", dropout, norm=norm, epsilon=epsilon)
 
     def after_attention(
@@ -207,7 +225,7 @@ class Gpt(Generator[Padded, PromptCache, GptState], CausalTextEncoder):
         self.positions = LearnedPositions(settings.width, settings.context) if learned else None
         self.max_length = settings.context if learned else None
         self.dropout = Dropout(settings.dropout)
-        layers = nn.ModuleList(GptLayer(settings) for _ in range(settings.layers))
+        layers = nn.ModuleList(GptLayer(settings, n + 1) for n in range(settings.layers))
         self.layers = cast(Sequence[GptLayer], layers)
         epsilon = settings.norm_epsilon
         self.last = Residual(settings.width, "pre", 0.0, norm=settings.norm, epsilon=epsilon)

@@ -141,7 +141,8 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
     ) -> None:
         super().__init__()
         width, limit = settings.width, settings.max_positions
-        self.max_length, self.heads = limit, settings.heads
+        of_decoder = settings.of_decoder()
+        self.max_length, self.heads = limit, of_decoder.heads
         self.has_experts = settings.experts is not None
         self.source_eos = settings.source_eos
         self.embeddings = TiedEmbeddings(
@@ -173,7 +174,7 @@ class TransformerBase(Generator[Padded, Memory, TransformerState], Generic[OwnT]
             for index in range(settings.encoder_layers)
         )
         decoder = nn.ModuleList(
-            TransformerLayer(settings.for_layer(index), own(settings), decoder=True)
+            TransformerLayer(of_decoder.for_layer(index), own(of_decoder), decoder=True)
             for index in range(settings.decoder_layers)
         )
         self.encoder = cast(Sequence[TransformerLayer[SelfAttention]], encoder)

@@ -26,6 +26,11 @@ TRANSFORMER_PRESETS: dict[str, dict[str, Any]] = {
 """The values that presets give to fields that are not set."""
 
 
+def per_side(name: str, encoder: int, decoder: int) -> dict[str, int | None]:
+    """The settings for a number of the encoder, and of the decoder if it has another."""
+    return {name: encoder, f"decoder_{name}": None if encoder == decoder else decoder}
+
+
 class StackSettings(Settings):
     """Stacks of attention layers; the defaults are the base model of Vaswani et al. 2017."""
 
@@ -135,6 +140,10 @@ class TransformerSettings(StackSettings):
     source_eos: bool = True
     """Whether the encoder reads an EOS after each source; models of OpenNMT were trained without
     it."""
+    decoder_heads: Width | None = None
+    """Number of attention heads in the decoder; left out: `heads`."""
+    decoder_feed_forward: Width | None = None
+    """Width inside the feed-forward layers of the decoder; left out: `feed_forward`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -168,11 +177,14 @@ class TransformerSettings(StackSettings):
                 f"reach {self.reach} has no effect beyond the window of {self.window}, outside of "
                 f"which nothing is seen; make it {self.window} or less"
             )
-        if self.positions == "rotary" and self.width // self.heads % 2:
-            raise ValueError(
-                f"rotary positions rotate pairs of numbers, but width {self.width} in {self.heads} "
-                f"heads gives each {self.width // self.heads}, which is odd; choose other heads"
-            )
+        for heads in (self.heads, self.decoder_heads or self.heads):
+            if self.width % heads:
+                raise ValueError(f"width {self.width} must be a multiple of decoder_heads {heads}")
+            if self.positions == "rotary" and self.width // heads % 2:
+                raise ValueError(
+                    f"rotary positions rotate pairs of numbers, but width {self.width} in {heads} "
+                    f"heads gives each {self.width // heads}, which is odd; choose other heads"
+                )
         deepest = max(self.encoder_layers, self.decoder_layers)
         if self.experts is not None and self.experts.every > deepest:
             raise ValueError(
@@ -180,6 +192,11 @@ class TransformerSettings(StackSettings):
                 f"{self.encoder_layers} and {self.decoder_layers} layers; make it {deepest} or less"
             )
         return self
+
+    def of_decoder(self) -> "TransformerSettings":
+        """The settings of the decoder's layers."""
+        own = {"heads": self.decoder_heads, "feed_forward": self.decoder_feed_forward}
+        return self.model_copy(update={name: value for name, value in own.items() if value})
 
     def for_layer(self, layer_index: int) -> "TransformerSettings":
         """The settings of one layer, from 0: without experts where it has none."""

@@ -44,6 +44,8 @@ class SwinSettings(PictureModelSettings):
     size."""
     heads: StageHeads = (3, 6, 12)
     """Number of attention heads in each stage; it must divide the stage's width."""
+    absolute: bool = False
+    """Whether learned vectors of their positions are added to the patches."""
     expansion: float = Field(default=4.0, gt=0, le=64)
     """Width inside the feed-forward layers, as a multiple of the stage's width."""
 
@@ -139,6 +141,8 @@ class Swin(PicturePredictor):
         self.scale = PixelScale(settings.pixel_mean, settings.pixel_deviation)
         self.patches = PatchEmbedding(settings.patch, width)
         self.norm = nn.LayerNorm(width)
+        empty = torch.zeros(side * side, width)
+        self.positions = nn.Parameter(empty) if settings.absolute else None
         self.dropout = Dropout(settings.dropout)
         rates = iter(drop_rates(settings.drop_path, sum(settings.stages)))
         stages, mergers = nn.ModuleList(), nn.ModuleList()
@@ -167,11 +171,13 @@ class Swin(PicturePredictor):
         """Embeddings, then each stage with the merging before it."""
         mergers = [(), *((merger,) for merger in self.mergers)]
         stages = zip(mergers, self.stages, strict=True)
-        return [[self.patches, self.norm], *([*merger, *layers] for merger, layers in stages)]
+        first = [self.patches, self.norm]
+        return [first, *([*merger, *layers] for merger, layers in stages)]
 
     def row_features(self, inputs: Pixels, *, hook: AttentionHook | None = None) -> Tensor:
         patches = self.patches(self.scale(inputs.values))  # (B, T, D)
-        x = self.dropout(apply_norm(self.norm, patches, self.norm.weight.dtype))
+        x = apply_norm(self.norm, patches, self.norm.weight.dtype)
+        x = self.dropout(x if self.positions is None else x + self.positions)
         index = 0
         for number, layers in enumerate(self.stages):
             if number:

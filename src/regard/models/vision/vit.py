@@ -16,6 +16,7 @@ from regard.layers.patches import Colour, PatchEmbedding, PixelScale, picture_si
 from regard.layers.transformer_parts import (
     ActivationName,
     FeedForward,
+    PlainActivation,
     Residual,
     drop_path_scales,
 )
@@ -47,7 +48,7 @@ class PictureModelSettings(Settings):
     of it."""
     resampling: Resampling = "bicubic"
     """The interpolation with which pictures are scaled."""
-    activation: Literal["gelu", "gelu_tanh", "silu", "relu"] = "gelu"
+    activation: PlainActivation = "gelu"
     """The activation function of the feed-forward layers."""
     norm_epsilon: float = Field(default=1e-5, gt=0.0, le=1e-2)
     """Added to the variance in the layer norms of layers and of the output."""

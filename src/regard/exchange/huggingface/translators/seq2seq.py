@@ -25,7 +25,7 @@ from regard.exchange.tensor_table import (
     stacked_entries,
     vocabulary_rows,
 )
-from regard.models.translation.transformer_settings import TransformerSettings
+from regard.models.translation.transformer_settings import TransformerSettings, per_side
 from regard.settings import abbreviate
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import PAD, UNK
@@ -86,8 +86,8 @@ def read_seq2seq(
             "encoder_layers": config.get("encoder_layers", int),
             "decoder_layers": config.get("decoder_layers", int),
             "width": config.get("d_model", int),
-            "heads": _common(config, "attention_heads"),
-            "feed_forward": _common(config, "ffn_dim"),
+            **_per_side(config, "heads", "attention_heads"),
+            **_per_side(config, "feed_forward", "ffn_dim"),
             "activation": config.activation("activation_function"),
             "scale_embeddings": config.get("scale_embedding", bool),
             "dropout": config.get("dropout", float, 0.1),
@@ -119,14 +119,9 @@ def _check_forced_bos(folder: HfFolder, config: ConfigReader) -> None:
     config.require("force_bos_token_to_be_generated", (False, None, *([True] if named else [])))
 
 
-def _common(config: ConfigReader, name: str) -> int:
-    """A number that must be equal in encoder and decoder."""
-    sides = config.get(f"encoder_{name}", int), config.get(f"decoder_{name}", int)
-    if sides[0] != sides[1]:
-        raise config.refusal(
-            f"decoder_{name}", f"encoder_{name} is {sides[0]}, and only equal ones can be imported"
-        )
-    return sides[0]
+def _per_side(config: ConfigReader, ours: str, theirs: str) -> dict[str, int | None]:
+    encoder, decoder = (config.get(f"{stack}_{theirs}", int) for stack in ("encoder", "decoder"))
+    return per_side(ours, encoder, decoder)
 
 
 def _tying(names: Collection[str], *, tied: bool, separate: bool) -> str:
@@ -286,9 +281,9 @@ def translator_sizes(settings: TransformerSettings) -> JsonObject:
         "encoder_layers": settings.encoder_layers,
         "decoder_layers": settings.decoder_layers,
         "encoder_attention_heads": settings.heads,
-        "decoder_attention_heads": settings.heads,
+        "decoder_attention_heads": settings.of_decoder().heads,
         "encoder_ffn_dim": settings.feed_forward,
-        "decoder_ffn_dim": settings.feed_forward,
+        "decoder_ffn_dim": settings.of_decoder().feed_forward,
     }
 
 

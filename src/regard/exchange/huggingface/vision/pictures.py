@@ -25,12 +25,13 @@ PREPROCESSOR = "preprocessor_config.json"
 PROCESSORS = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTFeatureExtractor")
 """Their classes that only scale and normalise; others also crop by default."""
 _WITHOUT_EFFECT = """
-    _valid_processor_keys crop_size data_format default_to_square device do_convert_rgb
+    _valid_processor_keys crop_size data_format default_to_square device disable_grouping do_convert_rgb
     input_data_format pad_size processor_class return_tensors
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of a processor that do not change the pixels of a colour picture."""
 MAX_COLOUR = 1000  # a mean or a deviation; pixels are between 0 and 1
+MIN_FACTOR, MAX_FACTOR = 1e-4, 1.0  # of bytes
 RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")  # by Pillow's numbers
 PEER_NAMES = (
     (r"\.attention\.(attention|self)\.(query|key|value)\.", r".attention.\2_proj."),
@@ -44,6 +45,8 @@ PEER_NAMES = (
 """Patterns of names in files -> names in memory in `transformers` 5; applied in this order."""
 
 
+WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
+"""Theirs is (1, S, D), ours (S, D)."""
 TASK = "picture-classification"
 
 
@@ -130,13 +133,18 @@ def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
         config.require(name, (None, *PROCESSORS))
     config.require("do_pad", (False, None), default=False)
     config.ignore(*WITHOUT_EFFECT, *(name for name, value in raw.items() if value is None))
-    config.require("do_resize", (True,), default=True)
-    config.require("do_rescale", (True,), default=True)
-    config.require("do_center_crop", (False, None), default=False)
-    if abs(config.get("rescale_factor", float, 1 / 255) * 255 - 1) > 1e-6:
-        raise config.refusal("rescale_factor", "only 1/255 can be imported")
+    config.get("do_resize", bool, True)  # if not, theirs computes pictures of the right size only
+    rescales, factor = (
+        config.get("do_rescale", bool, True),
+        config.get("rescale_factor", float, 1 / 255),
+    )
+    if not MIN_FACTOR <= factor <= MAX_FACTOR:
+        raise config.refusal("rescale_factor", f"it must be from {MIN_FACTOR} to {MAX_FACTOR}")
+    levels = round(255 * factor, 6) if rescales else 255.0  # what the brightest pixel becomes
     sizes = (picture_size, {"height": picture_size, "width": picture_size})
     config.require("size", sizes)
+    if config.get("do_center_crop", bool, False):
+        config.require("crop_size", sizes)
     resample = config.get("resample", int)
     if not 0 <= resample < len(RESAMPLING):
         raise config.refusal("resample", f"supported are 0 to {len(RESAMPLING) - 1}")
@@ -148,8 +156,8 @@ def read_preprocessor(folder: HfFolder, picture_size: int) -> dict[str, Any]:
         for name, value in (("image_mean", 0.0), ("image_std", 1.0))
     )
     return {
-        "pixel_mean": mean,
-        "pixel_deviation": deviation,
+        "pixel_mean": [one / levels for one in mean],
+        "pixel_deviation": [one / levels for one in deviation],
         "framing": "stretch",
         "resampling": RESAMPLING[resample],
     }

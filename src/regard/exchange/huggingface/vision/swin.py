@@ -8,6 +8,7 @@ from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import read_labels, require_classes
 from regard.exchange.huggingface.vision.pictures import (
+    WITHOUT_BATCH,
     PictureClass,
     describe,
     layer_entries,
@@ -25,7 +26,6 @@ UNUSED = (r".*\.relative_position_index",)  # a constant in older files: the row
 
 def _read(folder: HfFolder) -> HfModel:
     config, shared = read_shared(folder, KIND)
-    config.require("use_absolute_embeddings", (False,), default=False)
     config.ignore("hidden_size", "num_layers", "path_norm")
     config.ignore("out_features", "out_indices", "stage_names")
     settings = build_settings(
@@ -36,6 +36,7 @@ def _read(folder: HfFolder) -> HfModel:
             "width": config.get("embed_dim", int),
             "stages": config.numbers("depths"),
             "heads": config.numbers("num_heads"),
+            "absolute": config.get("use_absolute_embeddings", bool, False),
             "expansion": config.get("mlp_ratio", float),
             "drop_path": config.get("drop_path_rate", float, 0.0),
         },
@@ -81,7 +82,7 @@ def _sizes(settings: SwinSettings) -> dict[str, Any]:
         "depths": list(settings.stages),
         "num_heads": list(settings.heads),
         "mlp_ratio": settings.expansion,
-        "use_absolute_embeddings": False,
+        "use_absolute_embeddings": settings.absolute,
         "drop_path_rate": settings.drop_path,
     }
 
@@ -95,6 +96,9 @@ def _table(settings: SwinSettings) -> TensorTable:
         TensorEntry.single("patches.project.bias", f"{patches}.bias"),
         *linear_entries("norm", "swin.embeddings.norm"),
     ]
+    if settings.absolute:
+        name = "swin.embeddings.position_embeddings"
+        entries.append(TensorEntry.single("positions", name, WITHOUT_BATCH))
     for stage, layers in enumerate(settings.stages):
         for number in range(layers):
             ours, theirs = f"stages.{stage}.{number}", f"{encoder}.{stage}.blocks.{number}"

@@ -6,6 +6,7 @@ from regard.exchange.huggingface.family import HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.labels import read_labels, require_classes
 from regard.exchange.huggingface.vision.pictures import (
+    WITHOUT_BATCH,
     PictureClass,
     describe,
     layer_entries,
@@ -13,11 +14,8 @@ from regard.exchange.huggingface.vision.pictures import (
     read_shared,
     write_preprocessor,
 )
-from regard.exchange.tensor_table import TensorChange, TensorEntry, TensorTable, linear_entries
+from regard.exchange.tensor_table import TensorEntry, TensorTable, linear_entries
 from regard.models.vision.vit import VitSettings
-
-WITHOUT_BATCH = TensorChange(lambda tensor: tensor.flatten(0, 1), lambda tensor: tensor[None])
-"""Theirs is (1, S, D), ours (S, D)."""
 
 
 def _read(folder: HfFolder) -> HfModel:
