@@ -16,6 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,6 +70,7 @@ TEXTS = (
     "ﷺ ﹏ ① Ⅳ ™",
     "The cat sat on the mat, and the dog ran away. " * 2,
     "ends in space ",
+    "a <pad> b [PAD] </s> c",
     "\n",
 )
 SHORT_TEXTS = (TEXTS[0], TEXTS[2], TEXTS[4], TEXTS[6], TEXTS[8], TEXTS[19])
@@ -140,15 +142,20 @@ def compare_masked(
     for number, text in enumerate(texts):
         place = len(text) // 2
         masked = f"{text[:place]}{mask}{text[place:]}" if number % 2 else f"{text} {mask} ."
-        given = sides.tokenizer(masked, return_tensors="pt", truncation=False)
+        parts = [masked.strip(), "a b."] if number % 5 == 0 else [masked]
+        given = sides.tokenizer(*parts, return_tensors="pt", truncation=False)
         if given["input_ids"].shape[1] > limit:
             outcome.left_out += 1
             continue
+        try:
+            with torch.inference_mode():
+                found = sides.model(**given, return_dict=True)
+        except IndexError:  # it has no second segment
+            outcome.left_out += 1
+            continue
         outcome.compared += 1
-        with torch.inference_mode():
-            found = sides.model(**given, return_dict=True)
         theirs = found.prediction_logits if "prediction_logits" in found else found.logits
-        read = read_masked_text([masked], filler.tokenizer, filler.mask, limit)
+        read = read_masked_text(parts, filler.tokenizer, filler.mask, limit)
         spelled = ours.to_theirs(read.ids)
         if spelled != given["input_ids"][0].tolist():
             yield different_tokens(masked, sides.tokenizer, given["input_ids"][0].tolist(), spelled)
@@ -158,7 +165,8 @@ def compare_masked(
             logits = filler.model(Padded(padded.ids, padded.mask, None, segments.ids))[0]
         yield from different_logits(masked, in_their_order(logits, ours), theirs[0])
         probabilities = theirs[0].double().softmax(-1)
-        for mine, where in zip(filler(masked).masks, read.places, strict=True):
+        filled = filler(" ||| ".join(parts))
+        for mine, where in zip(filled.masks, read.places, strict=True):
             best = mine.tokens[0]
             likeliest = float(probabilities[where.position][ours.to_theirs(text_ids(ours))].max())
             if abs(best.probability - likeliest) > TOLERANCE:
@@ -176,7 +184,7 @@ def compare_classes(
     """The probabilities of all labels, of texts and of pairs."""
     sides = Sides.load("AutoModelForSequenceClassification", fuzzed, run)
     names = sides.model.config.id2label
-    pairs = [f"{first}|||{second}" for first, second in zip(texts[:3], texts[3:6], strict=True)]
+    pairs = [f"{first}|||{second}" for first, second in pairwise(texts[:4])]
     for text in [*texts, *pairs]:
         parts = [part.strip() for part in text.split("|||")] if "|||" in text else [text]
         given = sides.tokenizer(*parts, return_tensors="pt", truncation=False)

@@ -44,6 +44,11 @@ GPT2 = {
     "another epsilon, inner width": {"layer_norm_epsilon": 1e-3, "n_inner": 20},
     "answers in another form": {"return_dict": False, "output_hidden_states": True},
     "odd vocabulary, three layers": {"extra_rows": 7, "n_layer": 3},
+    "scores of other sizes": {"scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True},
+    "squared relu, beside an encoder": {
+        "activation_function": "relu2",
+        "add_cross_attention": True,
+    },
 }
 LLAMA = {
     "as published": {},
@@ -55,6 +60,14 @@ LLAMA = {
     "another base and epsilon": {"rope_theta": 5e5, "rms_norm_eps": 1e-2},
     "biases of attention, odd vocabulary": {"attention_bias": True, "extra_rows": 3},
 }
+for _kind, _more in {
+    "linear": {},
+    "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    "yarn": {"truncate": False, "mscale": 2.0, "mscale_all_dim": 1.0},
+}.items():
+    _stretch = {"rope_type": _kind, "factor": 4.0, "rope_theta": 50.0, **_more}
+    _trained = {} if _kind == "linear" else {"original_max_position_embeddings": 16}
+    LLAMA[f"{_kind}, mish"] = {"rope_parameters": {**_stretch, **_trained}, "hidden_act": "mish"}
 LABELS = {"id2label": {0: "bad", 1: "good", 2: "odd"}, "label2id": {"bad": 0, "good": 1, "odd": 2}}
 CLASSIFIERS = {
     "as published": LABELS,
@@ -126,6 +139,7 @@ def wordpiece(transformers):
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     roles = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    roles["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, **roles)
 
 

@@ -34,6 +34,7 @@ KINDS = {
     },
     "as in Marian": {"sinusoids": "halves", "scale_embeddings": False, "norm_epsilon": 1e-3},
     "as in BART": {"embedding_norm": True, "activation": "gelu_tanh"},
+    "unlike sides": {"decoder_heads": 4, "decoder_feed_forward": 12, "activation": "gelu_sigmoid"},
     "odd sizes": {"width": 24, "heads": 3, "encoder_layers": 1, "decoder_layers": 3},
 }
 
@@ -102,6 +103,7 @@ def test_a_weight_that_has_no_place_is_an_error(tmp_path):
         (GnmtSettings(width=8), "runs Transformers only"),
         (TransformerSettings(preset="tiny", window=4), r"no window \(4\)"),
         (TransformerSettings(preset="tiny", experts={}), "no experts"),
+        (TransformerSettings(preset="tiny", activation="mish"), "the activation mish"),
     ],
 )
 def test_what_cannot_be_written(settings, reason, tmp_path):

@@ -50,7 +50,7 @@ MARIAN: dict[str, dict[str, Any]] = {
     },
     "two vocabularies": {"separate": True, "activation_function": "relu"},
     "two vocabularies, untied": {"separate": True, "tie_word_embeddings": False},
-    "untied": {"tie_word_embeddings": False, "encoder_ffn_dim": 9, "decoder_ffn_dim": 9},
+    "untied": {"tie_word_embeddings": False, "encoder_ffn_dim": 9, "decoder_attention_heads": 4},
     "odd width": {"d_model": 15, "encoder_attention_heads": 3, "decoder_attention_heads": 3},
     "deep decoder": {"decoder_layers": 3, "encoder_layers": 1, "activation_function": "gelu_new"},
 }
@@ -60,7 +60,7 @@ M2M100: dict[str, dict[str, Any]] = {
     "untied": {"tie_word_embeddings": False, "activation_function": "gelu"},
     "odd width": {"d_model": 15, "encoder_attention_heads": 5, "decoder_attention_heads": 5},
     "no unused rows": {"unused_rows": 0, "decoder_layers": 2},
-    "one head": {"encoder_attention_heads": 1, "decoder_attention_heads": 1},
+    "unlike sides": {"encoder_attention_heads": 1, "decoder_ffn_dim": 9},
 }
 BART: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -449,8 +449,7 @@ def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     for name, value in (
         ("normalize_before", True),
-        ("decoder_attention_heads", 4),
-        ("activation_function", "tanh"),
+        ("activation_function", "prelu"),
         ("decoder_start_token_id", 10_000),
         ("some_switch", 1),
     ):

@@ -40,7 +40,7 @@ PlainActivation = Literal[
     "sqrt_softplus",
     "tanh",
 ]
-ActivationName = PlainActivation | Literal["swiglu"]
+ActivationName = Literal[PlainActivation, "swiglu"]
 NormPosition = Literal["post", "pre"]
 NormName = Literal["layer", "rms"]
 ABSENT_LOGIT = -1e9  # of ids that stand for no token; finite in all precisions but float16

@@ -246,7 +246,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
     def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
         """The model's input; for a batch of pairs, with the segment of each token."""
         padded = pad([one.ids for one in encoded], first=self.recipe.model.text_start)
-        if not any(one.is_pair for one in encoded):
+        if not any(one.is_pair for one in encoded) or not self.tokenizer.pair_segments:
             return padded
         ends = torch.tensor([1 + one.first for one in encoded])  # after the first text
         places = torch.arange(padded.ids.shape[1])

@@ -98,6 +98,7 @@ class HfTokenizer(Tokenizer):
         self.text_prefix = self._read_prefix()
         pair = self._tokenizer.encode("a", "a")
         texts = [i for i, special in enumerate(pair.special_tokens_mask) if not special]
+        self.pair_segments = max(pair.type_ids) > 0
         self.separators = max((after - i - 1 for i, after in pairwise(texts)), default=0) or 1
 
     def __reduce__(self) -> tuple[Any, ...]:

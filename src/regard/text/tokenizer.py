@@ -65,6 +65,8 @@ class Tokenizer(ABC):
     leading_space: bool = False  # whether a space is put before each text to encode
     separators: int = 1
     """How many EOS stand between the two texts of a pair."""
+    pair_segments: bool = True
+    """Whether the second text of a pair has another segment than the first."""
     text_prefix: tuple[int, ...] | None = None
     """The ids that an imported tokenizer puts before each text; None: the recipe decides."""
     opening: tuple[int, ...] = ()

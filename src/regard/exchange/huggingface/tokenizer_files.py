@@ -198,5 +198,7 @@ def with_tokenizer_files(model: HfModel) -> HfModel:
     names = {i: name for name, i in _token_ids(content).items()}
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     config |= {role: names[i] for role, i in roles.items() if i is not None and i in names}
+    if "cls_token" in roles and model.tokenizers.source.pair_segments:
+        config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     files = {TOKENIZER: content, TOKENIZER_CONFIG: f"{dump_json(config, indent=2)}\n".encode()}
     return replace(model, files=files)

@@ -31,6 +31,7 @@ from regard.layers.transformer_parts import (
 )
 from regard.models.contracts import MaskedLanguageModel, OutputProjection
 from regard.settings import NumLayers, NumPositions, Settings, Width
+from regard.text.special_tokens import PAD
 from regard.types import AttentionHook, Padded
 
 INITIAL_STD = 0.02  # of all matrices, as in the authors' code
@@ -177,7 +178,7 @@ class Bert(MaskedLanguageModel):
         self.activation: ActivationName = settings.output_activation or settings.activation
         self.embedding = nn.Embedding(vocabulary, width)
         self.masked = nn.Embedding(1, width) if settings.mask_id is None else None
-        first = settings.first_position
+        self.first_position = first = settings.first_position
         self.positions = build_positions(settings.positions, width, settings.context, first=first)
         self.segments = nn.Embedding(settings.segments, width) if settings.segments else None
         self.norm = nn.LayerNorm(width, epsilon)
@@ -255,19 +256,27 @@ class Bert(MaskedLanguageModel):
 
     def _embed(self, inputs: Padded) -> Tensor:
         """(B, S) -> (B, S, D)"""
-        length, device = inputs.ids.shape[1], inputs.ids.device
-        check_length(length, self.max_length)
+        check_length(inputs.ids.shape[1], self.max_length)
         if self.masked is None:
             x = self.embedding(inputs.ids)
         else:
             x = self.embedding(inputs.ids.clamp_max(self.mask_id - 1))
             x = torch.where((inputs.ids == self.mask_id)[..., None], self.masked.weight, x)
         if self.positions is not None:
-            x = x + self.positions(torch.arange(length, device=device)).to(x.dtype)
+            x = x + self.positions(self._positions_of(inputs.ids)).to(x.dtype)
         if self.segments is not None:
             segments = inputs.segments if self.segments.num_embeddings > 1 else None
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         return self.dropout(self.norm(x))
+
+    def _positions_of(self, ids: Tensor) -> Tensor:
+        """The positions of tokens (B, S): (S,), or (B, S) where PAD has one of its own, before all
+        others, even if a text spells it.
+        """
+        if not self.first_position:
+            return torch.arange(ids.shape[1], device=ids.device)
+        real = ids != PAD
+        return torch.where(real, real.cumsum(1) - 1, -1)
 
     def _run(self, x: Tensor, attention: LayerAttention[SelfAttention]) -> Tensor:
         for index, layer in enumerate(self.layers):

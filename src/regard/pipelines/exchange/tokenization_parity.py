@@ -1,5 +1,6 @@
 """The tokens of the same texts by tokenizers of ours and of `transformers`."""
 
+import json
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import islice
@@ -29,7 +30,7 @@ TEXTS = (
     "x" * 300,
 )
 """Texts that tokenizers split differently, depending on their settings."""
-FRAMED = "a"
+FRAMED, SEGMENTS = "a", "token_type_ids"
 LANGUAGE_MODEL = "language-model"
 NUM_DRAWN, MAX_PIECES, MAX_NAMED = 100, 20, 100
 """Texts of random pieces, pieces of each, and special tokens that are put into a text."""
@@ -48,9 +49,25 @@ def load_peer_tokenizer(folder: HfFolder) -> Any:
 
 
 def tokenizer_json(peer: Any) -> bytes | None:
-    """The `tokenizer.json` of their tokenizer as its class made it; None: it has none."""
+    """The `tokenizer.json` of their tokenizer as its class made it, without the segments that the
+    class does not return; None: it has none.
+    """
     backend = getattr(peer, "backend_tokenizer", None)
-    return None if backend is None else backend.to_str().encode()
+    if backend is None:
+        return None
+    raw = json.loads(backend.to_str())
+    if SEGMENTS not in peer(FRAMED):
+        _join_segments(raw.get("post_processor"))
+    return json.dumps(raw, ensure_ascii=False).encode()
+
+
+def _join_segments(processor: Any) -> None:
+    """Put all parts of a template's texts into the first segment."""
+    parts = processor.values() if isinstance(processor, dict) else processor
+    if isinstance(processor, dict) and "type_id" in processor:
+        processor["type_id"] = 0
+    for part in parts if isinstance(processor, dict | list) else ():
+        _join_segments(part)
 
 
 def tokenization_difference(
@@ -102,7 +119,23 @@ def _frame_difference(peer: Any, tokenizer: Tokenizer, task: str) -> str | None:
     else:
         ours = [*ids, EOS] if task == TRANSLATION else [BOS, *ids, EOS]
     spelled = _spelled(vocabulary, ours)
-    return None if spelled == theirs else _different(FRAMED, peer, theirs, spelled)
+    if spelled != theirs:
+        return _different(FRAMED, peer, theirs, spelled)
+    return None if task in (LANGUAGE_MODEL, TRANSLATION) else _pair_difference(peer, tokenizer)
+
+
+def _pair_difference(peer: Any, tokenizer: Tokenizer) -> str | None:
+    """How two texts that are read together differ, in tokens or in segments."""
+    vocabulary, [ids] = tokenizer.vocabulary_map, tokenizer.encode([FRAMED])
+    assert vocabulary is not None
+    pair = peer(FRAMED, FRAMED)
+    first = [BOS, *ids, *[EOS] * tokenizer.separators]
+    spelled, segment = _spelled(vocabulary, [*first, *ids, EOS]), int(tokenizer.pair_segments)
+    if spelled != pair["input_ids"]:
+        return _different(f"{FRAMED} ||| {FRAMED}", peer, pair["input_ids"], spelled)
+    ours = [0] * len(first) + [segment] * (len(ids) + 1)
+    theirs = pair.get(SEGMENTS, [0] * len(spelled))
+    return None if theirs == ours else f"segments of two texts are {theirs} there, and {ours} here"
 
 
 def _spelled(vocabulary: VocabularyMap, ids: Sequence[int]) -> list[int | None]:

@@ -82,7 +82,7 @@ def read_masked_text(
         starts.append(len(ids))
         ends = _num_ends(number, len(sides), tokenizer)
         ids += [*side.ids, *[EOS] * ends]
-        segments += [number] * (len(side.ids) + ends)
+        segments += [number * tokenizer.pair_segments] * (len(side.ids) + ends)
     most, shown = limit or MAX_READ_TOKENS, f" {BETWEEN} ".join(parts)
     if len(ids) > most:
         raise TextError(

@@ -25,8 +25,8 @@ PREPROCESSOR = "preprocessor_config.json"
 PROCESSORS = ("ViTImageProcessor", "ViTImageProcessorFast", "ViTFeatureExtractor")
 """Their classes that only scale and normalise; others also crop by default."""
 _WITHOUT_EFFECT = """
-    _valid_processor_keys crop_size data_format default_to_square device disable_grouping do_convert_rgb
-    input_data_format pad_size processor_class return_tensors
+    _valid_processor_keys crop_size data_format default_to_square device disable_grouping
+    do_convert_rgb input_data_format pad_size processor_class return_tensors
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of a processor that do not change the pixels of a colour picture."""
