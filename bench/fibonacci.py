@@ -7,7 +7,7 @@ tutorial that the lectures cite (826 windows to train on, 354 to test with), no 
 validation. Runs of one seed are paired: the recurrent and the output layer begin with the same
 weights, and windows come in the same order. All seeds of a kind are trained at once, as one stack.
 Once with the lectures' scaling, and once with each window scaled by itself. Prints Markdown: the
-test error of each kind, and its difference from the network without attention, with 95 % intervals
+test error of each kind, and its difference from the network without attention, with 95% intervals
 by bootstrap over seeds.
 """
 
@@ -113,7 +113,7 @@ def measure(
 
 
 def interval(figures: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of a mean, by bootstrap."""
+    """The 95% interval of a mean, by bootstrap."""
     numbers, random = np.array(figures), np.random.default_rng(0)
     means = numbers[random.integers(len(numbers), size=(RESAMPLES, len(numbers)))].mean(1)
     low, high = np.quantile(means, (0.025, 0.975))
@@ -123,7 +123,7 @@ def interval(figures: Sequence[float]) -> tuple[float, float]:
 def report(errors: dict[str, list[float]]) -> None:
     """Print a row for each kind."""
     plain = errors["plain"]
-    columns = "test MSE, mean | median | least | most | minus plain (95 % interval) | lower in"
+    columns = "test MSE, mean | median | least | most | minus plain (95% interval) | lower in"
     print(f"| | {columns} |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for kind, found in errors.items():

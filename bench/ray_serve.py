@@ -95,6 +95,6 @@ def main() -> int:
     finally:
         serve.shutdown()
         ray.shutdown()
-    print(f"{'clients':>7} {'answered':>9} {'a second':>9} {'median ms':>9} {'99 % ms':>9}   wrong")
+    print(f"{'clients':>7} {'answered':>9} {'a second':>9} {'median ms':>9} {'99% ms':>9}   wrong")
     load.show()
     return 1 if load.wrong else 0

@@ -114,5 +114,5 @@ def print_ablation(records: list[dict[str, Any]], title: str) -> None:
     for record in records:
         speeds = " ".join(f"{record[name]:>10,.0f}" for name in ("median", "least", "most"))
         gain = 1 / record["times"] - 1
-        note = "" if gain >= MIN_GAIN or record["without"] == "nothing" else "  (below 3 %)"
+        note = "" if gain >= MIN_GAIN or record["without"] == "nothing" else "  (below 3%)"
         print(f"{record['without']:<32} {speeds}  {gain:+.1%}{note}")

@@ -575,10 +575,12 @@ assert abs(shifted / 4.5 - 1) < 0.01  # Liu et al. 2021, table 1: 4.5G
 # %% [markdown]
 # ## Named, not built
 #
-# CoCa, CoAtNet and *model soups* head the lectures' table of ImageNet. GPT-3's prompting, semantic
-# segmentation, object detection (FD-SwinV2-G), speech recognition, behaviour and decisions are on
-# other slides. `regard` has none of them, and GPT-3 was only counted. What they look with is
-# what this tour has shown: queries, keys, values, and a mask.
+# CoCa, CoAtNet and *model soups* head the lectures' table of ImageNet. A soup is the mean of models
+# that were fine-tuned from the same weights, and `regard average RUN RUN2` makes one; of so large a
+# ViT none was made here. GPT-3's prompting, semantic segmentation, object detection
+# (FD-SwinV2-G), speech recognition, behaviour and decisions are on other slides. `regard` has none
+# of these, nor CoCa and CoAtNet, and GPT-3 was only counted. What they look with is what this tour
+# has shown: queries, keys, values, and a mask.
 #
 # ## Exercises
 #

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from regard.errors import DamagedError, RunWarning
+from regard.settings import quoted
 from regard.size_limits import max_bytes
 
 MANIFEST = "manifest.json"
@@ -86,7 +87,7 @@ def read_manifest(root: Path) -> dict[str, Digests] | None:
             return None  # the file of another program
         raise DamagedError(
             f"{path}: damaged, so that nothing here can be checked against it; restore it from a "
-            f"copy, or accept the files as they are: regard verify {root} --accept"
+            f"copy, or accept the files as they are: regard verify {quoted(root)} --accept"
         ) from None
     return files
 
@@ -122,7 +123,8 @@ def check_file(path: Path, content: bytes | None = None) -> None:
         content = None  # it was replaced meanwhile
     raise DamagedError(
         f"{path}: not what was written there: it is damaged, or was changed; restore it from a "
-        f"copy. `regard verify {entry.root}` shows what else is damaged and what can be regenerated"
+        f"copy. `regard verify {quoted(entry.root)}` shows what else is damaged and what can be "
+        "regenerated"
     )
 
 
@@ -138,8 +140,8 @@ def check_folder(root: Path) -> None:
         check_file(root / name)
         if None not in states and not (root / name).is_file():
             raise DamagedError(
-                f"{root / name}: missing; restore it from a copy. `regard verify {root}` shows "
-                "what else is missing or damaged"
+                f"{root / name}: missing; restore it from a copy. `regard verify {quoted(root)}` "
+                "shows what else is missing or damaged"
             )
 
 
@@ -177,7 +179,7 @@ def warn_without_manifest(root: Path) -> None:
     if read_manifest(root) is None:
         warnings.warn(
             f"{root}: has no {MANIFEST}, so damage to its files would not be noticed; if you "
-            f"trust it: regard verify {root} --accept",
+            f"trust it: regard verify {quoted(root)} --accept",
             RunWarning,
             stacklevel=1,
         )

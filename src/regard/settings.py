@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -134,6 +135,11 @@ def abbreviate(text: str) -> str:
     """`text` in one line, cut off if it is long, for a message."""
     cut = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}… ({len(text):,} characters)"
     return escape_control(" ".join(cut.splitlines()))
+
+
+def quoted(word: object) -> str:
+    """A path or another word for a shell, so that a command in a message can be copied."""
+    return shlex.quote(str(word))
 
 
 def escape_control(text: str, kept: str = "") -> str:

@@ -51,7 +51,7 @@ def test_the_table_shows_failures_speeds_and_gains(tmp_path, capsys):
     lines = {line.split("  ")[0]: line for line in shown.splitlines()}
     assert lines["nothing"].endswith("+0.0%")
     assert lines["fused_add_norm"].endswith("+11.1%")
-    assert lines["cross_entropy"].endswith("+1.0%  (below 3 %)")
+    assert lines["cross_entropy"].endswith("+1.0%  (below 3%)")
 
 
 def test_without_the_peer_nothing_is_compared(capsys):

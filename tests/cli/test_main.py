@@ -1,4 +1,6 @@
+import ast
 import gc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import regard
 from regard import __version__
 from regard.cli import main
 from regard.errors import RegardError, RunError
@@ -74,15 +77,46 @@ def test_every_command_has_help(name):
 
 
 @pytest.mark.parametrize("name", main.COMMANDS)
-def test_every_example_in_a_help_text_has_its_own_line(name):
+def test_help_texts_are_shown_whole_and_each_example_on_its_own_line(name):
     command = main.load_command(name)
     for words, one in (
         ([], command),
         *(([n], c) for n, c in getattr(command, "commands", {}).items()),
     ):
-        examples = [line.strip() for line in one.help.splitlines() if line.startswith("    ")]
-        shown = CliRunner().invoke(main.app, [name, *words, "--help"], env={"COLUMNS": "200"})
-        assert {*examples} <= {line.strip() for line in shown.output.splitlines()}
+        paragraphs = one.help.split("\n\n")
+        texts = [text for text in paragraphs if not text.startswith("    ")]
+        texts += [param.help for param in one.params if getattr(param, "help", None)]
+        lines = [line.strip() for line in one.help.splitlines() if line.startswith("    ")]
+        shown = CliRunner().invoke(main.app, [name, *words, "--help"], env={"COLUMNS": "3000"})
+        assert {*lines} <= {line.strip() for line in shown.output.splitlines()}
+        whole = " ".join(shown.output.replace("│", " ").split())
+        assert [
+            text for text in texts if " ".join(text.replace("`", "").split()) not in whole
+        ] == []
+
+
+def test_commands_in_messages_quote_the_paths_that_they_name():
+    """Each value in a command of an f-string is `quoted`, or a word that needs no quotes."""
+    command = re.compile(rf"(regard ({'|'.join(main.COMMANDS)})|python -c|hf download) [^;`,.&]*$")
+    plain = {"form", "missing.name", "precision", "RENAMED[args[0]]"}
+    found = 0
+    for path in Path(regard.__file__).parent.rglob("*.py"):
+        parts = (
+            n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.JoinedStr)
+        )
+        for text in parts:
+            before = ""
+            for part in text.values:
+                if isinstance(part, ast.Constant):
+                    before += str(part.value)
+                    continue
+                value = ast.unparse(part.value)
+                if command.search(before):
+                    found += 1
+                    quotes = value.startswith("quoted(") or value in plain
+                    assert quotes or f"{value} = quoted(" in path.read_text("utf-8"), (path, before)
+                before += "…"
+    assert found > 20
 
 
 @pytest.mark.parametrize("name", main.FOLDERS["inference"])

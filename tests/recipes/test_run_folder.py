@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -230,7 +231,7 @@ def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
     [
         (lambda path: None, "run: no such folder"),
         (lambda path: path.mkdir(), r"run: not a run: it has no recipe\.yaml"),
-        (lambda path: path.touch(), r"run: not a run: it has no recipe\.yaml"),
+        (lambda path: path.touch(), "run: a file; give the folder that it is in: .*folders"),
     ],
 )
 def test_folders_that_are_no_runs(tmp_path, make, message):
@@ -241,8 +242,30 @@ def test_folders_that_are_no_runs(tmp_path, make, message):
 
 def test_an_export_is_called_one(tmp_path):
     (tmp_path / "export.json").touch()
-    with pytest.raises(RunError, match="it is an export, which can only translate"):
+    hint = f"it is an export, which can only translate: regard translate {tmp_path}$"
+    with pytest.raises(RunError, match=hint):
         load_run(tmp_path, device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("a 2's", """regard import 'a 2'"'"'s' --out 'runs/a 2'"'"'s'"""),
+        ("org/gpt2", "hf download org/gpt2 --local-dir gpt2 && regard import gpt2 --out runs/gpt2"),
+        ("runs/gpt2", None),
+        ("no/such/run", None),
+    ],
+)
+def test_the_next_step_to_a_model_of_another_toolkit_is_named(name, steps, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a 2's").mkdir()
+    (tmp_path / "a 2's" / "config.json").touch()
+    with pytest.raises(RunError) as caught:
+        load_run(Path(name), device=CPU)
+    if steps is None:
+        assert str(caught.value) == f"{name}: no such folder"
+    else:
+        assert str(caught.value).endswith(f" first: {steps}")
 
 
 @pytest.mark.parametrize(

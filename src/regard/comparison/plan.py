@@ -26,6 +26,7 @@ from regard.nested_values import UNSET
 from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.recipes.task_table import recipe_class
+from regard.settings import quoted
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.names import TEXT_TASKS, TRANSLATION
 from regard.tasks.translation.auto_settings import AUTO_CLEANING
@@ -180,7 +181,7 @@ def check_finished(run: RunFolder) -> None:
     if run.in_use():
         problem = "a process is training there; wait for it, or stop it"
     elif not run.finished():
-        again = f"regard train --resume --out {run.path}"
+        again = f"regard train --resume --out {quoted(run.path)}"
         problem = f"its training has not reached its end; continue with: {again}"
     elif last_progress(run.path) is None and not run.load_any_recipe().is_imported:
         gone = "its checkpoints, which say how long it was trained, are gone"
@@ -197,8 +198,8 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     if recipe.is_imported and recipe.task != TRANSLATION:
         raise SettingsError(
             f"{path}: was imported, and has no data to be compared on; only imported translators "
-            f"are measured on the data of other runs. Use `regard evaluate {path} --data FILE "
-            "--against RUN`"
+            f"are measured on the data of other runs. Use `regard evaluate {quoted(path)} --data "
+            "FILE --against RUN`"
         )
     check_finished(folder)
     label = label or _label_in_comparison(path, recipe) or recipe.name
@@ -331,7 +332,8 @@ def check_same_plan(saved: ComparisonPlan, wanted: ComparisonPlan, folder: Path)
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         raise SettingsError(
             f"{folder}: holds a comparison that was begun with other arguments: {found[0]}{more}; "
-            f"continue it with `regard compare --out {folder}`, or compare in another folder"
+            f"continue it with `regard compare --out {quoted(folder)}`, or compare in another "
+            "folder"
         )
 
 

@@ -35,6 +35,7 @@ from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.paths import is_packaged, weights_file, wrong_task_error
+from regard.settings import quoted
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import infer_input_settings, run_input_settings
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
@@ -437,7 +438,9 @@ def load(
         choice = load_tuned_engine(folder)
     reason = why_not_ctranslate2(others, device, weights)
     if is_packaged(folder):
-        reason = f"no export is saved in the installed package; regard export {folder} --to DIR"
+        reason = (
+            f"no export is saved in the installed package; regard export {quoted(folder)} --to DIR"
+        )
     if adapter is not None:
         choice, reason = None, f"exports have no adapters, and {adapter} was given"
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):

@@ -1,10 +1,12 @@
 """Paths of runs and of files in them, for modules that must not import torch."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from regard.errors import RunError, SettingsError, StorageError
+from regard.settings import quoted
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.yaml_files import YamlError, read_yaml
 
@@ -28,6 +30,8 @@ EXCHANGE_REPORT = "exchange.json"  # of an imported run: its source, and what wa
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
 ADAPTERS = "adapters"  # the folder of a run that holds those made for it
+FOREIGN_FILES = ("config.json", "*.gguf", "*.npz")  # of folders that may be imported
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)  # of a model on the Hugging Face hub
 NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model
 
 
@@ -51,8 +55,9 @@ def find_adapter(run: Path, name: str) -> Path:
     there = sorted(file.stem for file in (run / ADAPTERS).glob("*.safetensors"))
     found = f"there are {', '.join(there)}" if there else "it has none"
     raise RunError(
-        f"{run}: no adapter {name}; {found}: train one with `regard train --from {run} "
-        f"--adapter {name} --data FILE`, or name a file, or a run that was trained with one"
+        f"{run}: no adapter {name}; {found}: train one with `regard train --from "
+        f"{quoted(run)} --adapter {quoted(name)} --data FILE`, or name a file, or a run that was "
+        "trained with one"
     )
 
 
@@ -66,7 +71,7 @@ def check_not_packaged(run: Path, what: str, form: str = "run --out DIR") -> Non
     export to use instead, by default a copy of the run.
     """
     if is_packaged(run):
-        instead = f"regard export {run} --to {form}"
+        instead = f"regard export {quoted(run)} --to {form}"
         raise StorageError(f"{run}: {what} kept in the installed package; instead: {instead}")
 
 
@@ -76,18 +81,46 @@ def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:
     """
     return RunError(
         f"{run}: its task is {found}, {needed}; the command for it is: "
-        f"regard {TASK_COMMANDS[found]} {run}"
+        f"regard {TASK_COMMANDS[found]} {quoted(run)}"
     )
+
+
+def require_folder(folder: Path, out: Path | None = None) -> None:
+    """Raise an error if there is no such folder. If it has the name of a model on the Hugging Face
+    hub, or if it is to be imported as the run `out`, the error says how to get it.
+    """
+    if folder.is_dir():
+        return
+    if folder.exists():
+        inside = import_command(folder.parent, out) if out else quoted(folder.parent)
+        raise RunError(f"{folder}: a file; give the folder that it is in: {inside}")
+    name, hint = str(folder), ""
+    is_place = folder.parent == RUNS or folder.parent.is_dir()
+    if HUB_NAME.fullmatch(name) and (out is not None or not is_place):
+        hint = (
+            f"; a model of the Hugging Face hub is downloaded first: hf download {quoted(name)} "
+            f"--local-dir {quoted(folder.name)} && {import_command(Path(folder.name), out)}"
+        )
+    raise RunError(f"{folder}: no such folder{hint}")
+
+
+def import_command(folder: Path, out: Path | None = None) -> str:
+    """The command that imports a folder as the run `out`, by default in `RUNS`."""
+    out = out or RUNS / folder.resolve().name
+    return f"regard import {quoted(folder)} --out {quoted(out)}"
 
 
 def require_run(folder: Path) -> None:
     """Raise an error if there is no run in a folder."""
-    if not folder.exists():
-        raise RunError(f"{folder}: no such folder")
-    if not (folder / RECIPE_FILE).is_file():
-        is_export = (folder / EXPORT_INFO).is_file()
-        hint = "; it is an export, which can only translate" if is_export else ""
-        raise RunError(f"{folder}: not a run: it has no {RECIPE_FILE}{hint}")
+    require_folder(folder)
+    if (folder / RECIPE_FILE).is_file():
+        return
+    hint = ""
+    if (folder / EXPORT_INFO).is_file():
+        hint = f"; it is an export, which can only translate: regard translate {quoted(folder)}"
+    elif any(next(folder.glob(pattern), None) for pattern in FOREIGN_FILES):
+        hint = f"; import the model of another toolkit first: {import_command(folder)}"
+    raise RunError(f"{folder}: not a run: it has no {RECIPE_FILE}{hint}")
 
 
 def require_different(runs: Sequence[Path | str], adapter: str | None = None) -> None:

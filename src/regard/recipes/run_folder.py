@@ -46,7 +46,7 @@ from regard.recipes.recipe_files import (
     require_text_task,
 )
 from regard.recipes.transfer.adapters import merge_adapter
-from regard.settings import abbreviate, counted
+from regard.settings import abbreviate, counted, quoted
 from regard.tasks.contracts import PREPARED_FILE, TaskRecipe
 from regard.tasks.names import TEXT_TASKS
 from regard.tasks.translation.prepared_data import PreparedData, load_prepared
@@ -144,12 +144,13 @@ class RunFolder:
             raise DamagedError(
                 f"{self.recipe}: {' and '.join(wrong)}: not what "
                 "the run's weights were trained with: damaged, or edited; undo the edit, or "
-                f"restore the file from a copy. `regard verify {self.path}` checks all files"
+                f"restore the file from a copy. `regard verify {quoted(self.path)}` checks all of "
+                "them"
             )
         if changed:
             warnings.warn(
                 f"{self.recipe}: {' and '.join(changed)}: edited since the run wrote it; "
-                f"to accept that and hide this note: regard verify {self.path} --accept",
+                f"to accept that and hide this note: regard verify {quoted(self.path)} --accept",
                 RunWarning,
                 stacklevel=1,
             )
@@ -395,7 +396,7 @@ def find_weights(folder: RunFolder, weights: str) -> Path:
         reached = "a validation" if weights == "model" else "its end"
         raise RunError(
             f"{folder.path}: holds no weights {file.name} yet: its training has not "
-            f"reached {reached}; continue with: regard train --resume --out {folder.path}"
+            f"reached {reached}; continue with: regard train --resume --out {quoted(folder.path)}"
         )
     return file
 

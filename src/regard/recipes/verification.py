@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 from regard import manifest
 from regard.errors import DamagedError, RunError
 from regard.manifest import MANIFEST, MARKER_FILES
-from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, RECIPE_FILE
+from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, RECIPE_FILE, require_folder
 from regard.recipes.run_folder import RunFolder
+from regard.settings import quoted
 from regard.training.checkpoints import digest_matches, list_checkpoints
 
 REMEDIES: tuple[tuple[str, str], ...] = (
@@ -103,7 +104,7 @@ def verify(folder: Path) -> Verification:
         if listed is None:
             raise RunError(
                 f"{root}: has no {MANIFEST}: it is from a version without manifests, so that its "
-                f"files cannot be checked; if you trust them: regard verify {root} --accept"
+                f"files cannot be checked; if you trust them: regard verify {quoted(root)} --accept"
             )
         names = {name for name in listed if "#" not in name}.union(manifest.list_files(root))
         is_export = RECIPE_FILE not in listed and not listed.keys().isdisjoint(EXPORT_MARKERS)
@@ -132,8 +133,7 @@ def verify(folder: Path) -> Verification:
 
 def _check_is_ours(folder: Path, names: Iterable[str]) -> None:
     """An error unless a folder holds a file of one of these names."""
-    if not folder.is_dir():
-        raise RunError(f"{folder}: no such folder")
+    require_folder(folder)
     if not any((folder / name).is_file() for name in names):
         raise RunError(f"{folder}: neither a run nor an export nor a comparison")
 
@@ -186,4 +186,4 @@ def _remedy(
     for digest in expected:
         if digest is not None and digest in copies:
             return f"copy {folder / copies[digest]}, which is the same"
-    return (_remedy_for(file) or other).format(run=folder)
+    return (_remedy_for(file) or other).format(run=quoted(folder))

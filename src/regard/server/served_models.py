@@ -18,7 +18,7 @@ from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
-from regard.settings import abbreviate
+from regard.settings import abbreviate, quoted
 
 NUM_EXAMPLES = 2  # sentences of a model that a page offers
 EXAMPLE_LENGTH = 60  # the most characters of an example
@@ -77,7 +77,7 @@ def parse_model_spec(argument: str) -> ModelSpec:
         pass
     raise SettingsError(
         f"{argument}: its corpus does not name its languages; "
-        f"name them: regard serve fr-en={argument}"
+        f"name them: regard serve fr-en={quoted(argument)}"
     )
 
 

@@ -99,7 +99,7 @@ def test_a_compared_head_with_another_sink_keeps_its_weights_at_their_words(open
     page = opened(text_document(queries, keys))
     page.get_by_role("button", name="2, head of layer 0").click()
     word(page, "rows", "the").hover()
-    expect(readout(page)).to_have_text("“the” looked at · layer 0, head 2: calm 41 %")
+    expect(readout(page)).to_have_text("“the” looked at · layer 0, head 2: calm 41%")
 
 
 def test_a_query_a_key_and_their_products_number_by_number(opened):
@@ -158,7 +158,7 @@ def test_sentences_of_a_pair_are_named_and_can_be_shown_alone(opened):
     page.get_by_label("Layer", exact=True).select_option("0")
     page.get_by_label("Head", exact=True).select_option("2")
     word(page, "rows", "sea").hover()
-    expect(readout(page)).to_contain_text("resting on calm 99 %")
+    expect(readout(page)).to_contain_text("resting on calm 99%")
 
 
 @pytest.mark.parametrize("count", [3, 36])
@@ -188,9 +188,9 @@ def test_a_bert_of_512_tokens_opens_fast_and_its_even_head_is_even(opened, tmp_p
     assert time.perf_counter() - started < 10  # alone on a machine it takes less than two
     expect(page.locator(".shown-title")).to_contain_text("layer 0, head 0")
     word(page, "rows", "w7").first.hover()
-    expect(readout(page)).to_contain_text("looked at 509 words alike, 0.2 % each")
+    expect(readout(page)).to_contain_text("looked at 509 words alike, 0.2% each")
     page.get_by_label("Map").check()
-    expect(page.locator(".scale span").last).to_have_text("0.2 %")
+    expect(page.locator(".scale span").last).to_have_text("0.2%")
     alphas = page.evaluate(
         "[...new Set(document.querySelector('.cells').getContext('2d').getImageData(0, 0, 99, 99)"
         ".data.filter((_, at) => at % 4 === 3))]"

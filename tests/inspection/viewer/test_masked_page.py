@@ -44,16 +44,16 @@ def page(chromium, tmp_path):
 
 def test_a_masked_place_shows_what_it_looked_at_on_both_sides(page):
     word(page, "rows", "[MASK]").hover()
-    expect(readout(page)).to_have_text("“[MASK]” looked at [MASK] 50 %, is 50 %.")
+    expect(readout(page)).to_have_text("“[MASK]” looked at [MASK] 50%, is 50%.")
     head(page, 1, 1).click()
     word(page, "rows", "the").hover()
-    expect(readout(page)).to_have_text("“the” looked at [MASK] 100 %.")
+    expect(readout(page)).to_have_text("“the” looked at [MASK] 100%.")
 
 
 def test_the_page_speaks_of_a_text_and_of_what_fills_it(page):
     card = page.locator(".candidates")
     expect(card.locator("h2")).to_have_text("What may stand in masked places")
-    expect(card.locator("li")).to_have_text(["sea62.5 %", "lake25.0 %"])
+    expect(card.locator("li")).to_have_text(["sea62.5%", "lake25.0%"])
     assert "ranslation" not in page.locator("body").inner_text()
     assert page.title() == "the [MASK] is calm → the sea is calm"
     assert violations(page) == []

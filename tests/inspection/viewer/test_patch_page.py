@@ -18,11 +18,11 @@ WHITE = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAA
 
 def page_of(layers, *, class_token):
     """A page of (weights, grid) of each layer."""
-    answer = Answer("cat.png", (Candidate("cat 90.0\u00a0%", 0.0, 0.0),))
+    answer = Answer("cat.png", (Candidate("cat 90.0%", 0.0, 0.0),))
     labels = [{"text": "cat", "score": 0.9}, {"text": "dog", "score": 0.0001}]
     without = [
-        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0\u00a0%"},
-        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0\u00a0%"},  # the same class
+        {"part": "encoder", "layer": 1, "head": 0, "text": "dog 60.0%"},
+        {"part": "encoder", "layer": 1, "head": 1, "text": "cat 80.0%"},  # the same class
     ]
     encoded = [encode_layer(weights, None, grid) for weights, grid in layers]
     picture = {"image": WHITE, "first": int(class_token)}
@@ -64,11 +64,11 @@ def test_what_the_class_token_looked_at_in_each_head(opened):
     expect(title(page)).to_have_text(
         "What the class token looked at: layer 1, the average of its heads"
     )
-    told = "Most at row 2 column 2: 75 %; 25 % on the class token itself."
+    told = "Most at row 2 column 2: 75%; 25% on the class token itself."
     expect(page.locator(".readout")).to_contain_text(told)
     head(page, 1, 0).click()
     expect(title(page)).to_have_text("What the class token looked at: layer 1, head 0")
-    expect(page.locator(".patch-scale")).to_contain_text("patch was given 100 %")
+    expect(page.locator(".patch-scale")).to_contain_text("patch was given 100%")
     assert violations(page) == []
 
 
@@ -77,7 +77,7 @@ def test_a_patch_that_is_pointed_at_looks_in_place_of_the_class_token(opened):
     box = page.locator(".picture-frame").bounding_box()
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
     expect(title(page)).to_contain_text("the patch in row 1, column 3")
-    expect(page.locator(".readout")).to_contain_text("row 1 column 3: 100 %")
+    expect(page.locator(".readout")).to_contain_text("row 1 column 3: 100%")
     page.mouse.move(0, 0)
     expect(title(page)).to_contain_text("the class token")
     page.locator(".picture-frame").focus()
@@ -94,7 +94,7 @@ def test_rollout_traces_all_layers_back_to_the_picture(opened):
     step = [(weights.mean(0) + torch.eye(7)) / 2 for weights, _ in vit()]
     expected = (step[1] @ step[0])[0, 5]
     expect(page.locator(".readout")).to_contain_text(
-        f"row 2 column 2: {round(100 * float(expected))} %"
+        f"row 2 column 2: {round(100 * float(expected))}%"
     )
 
 
@@ -106,7 +106,7 @@ def test_windows_lie_where_they_are_in_the_picture_and_patches_are_merged(opened
     last = torch.eye(4)[3].expand(4, 4)
     page = opened([(within[None], (4, 4)), (last.expand(3, -1, -1), (2, 2))], class_token=False)
     expect(title(page)).to_contain_text("all patches on average")
-    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 100 %")
+    expect(page.locator(".readout")).to_contain_text("row 2 column 2: 100%")
     page.get_by_label("Layer", exact=True).select_option("0")
     box = page.locator(".picture-frame").bounding_box()
     page.mouse.move(box["x"] + 0.9 * box["width"], box["y"] + 0.1 * box["height"])
@@ -133,12 +133,12 @@ def test_a_head_that_is_silenced_shows_the_other_class(opened):
     expect(head(page, 1, 0)).to_have_class(re.compile("matters"))
     expect(head(page, 1, 1)).not_to_have_class(re.compile("matters"))
     head(page, 1, 0).click(modifiers=["Shift"])
-    expect(page.locator(".outcome .texts ins")).to_have_text(["dog", "60.0 %"])  # one word
+    expect(page.locator(".outcome .texts ins")).to_have_text(["dog", "60.0%"])  # one word
     expect(page.locator(".candidates li").first).to_contain_text("cat")
 
 
 def test_the_answer_and_small_probabilities_are_told_apart_from_their_numbers(opened):
     page = opened(vit(), class_token=True)
     expect(page.locator(".patch-answer bdi")).to_have_text("cat")
-    expect(page.locator(".patch-answer .score")).to_have_text("90.0 %")
-    expect(page.locator(".candidates .score")).to_have_text(["90.0 %", "< 0.1 %"])
+    expect(page.locator(".patch-answer .score")).to_have_text("90.0%")
+    expect(page.locator(".candidates .score")).to_have_text(["90.0%", "< 0.1%"])

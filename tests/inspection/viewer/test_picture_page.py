@@ -127,7 +127,7 @@ def test_small_maps_show_all_layers_and_choose_one(page):
     page.get_by_role("button", name="layer 1, head 0").click()
     expect(page.get_by_label("Layer", exact=True)).to_have_value("1")
     assert shade(page, ROWS - 1, COLUMNS - 1) == 0
-    expect(page.locator(".patch-scale")).to_have_text("The brightest region was given 100 %.")
+    expect(page.locator(".patch-scale")).to_have_text("The brightest region was given 100%.")
 
 
 def test_a_word_that_was_clicked_stays(page):

@@ -12,10 +12,10 @@ def test_the_tree_tells_each_hypothesis(short):
     tree = short.get_by_role("tree")
     expect(tree.get_by_role("treeitem")).to_have_count(8)
     told = short.locator(".tree .readout")
-    best = "the sea · log-probability −0.50 (60.7 %) · score −0.50 · this is the translation"
+    best = "the sea · log-probability −0.50 (60.7%) · score −0.50 · this is the translation"
     expect(told).to_have_text(best)
     short.locator('[data-node="3"]').hover()
-    expect(told).to_have_text("our · log-probability −4.00 (1.8 %) · was dropped")
+    expect(told).to_have_text("our · log-probability −4.00 (1.8%) · was dropped")
     expect(short.locator(".node.won")).to_have_count(4)
     short.locator('[data-node="0"]').focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):

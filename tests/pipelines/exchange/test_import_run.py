@@ -4,9 +4,11 @@ hostile folders are refused.
 
 import json
 import os
+import shlex
 import shutil
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import safetensors.torch
@@ -643,11 +645,42 @@ def test_a_run_that_has_files_is_not_replaced(folders, tmp_path):
 
 
 def test_files_and_links_in_the_place_of_folders_are_called_so(folders, tmp_path):
-    with pytest.raises(RunError, match=r"config\.json: a file; give the folder that it is in"):
+    with pytest.raises(RunError, match=r"config\.json: a file; give the folder .*: regard import "):
         import_folder(folders("gpt2") / "config.json", tmp_path / "run")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RunError, match="link: a link; name a folder that is new or empty"):
         import_folder(folders("gpt2"), tmp_path / "link")
+
+
+def test_the_steps_that_refusals_name_lead_to_a_run(folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folders("gpt2"), "it's old")
+    safe, pickled = (Path("it's old") / name for name in ("model.safetensors", "pytorch_model.bin"))
+    torch.save(safetensors.torch.load_file(safe), pickled)
+    safe.unlink()
+    with pytest.raises(RunError, match="if you trust it, convert it: ") as caught:
+        import_folder(Path("it's old"), Path("run"))
+    words = shlex.split(str(caught.value).partition("convert it: ")[2])
+    python, _, code, _, *command, new, _, out = words
+    assert (python, command) == ("python", ["regard", "import"])
+    exec(code, {})
+    assert import_folder(Path(new), Path(out)).report.gate.refused is None
+    for name in ("it's old/tiny.gguf", "other/tiny.gguf"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+        for given in (Path(name), Path(name).parent):
+            with pytest.raises(RunError, match="pip install gguf accelerate && ") as caught:
+                import_folder(given, Path("run"))
+            python, _, code, *rest = shlex.split(str(caught.value).partition(" && ")[2])
+            assert 'gguf_file="tiny.gguf"' in code
+            compile(code, name, "exec")
+            assert rest == ["&&", "regard", "import", "tiny-safetensors", "--out", "runs/tiny"]
+    pickled.with_name("tiny.gguf").unlink()
+    pickled.rename(pickled.with_name("tf_model.h5"))
+    with pytest.raises(RunError, match=r"get a copy of the model with model\.safetensors$"):
+        import_folder(Path("it's old"), Path("run"))
+    with pytest.raises(RunError, match=r"no such folder; .* hf download gpt2 --local-dir gpt2 && "):
+        import_folder(Path("gpt2"), Path("run"))
 
 
 @pytest.mark.parametrize("label", ["", " ", "a\tb", "a\nb", "\u2028"])

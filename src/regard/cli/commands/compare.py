@@ -38,6 +38,7 @@ from regard.inspection.plots.figure import save_figure
 from regard.recipes.recipe_files import load_any_recipe, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import check_overrides
+from regard.settings import quoted
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
@@ -288,7 +289,8 @@ def _compare(
                 start = row_processes.start_process(folder, device, jobs)
                 row_processes.RowProcesses(folder, start, observer, stop).run_plan(plan, jobs)
             if stop.received is not None:
-                note(f"stopped; all is saved. Continue with: regard compare --out {folder.path}")
+                again = f"regard compare --out {quoted(folder.path)}"
+                note(f"stopped; all is saved. Continue with: {again}")
                 sys.exit(128 + stop.received)
         return _write_report(_ladder(plan, folder, data), folder)
 

@@ -1,6 +1,5 @@
 """`regard demo`: train a small translator, translate with it, and look into it."""
 
-import shlex
 import shutil
 import sys
 from itertools import islice
@@ -23,6 +22,7 @@ from regard.pipelines.translator import Translator, load
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.train_run import train
+from regard.settings import quoted
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
@@ -104,7 +104,7 @@ def _look(
 
 
 def _print_next(folder: RunFolder) -> None:
-    path, (activate, regard) = shlex.quote(str(folder.path)), _invocation()
+    path, (activate, regard) = quoted(folder.path), _invocation()
     lines = [
         (f'echo "Paul aime la plage." | {regard} translate {path}', "translate with it"),
         (f'{regard} look {path} "Elle ne la visite pas." --all', "every layer and head"),
@@ -125,5 +125,5 @@ def _invocation() -> tuple[str, str]:
         return "", "regard"
     if (folder / "activate").is_file():
         near = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-        return f". {shlex.quote(str(near / 'activate'))}", "regard"
-    return "", f"{shlex.quote(sys.executable)} -m regard"
+        return f". {quoted(near / 'activate')}", "regard"
+    return "", f"{quoted(sys.executable)} -m regard"

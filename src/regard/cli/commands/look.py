@@ -34,7 +34,9 @@ from regard.pipelines import head_importance
 from regard.pipelines.contracts import Look, Pipeline
 from regard.pipelines.load import load_for_look
 from regard.pipelines.translator import Translator
-from regard.recipes.paths import run_task_name
+from regard.recipes.paths import require_folder, run_task_name
+from regard.settings import quoted
+from regard.text.word_units import has_unspaced
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"
 HEAD_DEFAULTS = head_importance.HeadImportanceSettings()
@@ -219,13 +221,17 @@ def command(
 
 def _take_for_sentence(context: Context) -> None:
     """If MODEL is the only argument and not a folder, use it as the sentence, as if MODEL had been
-    left out. A single word is an error, as it may be a mistyped folder.
+    left out. A single word is an error, as it may be a mistyped folder, unless its script has no
+    spaces.
     """
     argument: str = context.params["model"]
-    if argument.split() == [argument]:
-        hint = "; one word is read as MODEL: to look into a word, give a run as well, or put a "
-        hint += f'space after it, as in regard look "{argument} "'
-        raise RunError(f"{argument}: no such folder{'' if sep in argument else hint}")
+    if sep in argument and argument.split() == [argument]:
+        require_folder(Path(argument))
+    if argument.split() == [argument] and not has_unspaced(argument):
+        raise RunError(
+            f"{argument}: no such folder; one word is read as MODEL: to look into a word, give a "
+            f"run as well, or put a space after it, as in regard look {quoted(argument + ' ')}"
+        )
     given, missing = (context.get_parameter_source(name) for name in ("model", "sentence"))
     context.params |= {"model": PACKAGED_MODEL, "sentence": [context.params["model"]]}
     for name, source in (("model", missing), ("sentence", given)):

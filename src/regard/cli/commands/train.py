@@ -23,6 +23,7 @@ from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_any_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
+from regard.settings import quoted
 from regard.tasks.contracts import Evaluation, TaskRecipe
 from regard.tasks.names import CHAT, TEXT_TASKS, TRANSLATION
 from regard.training.checkpoints import Progress, last_progress
@@ -188,8 +189,9 @@ def _finish(
     if truncation_note := str(scores.cut):
         note(truncation_note)
     note(f"the model is in {folder.path}; its card: {folder.card}")
-    first = {TRANSLATION: "translate {} < FILE", CHAT: "chat {}"}[recipe.task]
-    note(f'try: regard {first.format(folder.path)}   or   regard look {folder.path} "…"')
+    run = quoted(folder.path)
+    used = {TRANSLATION: f"regard translate {run} < FILE", CHAT: f"regard chat {run}"}[recipe.task]
+    note(f'try: {used}   or   regard look {run} "…"')
 
 
 def _report_task(

@@ -16,7 +16,7 @@ from regard.pipelines.classification.label_pipeline import AnyLabelPipeline, Cla
 from regard.pipelines.load import load
 from regard.recipes.paths import wrong_task_error
 from regard.recipes.run_folder import RunFolder
-from regard.settings import abbreviate, escape_control
+from regard.settings import abbreviate, escape_control, quoted
 from regard.tasks.names import CLASSIFICATION_TASKS
 
 
@@ -95,7 +95,8 @@ def _check_file_names(model: str, names: Sequence[str]) -> None:
         if name.lower().endswith(ENDINGS):
             raise SettingsError(
                 f"{name}: a picture, and {model} has learned to classify texts; for pictures: "
-                f"regard classify RUN {name}, with a RUN of `regard train pictures --data FOLDER`"
+                f"regard classify RUN {quoted(name)}, with a RUN of `regard train pictures --data "
+                "FOLDER`"
             )
         note(f"{name}: classified as a text, though a file has this name; for its lines: --file")
 

@@ -16,7 +16,7 @@ def command(
     texts: list[str] | None = Argument(
         None,
         metavar="[TEXT…]",
-        help="Texts with [MASK], or the model's own mask token such as <mask>, in place of "
+        help="Texts with [MASK], or the model's own mask token such as `<mask>`, in place of "
         "each token to fill; without any, the lines of the standard input. A pair of texts has ||| "
         "between them.",
     ),

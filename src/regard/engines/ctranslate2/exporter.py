@@ -33,6 +33,7 @@ from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
 from regard.recipes.paths import NAMED_WEIGHTS, check_not_packaged
 from regard.recipes.run_folder import Run
+from regard.settings import quoted
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import run_input_settings
 from regard.text.build import save_tokenizers
@@ -78,7 +79,7 @@ def try_export(
         if required:
             raise
         if isinstance(error, StorageError):
-            hint = f"regard export {run.folder.path} --to DIR makes one elsewhere"
+            hint = f"regard export {quoted(run.folder.path)} --to DIR makes one elsewhere"
             return None, f"no export for the faster engine can be saved: {error}; {hint}"
         return None, f"no export for the faster engine could be made: {error}"
     gate = export.card.gate

@@ -38,13 +38,14 @@ ACTIVATIONS = {
 """Their names of activation functions -> ours; others hold weights of their own."""
 
 _WITHOUT_EFFECT = """
-    _attn_implementation_autoset _commit_hash _name_or_path _num_labels architectures
+    _attn_implementation_autoset _commit_hash _model_name_or_path _name_or_path _num_labels
+    architectures
     attention_dropout_prob chunk_size_feed_forward classif_dropout classifier_dropout dtype
     finetuning_task gradient_checkpointing id2label initializer_range is_llama_config label2id
     model_type n_special num_labels output_attentions output_hidden_states output_past
     predict_special_tokens pretraining_tp problem_type return_dict sep_token_id
     task_specific_params tf_legacy_loss tokenizer_class torch_dtype torchscript
-    transformers.js_config transformers_version use_bfloat16 use_cache
+    transformers.js_config transformers_version unk_token_id use_bfloat16 use_cache
     """
 WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of training and interfaces, and labels, which do not change what a model computes."""
@@ -65,6 +66,7 @@ NEUTRAL: Mapping[str, object] = {
     "is_encoder_decoder": False,
     "prefix": None,
     "pruned_heads": {},
+    "quantization_config": None,
     "rope_interleaved": False,
     "tie_encoder_decoder": False,
 }

@@ -3,8 +3,9 @@
 Only JSON and safetensors are read, each with a limit on its size.
 """
 
+import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from errno import ENOENT
 from pathlib import Path
@@ -20,7 +21,7 @@ from regard.errors import RunError
 from regard.exchange.huggingface.config import ConfigReader
 from regard.json_files import describe_error, parse_json, read_json
 from regard.manifest import sha256_of_file
-from regard.settings import abbreviate
+from regard.settings import abbreviate, quoted
 from regard.size_limits import SizeLimit
 
 TOKENIZER = "tokenizer.json"
@@ -28,7 +29,10 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 HEADER_MAX_BYTES = 25 << 20  # of a safetensors file: names and shapes
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.msgpack", "*.h5")
-CONFIGS = (CONFIG, TOKENIZER_CONFIG, "preprocessor_config.json")
+GGUF = ".gguf"  # llama.cpp's files
+PROCESSOR_CONFIG = "preprocessor_config.json"
+CONFIGS = (CONFIG, TOKENIZER_CONFIG, PROCESSOR_CONFIG)
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model", "*.spm")
 REMOTE_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
 
 JsonObject = dict[str, Any]
@@ -45,16 +49,16 @@ class HfFolder:
     """The files of a folder, and its settings."""
 
     def __init__(self, path: Path, languages: Mapping[str, str] | None = None) -> None:
-        """Raises a `RunError` if it is not such a folder, or needs its own code.
+        """Raises a `RunError` if the folder is of another kind, or needs its own code.
 
         `languages`: codes of "source" and "target", if the model is multilingual.
         """
-        if not path.is_dir():
-            raise RunError(f"{path}: no such folder")
         self.path, self.languages = path, languages or {}
         self._tokenizer: bytes | None = None
         config = self.read_object(CONFIG, limit="config")
         if config is None:
+            if packed := next(path.glob(f"*{GGUF}"), None):
+                raise gguf_error(packed)
             raise RunError(
                 f"{path}: holds no {CONFIG}; give a folder that transformers saved "
                 "(model.save_pretrained)"
@@ -168,15 +172,50 @@ class HfFolder:
         return found
 
     def _no_weights(self) -> RunError:
+        if packed := next(self.path.glob(f"*{GGUF}"), None):
+            return gguf_error(packed)
         pickles = [one.name for pattern in PICKLES for one in sorted(self.path.glob(pattern))]
         if not pickles:
             return RunError(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}")
-        auto = "AutoModel" if not self.architecture.isidentifier() else self.architecture
-        return RunError(
+        refused = (
             f"{self.path}: its weights are in {pickles[0]}, which may execute code when it is "
-            f"read: it is refused; if you trust it, convert it: python -c 'from transformers "
-            f'import {auto}; {auto}.from_pretrained("{self.path}").save_pretrained("NEW")\''
+            "read: it is refused"
         )
+        if not pickles[0].startswith("pytorch_model"):  # which transformers reads no longer
+            return RunError(f"{refused}; get a copy of the model with {WEIGHTS}")
+        classes = [self.architecture if self.architecture.isidentifier() else "AutoModel"]
+        if (self.path / PROCESSOR_CONFIG).exists():
+            classes.append("AutoImageProcessor")
+        elif any(next(self.path.glob(name), None) for name in TOKENIZER_FILES):
+            classes.append("AutoTokenizer")
+        convert = _save_again(self.path, classes)
+        return RunError(f"{refused}; if you trust it, convert it: {convert}")
+
+
+def gguf_error(file: Path) -> RunError:
+    """The error about a file of llama.cpp, with the commands that make it a folder to import."""
+    convert = _save_again(file.parent, ("AutoModelForCausalLM", "AutoTokenizer"), packed=file.name)
+    return RunError(
+        f"{file}: a file of llama.cpp, which is not read; import the model that it was made from, "
+        f"or convert it: pip install gguf accelerate && {convert}"
+    )
+
+
+def _save_again(folder: Path, classes: Sequence[str], *, packed: str = "") -> str:
+    """The command by which `transformers` writes a folder, or the file `packed` in it, in a form
+    that is read here, and the command that imports it.
+    """
+    name = Path(packed).stem or folder.resolve().name
+    source, new, listed = json.dumps(str(folder)), f"{name}-safetensors", ", ".join(classes)
+    given = f", gguf_file={json.dumps(packed)}" if packed else ""
+    # What has been unpacked is saved only if nothing says that it was packed.
+    plain = "made[0].hf_quantizer = made[0].config.quantization_config = None; " if packed else ""
+    code = (
+        f"from transformers import {listed}; "
+        f"made = [one.from_pretrained({source}{given}) for one in [{listed}]]; "
+        f"{plain}[one.save_pretrained({json.dumps(new)}) for one in made]"
+    )
+    return f"python -c {quoted(code)} && regard import {quoted(new)} --out {quoted(f'runs/{name}')}"
 
 
 def _damaged(path: Path, error: Exception) -> RunError:

@@ -52,16 +52,16 @@ export function channels(colour) {
   return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
 
-/** A share of 1 as people read it: `83 %` or `0.2 %`, which no line break parts. */
+/** A share of 1 as people read it: `83%` or `0.2%`. */
 export function percent(share) {
   const hundredths = 100 * share;
-  if (hundredths >= 0.95 || hundredths === 0) return `${Math.round(hundredths)}\u00a0%`;
-  return hundredths < 0.05 ? "<\u202f0.1\u00a0%" : `${hundredths.toFixed(1)}\u00a0%`;
+  if (hundredths >= 0.95 || hundredths === 0) return `${Math.round(hundredths)}%`;
+  return hundredths < 0.05 ? "<\u202f0.1%" : `${hundredths.toFixed(1)}%`;
 }
 
-/** A probability as people read it: `62.5 %`, to tell near ones apart. */
+/** A probability as people read it: `62.5%`, to tell near ones apart. */
 export function probability(share) {
-  return share > 0 && share < 0.0005 ? percent(share) : `${(100 * share).toFixed(1)}\u00a0%`;
+  return share > 0 && share < 0.0005 ? percent(share) : `${(100 * share).toFixed(1)}%`;
 }
 
 /** A number with so many digits behind the point, and a true minus sign. */

@@ -37,7 +37,7 @@ export class HeadsCard {
     this.element.classList.toggle("wide", heads > 8);
     this.grid.show(reading, choice, { changes, other, own, colours: new Map() });
     this.scales.show(SCALES.toReversed(), this.#scale);
-    const scale = own ? "each on its own scale" : "all on one scale, up to 100 %";
+    const scale = own ? "each on its own scale" : "all on one scale, up to 100%";
     const dot = this.grid.marksSome() ? ` A dot: without it ${other}.` : "";
     this.hint.textContent = `Each small map is what ${looks} looked at in a head, ${scale}.${dot}${more}`;
   }

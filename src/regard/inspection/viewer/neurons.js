@@ -12,7 +12,7 @@ const EXPLANATION =
   "A head gives every piece two lists of numbers: a query, what it looks for, and a key, what it offers. " +
   "Number by number the two are multiplied, and the products are summed: the larger the sum, the better they " +
   "fit. The sum is scaled down so that long lists do not count for more, and a softmax makes shares of the " +
-  "results of all pieces, which sum to 100 %.";
+  "results of all pieces, which sum to 100%.";
 
 export class NeuronView {
   #head = null; // the layer's maps, the head, and the pieces along both sides

@@ -179,7 +179,7 @@ export class Reading {
 
   /** What counts of an answer: of a class its name, not how likely it is. */
   #meant(text) {
-    return this.look.kind === "class" ? text.replace(/ [\d.]+\u00a0%$/, "") : text;
+    return this.look.kind === "class" ? text.replace(/ [\d.]+%$/, "") : text;
   }
 
   /**

@@ -328,7 +328,7 @@ export class AttentionView {
     const scale =
       this.#scale === "own"
         ? "Each has its own scale: its strongest colour is its largest share."
-        : "In all of them the strongest colour is 100 %.";
+        : "In all of them the strongest colour is 100%.";
     const hints = ["Each small map is a head.", scale];
     if (this.heads.marksSome()) hints.push(`A dot: without it ${this.#wording.other}.`);
     this.headHint.textContent = hints.join(" ");

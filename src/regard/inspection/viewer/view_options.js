@@ -13,7 +13,7 @@ export const PICTURES = [
   { value: "neurons", label: "Query × key", title: "The numbers that one piece's look at another is made of" },
 ];
 export const SCALES = [
-  { value: "same", label: "One scale", title: "The strongest colour is a share of 100 % in every small map" },
+  { value: "same", label: "One scale", title: "The strongest colour is a share of 100% in every small map" },
   { value: "own", label: "Own scales", title: "The strongest colour of each small map is its own largest share" },
 ];
 export const WISHES = {

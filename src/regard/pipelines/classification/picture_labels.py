@@ -317,4 +317,4 @@ class PictureClassificationLook:
 
 def _viewer_text(labels: Sequence[LikelyLabel]) -> str:
     """The likeliest label with its probability, in the viewer's format."""
-    return f"{labels[0].label} {100 * labels[0].probability:.1f}\u00a0%"
+    return f"{labels[0].label} {100 * labels[0].probability:.1f}%"

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from regard.atomic_io import read_limited, temporary_folder, write_atomic
 from regard.errors import RunError
+from regard.exchange.huggingface.folder import GGUF, gguf_error
 from regard.manifest import check_folder, warn_without_manifest
 from regard.pipelines.exchange.exchange_report import (
     ExchangeReport,
@@ -16,7 +17,7 @@ from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
 from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
-from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO
+from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, require_folder
 from regard.recipes.recipe_files import make_any_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.text.build import save_tokenizers
@@ -47,9 +48,9 @@ def import_folder(
     If the gate refuses it, `out` has only the report, and a `RunError` is raised. `languages`:
     codes of "source" and "target", for a multilingual model.
     """
-    if not source.is_dir():
-        kind = "a file; give the folder that it is in" if source.exists() else "no such folder"
-        raise RunError(f"{source}: {kind}")
+    if source.suffix == GGUF and source.is_file():
+        raise gguf_error(source)
+    require_folder(source, out)
     check_folder(source)
     if any((source / name).is_file() for name in (EXCHANGE_REPORT, EXPORT_INFO)):  # one of ours
         warn_without_manifest(source)

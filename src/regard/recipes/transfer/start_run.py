@@ -19,7 +19,7 @@ from regard.recipes.recipe_files import parse_override
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
-from regard.settings import abbreviate
+from regard.settings import abbreviate, quoted
 from regard.tasks.classification import load_labels
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.tasks.names import CLASSIFICATION_TASKS
@@ -57,7 +57,8 @@ class StartRun(NamedTuple):
         if run is None and not folder.finished():
             raise SettingsError(
                 f"{recipe.name} starts from a run of the recipe {by}, and {folder.path} holds no "
-                f"finished one: train it with `regard train {by}`, or name one with --from RUN"
+                f"finished one: train it with `regard train {quoted(by)}`, or name one with --from "
+                "RUN"
             )
         return cls(folder, folder.load_any_recipe())
 
@@ -274,11 +275,12 @@ class RunStart:
             return
         if is_packaged(found.folder.path):
             own = self.folder.path / ADAPTER_FILE
-            note(f"the run in the installed package is not changed: use it with --adapter {own}")
+            kept = "the run in the installed package is not changed"
+            note(f"{kept}: use it with --adapter {quoted(own)}")
             return
         check_no_linked_folders(found.folder.path)
         adapter.save(found.folder.path / ADAPTERS / f"{name}.safetensors")
-        note(f"use it with {found.folder.path} and --adapter {name}")
+        note(f"use it with {quoted(found.folder.path)} and --adapter {quoted(name)}")
 
     def calibrate_adapter(self, temperature: float) -> None:
         """Write the temperature of a classifier into its adapter, if it has one, and into the copy

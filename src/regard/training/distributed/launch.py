@@ -15,6 +15,7 @@ import torch
 from regard.atomic_io import write_atomic
 from regard.errors import LostRankError, RegardError, SettingsError
 from regard.json_files import dump_json
+from regard.settings import quoted
 
 VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 """The variables that `--devices` and `torchrun` set for each process that they start."""
@@ -73,7 +74,7 @@ class Launch(NamedTuple):
 
     def resume_command(self, folder: Path) -> str:
         """The command that continues a run, started as this process was."""
-        again = f"regard train --resume --out {folder}"
+        again = f"regard train --resume --out {quoted(folder)}"
         if self.parent:
             return f"{again} --devices {self.ranks}"
         if not self.ranks:

@@ -3,6 +3,7 @@
 They are read from a `tokenizer.json`, or from M2M100's SentencePiece model with `vocab.json`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -38,7 +39,7 @@ from regard.exchange.huggingface.translators.seq2seq import (
     write_seq2seq,
 )
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.settings import abbreviate
+from regard.settings import abbreviate, quoted
 from regard.text.build import Tokenizers
 from regard.text.hf_tokenizer import HfTokenizer, parse_tokenizer
 from regard.text.mapped_sentencepiece import PieceTable
@@ -54,11 +55,12 @@ def read_language_tokenizers(folder: HfFolder) -> Tokenizers:
     if (folder.path / TOKENIZER).exists() or not (folder.path / LANGUAGE_PIECES).exists():
         return _from_tokenizer_json(folder)
     if not (folder.path / VOCABULARY).exists():
+        place = json.dumps(str(folder.path))
+        loaded = f"AutoTokenizer.from_pretrained({place})"
+        code = f"from transformers import AutoTokenizer; {loaded}.save_pretrained({place})"
         raise RunError(
             f"{folder.path}: holds {LANGUAGE_PIECES} without {VOCABULARY}, as mBART's folders may; "
-            f"it is read from {TOKENIZER}, which this writes: python -c 'from transformers import "
-            f'AutoTokenizer; AutoTokenizer.from_pretrained("{folder.path}")'
-            f'.save_pretrained("{folder.path}")\''
+            f"it is read from {TOKENIZER}, which this writes: python -c {quoted(code)}"
         )
     return _from_pieces(folder)
 
