@@ -1,4 +1,4 @@
-"""Whole training steps on a GPU: the base model beside Hugging Face's, and what each part gains.
+"""Whole training steps on a GPU: the base model beside its peers, and what each part gains.
 
 Every function is a stage of `train_gpu`: it yields records, each as soon as it is known.
 """
@@ -116,12 +116,14 @@ def eager(workload: Workload, *, compiled: bool = False) -> StepFn:
     ).step
 
 
-def hugging_face(workload: Workload, *, compiled: bool) -> StepFn:
-    """Hugging Face's model, padded, with the same loss of the same positions."""
+def peer(module: str, workload: Workload, *, compiled: bool) -> StepFn:
+    """The model of a peer, with the same loss of the same positions: Hugging Face's, padded, or one
+    of packed sentences with torch's flash attention.
+    """
     torch.manual_seed(1)
-    peer = import_module("bench.peers.hugging_face")
     config = PeerConfig("bfloat16", device=CUDA.type, compiled=compiled)
-    trainer: PeerTrainer = peer.open_trainer(workload.shape, config)
+    opened = import_module(f"bench.peers.{module}").open_trainer(workload.shape, config)
+    trainer: PeerTrainer = opened
     return trainer.step
 
 
@@ -178,10 +180,12 @@ def capture(context: StepContext, tokens: int) -> CudaGraphStep:
 
 STEPS: dict[str, Callable[[Workload], StepFn]] = {
     "regard, captured": CapturedStep,
-    "Hugging Face Marian, compiled": partial(hugging_face, compiled=True),
+    "packed flash attention, compiled": partial(peer, "packed_flash", compiled=True),
+    "Hugging Face Marian, compiled": partial(peer, "hugging_face", compiled=True),
     "regard, eager": eager,
     "regard, compiled": partial(eager, compiled=True),
-    "Hugging Face Marian": partial(hugging_face, compiled=False),
+    "packed flash attention": partial(peer, "packed_flash", compiled=False),
+    "Hugging Face Marian": partial(peer, "hugging_face", compiled=False),
 }
 """By the names that `train_gpu` has for them."""
 

@@ -1,13 +1,16 @@
 """A peer that takes our weights over computes what we do."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from bench.peers import PEERS, is_installed, open_peer
+from bench.peers import PEERS, is_installed, open_peer, packed_flash
 from bench.peers.contract import ModelShape, PeerConfig
 from bench.peers.logit_check import check_same_logits
 from bench.peers.run_export import load_exportable_run
 from bench.synthetic_batches import synthetic_batches
+from regard.batching.collate import collate
 from regard.errors import RunError
 from tiny import train_tiny
 
@@ -16,7 +19,7 @@ LINES = ["Jane visite l'Afrique en septembre.", "Le chat noir dort."]
 
 
 def skip_unless_here(key):
-    if not is_installed(key):
+    if key in PEERS and not is_installed(key):
         pytest.skip(f"{PEERS[key].package} is not installed: pip install -e '.[bench]'")
 
 
@@ -41,7 +44,20 @@ def test_a_peer_takes_our_weights_over(key, run, request, tmp_path):
     assert said[key] == said["regard"]
 
 
-@pytest.mark.parametrize("key", ["regard", "torch_transformer", "hugging_face", "joey"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_packed_sentences_have_the_logits_that_each_has_alone(norm):
+    shape = replace(SHAPE, norm=norm, dropout=0.0)
+    model = packed_flash.PackedTransformer(shape).eval()
+    torch.manual_seed(0)
+    rows = [[5, 6, 7], [8, 9]], [[10, 11], [12, 13, 14, 15]]
+    together = model(collate(*rows))
+    alone = [model(collate([source], [target])) for source, target in zip(*rows, strict=True)]
+    torch.testing.assert_close(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize(
+    "key", ["regard", "torch_transformer", "hugging_face", "joey", "packed_flash"]
+)
 def test_all_peers_train_on_the_same_batches(key):
     skip_unless_here(key)
     torch.manual_seed(0)

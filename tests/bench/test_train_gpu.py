@@ -33,7 +33,8 @@ def test_the_table_shows_failures_speeds_and_gains(tmp_path, capsys):
     step = {"tokens_per_second": 9e5, "ms_a_step": 27.0, "host_ms_a_step": 9.0, "tflops": 330.0}
     facts = [{"stage": "check", "ok": False}]
     facts += [{"stage": "step: x", "who": name, **step} for name in (train_gpu.OURS, "x")]
-    facts += [{"who": train_gpu.PEER, **step, "tokens_per_second": 4.5e5}]
+    peers = zip(train_gpu.PEERS, (6e5, 4.5e5), strict=True)
+    facts += [{"who": peer, **step, "tokens_per_second": rate} for peer, rate in peers]
     speeds = {"least": 8e5, "most": 9e5, "rounds": 9}
     facts += [
         {"without": "nothing", "median": 8.8e5, "times": 1.0, **speeds},
@@ -45,6 +46,7 @@ def test_the_table_shows_failures_speeds_and_gains(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "wrong or failed: 1" in shown
     assert "900,000 tokens/s" in shown
+    assert "regard, captured: 1.50 times packed flash attention, compiled" in shown
     assert "regard, captured: 2.00 times Hugging Face Marian, compiled" in shown
     assert "the paper's 100,000 steps: 0.77 hours, 12 on its eight P100s" in shown
     assert "9 alternating rounds" in shown
@@ -55,7 +57,7 @@ def test_the_table_shows_failures_speeds_and_gains(tmp_path, capsys):
 
 
 def test_without_the_peer_nothing_is_compared(capsys):
-    train_gpu.compare({train_gpu.PEER: 1.0})
+    train_gpu.compare({train_gpu.PEERS[0]: 1.0})
     assert not capsys.readouterr().out
     train_gpu.compare({train_gpu.OURS: 1e6})
     assert "times" not in capsys.readouterr().out

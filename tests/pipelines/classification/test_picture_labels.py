@@ -78,7 +78,7 @@ def test_a_look_shows_every_head(name, request, red):
     grids = [one["grid"] for one in document["parts"]["encoder"]["layers"]]
     assert grids == ([[4, 4]] * 2 if name == "vit_run" else [[8, 8], [8, 8], [4, 4]])
     assert document["source"]["picture"]["first"] == int(name == "vit_run")
-    assert re.search(r" \d+\.\d\u00a0%$", document["target"]["text"])  # as the viewer writes it
+    assert re.search(r" \d+\.\d%$", document["target"]["text"])  # as the viewer writes it
     heads = [one["shape"][0] for one in document["parts"]["encoder"]["layers"]]
     assert len(document["without"]) == sum(count + (count > 1) for count in heads)
     assert len(look.plot(layer=1, head=0).axes) == 3  # the picture, the head and the rollout
