@@ -1,13 +1,15 @@
 """How many requests a server answers a second: many clients at once against one at a time.
 
     python -m bench serve MODEL [--clients N ...] [--seconds N] [--texts N] [--workers N]
+    python -m bench serve MODEL --overload [--sentences N] [--timeout N] [--engine ENGINE]
 
 Starts `regard serve MODEL` in a process of its own and loads it from this one with sentences of the
 run's test split: by one client that waits for each answer before it asks again, then by more of
 them at once. Each answer is compared with what the model says to that sentence alone, in this
 process. Prints the requests answered a second, their median and 99th percentile, and what went
 wrong; ends with 1 if anything did, or if the last number of clients is answered less than 1.5 times
-as fast as the first. Clients and server share the machine's cores.
+as fast as the first. Clients and server share the machine's cores. With --overload, what is left
+of the answers when up to ten times as much is asked as the server can do: `bench/overload.py`.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import time
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_data
@@ -71,21 +73,25 @@ class Connection:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def translate(self, asked: dict[str, str]) -> tuple[int, dict[str, str]]:
+    async def translate(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The status and the body of the answer."""
+        status, found = await self.request("POST", "/translate", json.dumps(asked).encode())
+        return status, json.loads(found)
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """The status and the body of the answer."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
-        body = json.dumps(asked).encode()
         head = (
-            f"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
             "Content-Type: application/json\r\n\r\n"
         )
         writer.write(head.encode() + body)
         answer = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = re.search(r"content-length: (\d+)", answer)
         assert length is not None, answer
-        found = json.loads(await reader.readexactly(int(length[1])))
+        found = await reader.readexactly(int(length[1]))
         if re.search(r"\r\nconnection: close\r\n", answer, re.IGNORECASE):
             self.close()
         return int(answer.split()[1]), found
@@ -133,10 +139,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--texts", type=int, default=500, help="unlike sentences")
     parser.add_argument("--workers", type=int, default=1, help="of regard serve")
+    parser.add_argument("--overload", action="store_true", help="ask more than it can do")
+    parser.add_argument("--sentences", type=int, default=20, help="of a request, in overload")
+    parser.add_argument("--timeout", type=float, default=4.0, help="of regard serve, in overload")
+    parser.add_argument("--engine", default="auto", help="of regard serve")
     asked = parser.parse_args()
     expected, languages = expect(asked.model, asked.texts)
     command = [sys.executable, "-m", "regard", "serve", asked.model, "--device", "cpu"]
-    command += ["--workers", str(asked.workers)]
+    command += ["--workers", str(asked.workers), "--engine", asked.engine]
+    if asked.overload:
+        command += ["--timeout", str(asked.timeout)]
     with subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         told = (re.search(r"http://\S+:(\d+)", line) for line in server.stderr)
@@ -144,6 +156,14 @@ def main() -> int:
         quiet = subprocess.Popen(["cat"], stdin=server.stderr, stdout=subprocess.DEVNULL)
         busy = os.getloadavg()[0]
         print(f"{len(expected)} sentences; {os.cpu_count()} cores, {busy:.1f} of them busy before")
+        if asked.overload:
+            from bench.overload import overload
+
+            size, limit = asked.sentences, asked.timeout
+            kept = overload(port, expected, languages, size, asked.seconds, limit)
+            server.terminate()
+            quiet.wait()
+            return int(not kept)
         print("clients  answered   a second  p50 (ms)  p99 (ms)   wrong")
         found = []
         for clients in asked.clients:

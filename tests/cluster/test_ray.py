@@ -1,5 +1,6 @@
 """What needs Ray: bulk translation by the command, and the server's replicas, on one Ray."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -179,6 +180,22 @@ def test_replicas_in_another_folder_find_models_files_and_keys(tmp_path, monkeyp
     found = f"fr-en={here}/runs/a", f"{here}/b", f"{here}/lr=2", f"fr-en={here}/lr=2/c"
     assert bound.models == found
     assert (bound.files, bound.keys) == (tmp_path / "files", tmp_path / "keys")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # ray.serve's, of its own settings
+def test_a_replica_refuses_what_it_has_no_time_for(tiny_run):
+    ray_serve = import_module("regard.cluster.ray_serve")
+    arguments = ray_serve.ServeArguments(models=(str(tiny_run),), device="cpu")
+    replica = ray_serve.TranslationReplica.__bases__[0](arguments)  # Ray's own cannot be called
+    transport = httpx.ASGITransport(replica.__serve_build_asgi_app__())
+
+    async def ask():
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as remote:
+            with replica._app.state.service.models.served[0].batcher.reserve(1000):
+                asked = {"q": SENTENCE, "source": "fr", "target": "en"}
+                return await remote.post("/translate", json=asked)
+
+    assert "than it can answer in time" in asyncio.run(ask()).json()["error"]
 
 
 @pytest.mark.parametrize("connected", [False, True])

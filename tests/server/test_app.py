@@ -40,6 +40,40 @@ def test_every_response_has_the_security_headers(server, path):
     assert len(answer.headers["x-request-id"]) == 16
 
 
+MODEL_ROUTES = {
+    "/translate": {"json": ASKED},
+    "/translate/stream": {"json": ASKED},
+    "/attention": {"json": ASKED},
+    "/align": {"json": {**ASKED, "translation": "He leaves."}},
+    "/translate?format=html": {"data": ASKED},
+    "/translate_file": {"data": PAIR, "files": {"file": ("a.txt", b"Il part.")}},
+}
+
+
+@pytest.mark.parametrize("path", MODEL_ROUTES)
+def test_what_a_model_has_no_time_for_is_refused_on_every_route(server, path):
+    [served] = server.service.models.served
+    with served.batcher.reserve(30 + server.lifecycle.settings.timeout):
+        refused = server.post(path, **MODEL_ROUTES[path])
+    assert (refused.status_code, refused.json()["error"].split(";")[0]) == (
+        503,
+        "more is asked of the model than it can answer in time",
+    )
+    assert int(refused.headers["retry-after"]) >= 30
+    assert server.post(path, **MODEL_ROUTES[path]).status_code == 200
+
+
+def test_once_the_time_of_requests_is_known_they_are_refused_before_their_bodies_are_read(tiny_run):
+    with client(tiny_run, batch_tokens=1) as server:
+        for _ in range(3):
+            assert server.post("/translate", json={**ASKED, "q": [ASKED["q"]] * 5}).is_success
+        [served] = server.service.models.served
+        with served.batcher.reserve(30 + server.lifecycle.settings.timeout):
+            assert server.post("/translate", content=b"not JSON").status_code == 503
+            assert server.get("/health").status_code == 200
+            assert server.post("/translate", content=b"x" * 5_000_000).status_code == 415
+
+
 def test_the_content_security_policy_allows_no_other_host():
     rules = SECURITY_HEADERS["Content-Security-Policy"].split("; ")
     assert rules[0] == "default-src 'none'"

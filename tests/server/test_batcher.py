@@ -1,6 +1,8 @@
 import asyncio
+import random
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +22,7 @@ class FakeTranslator:
 
 
 TRANSLATOR = FakeTranslator()
+NEVER = float("inf")
 ITEMS = [["apple"], ["pear", "fig"]]
 
 
@@ -29,6 +32,7 @@ class Shout:
 
     name: str = ""
     translator: FakeTranslator = TRANSLATOR
+    kind: str = "any"
     batches: list = field(default_factory=list, compare=False)
     hold: threading.Event = field(default_factory=threading.Event, compare=False)
 
@@ -60,8 +64,8 @@ def run_scenario(scenario, clock=time.monotonic, **settings):
     return asyncio.run(run())
 
 
-def submit(batcher, function, *items, cost=1):
-    return batcher.submit(function, items, [cost] * len(items)).future
+def submit(batcher, function, *items, cost=1, deadline=NEVER):
+    return batcher.submit(function, items, [cost] * len(items), deadline).future
 
 
 def opened(name="", translator=TRANSLATOR):
@@ -145,19 +149,6 @@ def test_a_batch_keeps_to_its_tokens_but_is_never_empty():
     )
 
 
-def test_a_request_of_many_lines_does_not_delay_one_of_few():
-    function = opened()
-
-    async def scenario(batcher):
-        await asyncio.gather(
-            submit(batcher, function, *[f"long {n}" for n in range(10)]),
-            submit(batcher, function, "short 0", "short 1"),
-        )
-
-    run_scenario(scenario, batch_tokens=4)
-    assert function.batches[0] == ["long 0", "short 0", "long 1", "short 1"]
-
-
 def test_a_full_queue_gives_503_with_retry_after():
     function = Shout()
 
@@ -198,6 +189,8 @@ def test_a_function_sees_that_a_client_disconnects_during_the_batch():
     class Observing:
         translator: FakeTranslator = TRANSLATOR
 
+        kind: str = "any"
+
         def __call__(self, items, slots):
             begun.set()
             assert remaining.wait(10)
@@ -237,6 +230,7 @@ def test_a_wrong_number_of_answers_is_an_internal_error():
     @dataclass(frozen=True)
     class Short:
         translator: FakeTranslator = TRANSLATOR
+        kind: str = "any"
 
         def __call__(self, items, slots):
             return list(items)[1:]
@@ -253,7 +247,7 @@ def test_partial_texts_go_to_the_request_they_belong_to():
     function = opened()
 
     async def scenario(batcher):
-        requests = [batcher.submit(function, items, [1] * len(items)) for items in ITEMS]
+        requests = [batcher.submit(function, items, [1] * len(items), NEVER) for items in ITEMS]
         await asyncio.gather(*(request.future for request in requests))
         assert all(request.changed.is_set() for request in requests)
         return [request.partial_texts for request in requests]
@@ -294,3 +288,198 @@ def test_workers_translate_batches_at_the_same_time():
         return await asyncio.gather(*(submit(batcher, Meet(name), name) for name in "ab"))
 
     assert run_scenario(scenario, workers=2) == [["a"], ["b"]]
+
+
+@dataclass(frozen=True)
+class Echo:
+    """Returns its items; on a virtual loop, after the seconds that these cost."""
+
+    name: str = ""
+    translator: FakeTranslator = TRANSLATOR
+    kind: str = "any"
+
+    def __call__(self, items, slots):
+        return list(items)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Does not wait: its clock goes on. A batch takes 0.02 seconds, and 0.5 ms for each token."""
+
+    def __init__(self):
+        super().__init__()
+        self._now, self.num_tokens = 0.0, 0
+        select = self._selector.select
+
+        def advance(timeout):
+            self._now += timeout or 0.0
+            return select(0)
+
+        self._selector.select = advance
+
+    def time(self):
+        return self._now
+
+    def run_in_executor(self, executor, function, batch):
+        done, tokens = self.create_future(), sum(one.costs[index] for one, index in batch)
+        self.num_tokens += tokens
+        self.call_later(0.02 + 0.0005 * tokens, lambda: done.set_result(function(batch)))
+        return done
+
+
+def run_virtual(scenario, **settings):
+    """The result of `scenario(batcher, loop)` by the clock of a virtual loop."""
+    loop = VirtualLoop()
+
+    async def run():
+        batcher = Batcher("fr-en", ServerSettings(**settings), ServerMetrics(), loop.time)
+        running = asyncio.create_task(batcher.run())
+        try:
+            return await scenario(batcher, loop)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            batcher.close()
+
+    try:
+        return loop.run_until_complete(run())
+    finally:
+        loop.close()
+
+
+async def ask(batcher, loop, tokens, function=None):
+    """What becomes of a request in lines of ten tokens, and the seconds until it is known."""
+    began, timeout = loop.time(), batcher._settings.timeout
+    try:
+        pending = submit(
+            batcher, function or Echo(), *range(tokens // 10), cost=10, deadline=began + timeout
+        )
+        async with asyncio.timeout_at(began + timeout):
+            await pending
+    except (RequestError, TimeoutError) as error:
+        return getattr(error, "status_code", 504), loop.time() - began
+    return 200, loop.time() - began
+
+
+CAPACITY = 2048 / (0.02 + 0.0005 * 2048)  # tokens a second of the virtual loop, in full batches
+
+
+@pytest.mark.parametrize(
+    ("factor", "workers", "sizes"),
+    [
+        (1, 1, [200]),
+        (2, 1, [20, 1000]),
+        (5, 1, [200]),
+        (10, 1, [20, 40, 200, 1000]),
+        (10, 3, [200]),
+    ],
+)
+def test_what_is_answered_does_not_fall_when_more_is_asked(factor, sizes, workers):
+    chance, seconds, timeout = random.Random(1), 20, 4
+    rate = factor * workers * CAPACITY / (sum(sizes) / len(sizes))
+
+    async def scenario(batcher, loop):
+        async def arrive(at):
+            await asyncio.sleep(at)
+            tokens = chance.choice(sizes)
+            return tokens, await ask(batcher, loop, tokens)
+
+        times = [chance.uniform(0, seconds) for _ in range(int(seconds * rate))]
+        return await asyncio.gather(*map(arrive, times)), loop.num_tokens
+
+    answers, translated = run_virtual(scenario, timeout=timeout, workers=workers)
+    good = sum(tokens for tokens, (status, _) in answers if status == 200)
+    assert good > 0.9 * seconds * workers * CAPACITY
+    assert good > 0.97 * translated, "little is translated for nobody"
+    refused = [took for _, (status, took) in answers if status == 503]
+    assert sum(took > 0 for took in refused) < 0.05 * len(answers), "they are refused at once"
+
+
+def warm_up(batcher, loop):
+    """Let the batcher learn how long batches take."""
+    return asyncio.gather(*(ask(batcher, loop, 200) for _ in range(30)))
+
+
+def test_a_request_of_many_lines_does_not_delay_one_of_few():
+    async def scenario(batcher, loop):
+        await warm_up(batcher, loop)
+        long = asyncio.create_task(ask(batcher, loop, 60_000))
+        await asyncio.sleep(0.1)
+        short = [(await ask(batcher, loop, 10))[1] for _ in range(20)]
+        return max(short), await long
+
+    slowest, (status, took) = run_virtual(scenario, timeout=60)
+    assert slowest < 2.2, "not more than the batch that runs and its own, of a second each"
+    assert status == 200
+    assert took < 1.2 * 60_000 / CAPACITY
+
+
+def test_requests_with_other_settings_do_not_wait_until_their_deadlines():
+    async def scenario(batcher, loop):
+        async def keep_busy():
+            while True:
+                await ask(batcher, loop, 10)
+
+        await warm_up(batcher, loop)
+        busy = [asyncio.create_task(keep_busy()) for _ in range(30)]
+        await asyncio.sleep(1)
+        found = await ask(batcher, loop, 200, Echo("other"))
+        for one in busy:
+            one.cancel()
+        return found
+
+    status, took = run_virtual(scenario, timeout=60)
+    assert status == 200
+    assert took < 3
+
+
+def test_a_request_that_cannot_be_answered_in_time_is_refused_with_the_seconds_to_wait():
+    async def scenario(batcher, loop):
+        await warm_up(batcher, loop)
+        first = asyncio.create_task(ask(batcher, loop, 10_000))
+        await asyncio.sleep(0.1)
+        with pytest.raises(RequestError, match="more is asked of the model") as refused:
+            submit(batcher, Echo(), "x", cost=3000, deadline=loop.time() + 6)
+        return refused.value, await first
+
+    refused, first = run_virtual(scenario, timeout=20)
+    assert refused.status_code == 503
+    assert 1 < int(refused.headers["Retry-After"]) < 10
+    assert first[0] == 200
+
+
+def test_a_request_alone_is_admitted_however_long_it_seems():
+    """Otherwise one wrong estimate could refuse all requests for ever."""
+
+    async def scenario(batcher, loop):
+        await warm_up(batcher, loop)
+        alone = await ask(batcher, loop, 10_000)
+        given_up = asyncio.create_task(ask(batcher, loop, 10_000))
+        await asyncio.sleep(0.5)
+        return [alone, await ask(batcher, loop, 200), await given_up]
+
+    answers = run_virtual(scenario, timeout=4)
+    assert [status for status, _ in answers] == [504, 200, 503]
+    assert answers[2][1] < 3, "as soon as the next batch begins"
+
+
+def test_requests_that_turn_out_too_late_are_refused_before_they_are_translated():
+    """Nothing is known at first, so all are admitted."""
+
+    async def scenario(batcher, loop):
+        answers = await asyncio.gather(*(ask(batcher, loop, 200) for _ in range(100)))
+        return Counter(status for status, _ in answers), loop.num_tokens
+
+    found, translated = run_virtual(scenario, timeout=4)
+    assert found[504] == 0
+    assert found[200] > 25
+    assert translated <= 200 * (found[200] + 1)
+
+
+def test_a_batch_of_a_slow_model_is_small_enough_to_end_in_time():
+    async def scenario(batcher, loop):
+        return Counter([(await ask(batcher, loop, 200))[0] for _ in range(3)]) + Counter(
+            status
+            for status, _ in await asyncio.gather(*(ask(batcher, loop, 20) for _ in range(300)))
+        )
+
+    assert run_virtual(scenario, timeout=0.4)[200] > 20

@@ -1,6 +1,7 @@
 """The ASGI application: routes, page files and middleware."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -24,6 +25,7 @@ from regard.server.service import Service
 PAGE = Path(__file__).parent / "page"
 VIEWER_PAGE = Path(regard.inspection.__file__).parent / "viewer"
 MIN_COMPRESSED_BYTES = 1024  # shorter responses are not compressed
+SWITCH_SECONDS = 0.001  # for which a thread may keep others from running, a fifth of the default
 GZIP_LEVEL = 4  # of 9: higher ones take several times as long and save a few percent
 
 
@@ -50,7 +52,7 @@ def build_app(service: Service) -> FastAPI:
     app.state.service = service
     max_stored = files.MAX_STORED_FILES * service.settings.max_bytes
     app.state.files = files.build_store(service.settings.files, max_stored)
-    app.state.lifecycle = RequestLifecycle(app, service.settings, service.metrics)
+    app.state.lifecycle = RequestLifecycle(app, service.settings, service.metrics, service.overload)
     for module in (translation, files, info, attention):
         app.include_router(module.router)
     app.add_route("/", _page)
@@ -63,7 +65,9 @@ def build_app(service: Service) -> FastAPI:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Run the models' batchers while the server runs."""
+    """Run the models' batchers while the server runs; threads give way to its event loop soon."""
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
     service: Service = app.state.service
     batchers = [served.batcher for served in service.models.served]
     tasks = [asyncio.create_task(batcher.run()) for batcher in batchers]
@@ -77,6 +81,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
         for batcher in batchers:
             batcher.close()
+        sys.setswitchinterval(switch_interval)
 
 
 async def _page(request: Request) -> Response:

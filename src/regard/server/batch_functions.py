@@ -1,6 +1,6 @@
 """The functions that a model's threads run on the items of requests."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 from regard.alignment.run_alignment import align_pairs, best_alignment
@@ -45,6 +45,10 @@ class TranslateLines(BatchFunction):
     streamed: bool = False  # whether partial translations are sent during the search, at some cost
     whole: bool = False  # whether URLs, e-mail addresses and placeholders are translated too
 
+    @property
+    def kind(self) -> Hashable:
+        return type(self), self.settings.beam.size, self.streamed
+
     def __call__(
         self, lines: Sequence[PreparedText], slots: Sequence[BatchSlot], /
     ) -> list[Answer | None]:
@@ -87,6 +91,10 @@ class TranslateMarkup(BatchFunction):
     settings: DecodingSettings
     split: bool | None = None
 
+    @property
+    def kind(self) -> Hashable:
+        return type(self), self.settings.beam.size
+
     def __call__(self, lines: Sequence[str], slots: Sequence[BatchSlot], /) -> list[str]:
         translator = self.translator
         if not translator.on_gpu:
@@ -101,6 +109,10 @@ class RecordAttention(BatchFunction):
     settings: DecodingSettings
     changes: tuple[InterventionRequest, ...] = ()
     tree: bool = False
+
+    @property
+    def kind(self) -> Hashable:
+        return type(self), self.settings.beam.size
 
     def __call__(self, lines: Sequence[str], slots: Sequence[BatchSlot], /) -> list[ViewerDocument]:
         name = self.translator.runs[0].folder.path.resolve().name

@@ -8,6 +8,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 REQUEST_ID = "regard.request"  # the key of a request's id in its ASGI scope
+REQUEST_SIZE = "regard.request_size"  # of the bytes of its body, once read, and query string
+DEADLINE = "regard.deadline"  # of the time, by the event loop's clock, when its answer is due
 CLIENT_CLOSED_REQUEST = 499  # nginx' status for a client that disconnected before its response
 
 

@@ -20,7 +20,8 @@ ERROR_DESCRIPTIONS = {
     415: "The media type of the body is not supported.",
     429: "Too many requests from one client; Retry-After says when to try again.",
     500: "Internal error of the server.",
-    503: "Too many requests wait, or the server is stopping; Retry-After says when to try again.",
+    503: "More is asked than can be answered in time, or the server is stopping; Retry-After says "
+    "when to try again.",
     504: "The answer took too long.",
 }
 BODY_ERRORS = (400, 401, 403, 408, 413, 415, 429, 500, 503, 504)  # routes with a body

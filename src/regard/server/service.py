@@ -14,8 +14,14 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.documents.document_formats import Document
 from regard.pipelines.translator import Translator
 from regard.server.access import Access
-from regard.server.batcher import BatchFunction
-from regard.server.errors import CLIENT_CLOSED_REQUEST, RequestError, invalid_request
+from regard.server.batcher import BatchFunction, PendingRequest
+from regard.server.errors import (
+    CLIENT_CLOSED_REQUEST,
+    DEADLINE,
+    REQUEST_SIZE,
+    RequestError,
+    invalid_request,
+)
 from regard.server.language_detection import Detector, LanguageGuess, has_word
 from regard.server.served_models import LoadOptions, Models, ModelSpec, ServedModel
 from regard.server.settings import ServerSettings
@@ -24,7 +30,8 @@ from regard.text.preprocess import PreparedText
 
 AUTO = "auto"  # the source language of a text whose language is to be detected
 DETECTION_PAIRS = 5000  # training pairs of each model from which its languages are learned
-INLINE_CHARACTERS = 1000  # shorter texts are processed on the event loop: a thread takes longer
+INLINE_CHARACTERS = 2000  # shorter texts are processed on the event loop: a thread takes longer
+SMOOTHING = 0.2  # weight of the last request in the moving average of seconds per byte
 MIN_CONFIDENCE = 10.0  # confidence, in percent, below which `auto` refuses a text
 
 T = TypeVar("T")
@@ -77,6 +84,46 @@ class Service:
         self.models = Models(specs, settings, self.metrics, load_options)
         self.access = Access(keys, settings.rate_limit)
         self.detector = Detector(self.models.training_texts(DETECTION_PAIRS))
+        self._seconds_per_byte: dict[str, float] = {}  # of a request, by its path
+        self._long_text = asyncio.Lock()
+
+    def overload(self, path: str, size: int, deadline: float) -> RequestError | None:
+        """The error of a request for which no model has time, by its bytes; None if that is
+        unknown.
+        """
+        error, seconds = None, self._estimate(path, size)
+        for served in self.models.served if seconds else ():
+            try:
+                served.batcher.check(seconds, deadline)
+            except RequestError as refused:
+                error = refused
+            else:
+                return None
+        return error
+
+    def _estimate(self, path: str, size: int) -> float:
+        """Seconds of work in a request of so many bytes; 0 if nothing is known."""
+        return size * self._seconds_per_byte.get(path, 0.0)
+
+    async def prepare(
+        self, request: Request, served: ServedModel, characters: int, work: Callable[[], T]
+    ) -> T:
+        """The result of `work`, which takes so many characters apart for a model; an error with
+        status 503 if the model has no time for the request.
+        """
+        seconds = self._estimate(request.scope["path"], request.scope[REQUEST_SIZE])
+        served.batcher.check(seconds, request.scope[DEADLINE])
+        with served.batcher.reserve(seconds):
+            return await self.compute(characters, work)
+
+    async def compute(self, characters: int, work: Callable[[], T]) -> T:
+        """The result of `work` on so many characters: in a thread unless they are few, and then
+        alone, since the event loop and the models' threads share the interpreter with it.
+        """
+        if characters <= INLINE_CHARACTERS:
+            return work()
+        async with self._long_text:
+            return await asyncio.to_thread(work)
 
     def check_texts(self, texts: Sequence[str]) -> None:
         """Raise an error for too many texts, or for texts that are too long together."""
@@ -103,7 +150,8 @@ class Service:
     async def find_models(self, source: str, target: str, texts: Sequence[str]) -> list[ModelMatch]:
         """The model for each text; `auto` detects the language of each."""
         if source == AUTO:
-            return await maybe_to_thread(texts, partial(self._detect, target, texts))
+            detect = partial(self._detect, target, texts)
+            return await self.compute(sum(map(len, texts)), detect)
         known = {*self.models.sources(), *self.models.targets()}
         if source == target and source in known and source not in self.models.sources(target):
             return [ModelMatch(None, None)] * len(texts)
@@ -138,10 +186,38 @@ class Service:
             matches.append(ModelMatch(self.models.find(guess.language, target), guess))
         return matches
 
-    async def segment(self, translator: Translator, texts: Sequence[str]) -> SegmentedTexts:
+    def segment(self, translator: Translator, texts: Sequence[str]) -> SegmentedTexts:
         """The texts in sentences, or in lines if the model translates whole lines."""
         split = partial(translator.segment, split=self.settings.sentences)
-        return await maybe_to_thread(texts, lambda: SegmentedTexts(list(map(split, texts))))
+        return SegmentedTexts(list(map(split, texts)))
+
+    async def tokenize(
+        self, request: Request, served: ServedModel, texts: Sequence[str]
+    ) -> tuple[SegmentedTexts, list[PreparedText]]:
+        """The texts in sentences or lines, and the tokens of these."""
+        translator = served.translator
+
+        def work() -> tuple[SegmentedTexts, list[PreparedText]]:
+            segmented = self.segment(translator, texts)
+            return segmented, translator.tokenize(segmented.lines, split=False)
+
+        return await self.prepare(request, served, sum(map(len, texts)), work)
+
+    def submit(
+        self,
+        request: Request,
+        served: ServedModel,
+        function: BatchFunction,
+        items: Sequence[Any],
+        costs: Sequence[int],
+    ) -> PendingRequest:
+        """Queue the items of a request."""
+        path, seconds = request.scope["path"], served.batcher.seconds(function, costs)
+        if seconds:
+            per_byte = seconds / request.scope[REQUEST_SIZE]
+            average = self._seconds_per_byte.setdefault(path, per_byte)
+            self._seconds_per_byte[path] += SMOOTHING * (per_byte - average)
+        return served.batcher.submit(function, items, costs, request.scope[DEADLINE])
 
     async def run(
         self,
@@ -152,7 +228,7 @@ class Service:
         costs: Sequence[int],
     ) -> list[Any]:
         """The answer to each item, unless the client disconnects."""
-        future = served.batcher.submit(function, items, costs).future
+        future = self.submit(request, served, function, items, costs).future
         disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
         futures: set[asyncio.Future[Any]] = {future, disconnected}
         try:
@@ -165,10 +241,10 @@ class Service:
             future.cancel()
 
     @asynccontextmanager
-    async def time_limit(self) -> AsyncIterator[None]:
-        """Raises an error with status 504 if the `with` block exceeds the time limit."""
+    async def time_limit(self, request: Request) -> AsyncIterator[None]:
+        """Raises an error with status 504 if the `with` block exceeds the request's time limit."""
         try:
-            async with asyncio.timeout(self.settings.timeout):
+            async with asyncio.timeout_at(request.scope[DEADLINE]):
                 yield
         except TimeoutError:
             raise self.timeout_error() from None
@@ -186,23 +262,12 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-async def tokenize(translator: Translator, lines: Sequence[str]) -> list[PreparedText]:
-    """The tokens of each line; lines are not split into sentences."""
-    return await maybe_to_thread(lines, partial(translator.tokenize, lines, split=False))
-
-
 def token_costs(lines: Sequence[PreparedText]) -> list[int]:
     """The cost of each line in a batch: its tokens and its end-of-sentence token."""
     return [line.num_tokens + 1 for line in lines]
 
 
-async def maybe_to_thread(texts: Sequence[str], work: Callable[[], T]) -> T:
-    """The result of `work`, which runs in a thread unless the texts are short."""
-    short = sum(map(len, texts)) <= INLINE_CHARACTERS
-    return work() if short else await asyncio.to_thread(work)
-
-
-def get_service(request: Request) -> Service:
+async def get_service(request: Request) -> Service:
     """The service of the application that serves a request."""
     service: Service = request.app.state.service
     return service

@@ -46,7 +46,8 @@ class ServerSettings(Settings):
     queue: PositiveInt = 1024
     """Requests that may wait for a model; further ones are answered 503."""
     timeout: PositiveFloat = 60.0
-    """Seconds within which a request must be answered; after that the answer is 504."""
+    """Seconds within which a request must be answered; one that cannot be, by the time that recent
+    batches took, is refused at once with 503, and one that then takes longer with 504."""
     read_timeout: PositiveFloat = 15.0
     """Seconds within which a request must have arrived (after that the answer is 408), and for
     which a client may stop reading its response."""

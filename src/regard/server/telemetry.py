@@ -75,6 +75,7 @@ class ServerMetrics:
         )
         self.active_requests = gauge("regard_requests_inside", "Requests being answered.")
         self.queued = gauge("regard_queue_requests", "Requests waiting for a model.", ["model"])
+        self.backlog = gauge("regard_queue_seconds", "Estimated work of a model.", ["model"])
         self.batches = lines("regard_batch_lines", "Lines in a batch.", ["model"])
         self.batch_seconds = seconds("regard_batch_seconds", "Duration of a batch.", ["model"])
         self.tokens = counter("regard_source_tokens_total", "Source tokens read.", ["model"])

@@ -9,13 +9,14 @@ from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
 
 PART = {"type": "http.request", "more_body": True}
+QUERY = {"query_string": b""}
 LAST = {"type": "http.request", "more_body": False}
 
 
 def scope(**headers):
     named = {"host": "localhost", **headers}
     pairs = [(name.encode(), value.encode()) for name, value in named.items()]
-    return {"type": "http", "method": "POST", "path": "/translate", "headers": pairs}
+    return {"type": "http", "method": "POST", "path": "/translate", "headers": pairs} | QUERY
 
 
 def make_lifecycle(app=None, **settings):
@@ -235,7 +236,7 @@ def test_bodies_that_exceed_the_held_bytes_together_get_503():
         parts = [b"x" * 30, b"x" * 30]
 
         async def receive():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.005)
             return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
         await limited(scope(), receive, None)

@@ -101,7 +101,7 @@ def test_parsing_a_document_counts_against_the_timeout(tiny_run, monkeypatch):
     monkeypatch.setattr(files, "read_document", read_slowly)
     with client(tiny_run, timeout=0.2) as hasty:
         try:
-            answer = send(hasty, "a.txt", b"Il part.")
+            answer = send(hasty, "a.txt", b"Il part." * 500)
         finally:
             ended.set()
     assert (answer.status_code, answer.json()["error"]) == (

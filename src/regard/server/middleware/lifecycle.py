@@ -3,14 +3,22 @@
 import asyncio
 import contextlib
 import logging
+import random
 import re
-import secrets
 import time
+from collections.abc import Callable
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.server.errors import CLIENT_CLOSED_REQUEST, REQUEST_ID, RequestError, error_response
+from regard.server.errors import (
+    CLIENT_CLOSED_REQUEST,
+    DEADLINE,
+    REQUEST_ID,
+    REQUEST_SIZE,
+    RequestError,
+    error_response,
+)
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 
@@ -22,6 +30,7 @@ DRAIN_SECONDS = 5.0  # while stopping: the longest wait for that, and for a refu
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024  # bytes of a refused body that are read and discarded
 HOST = re.compile(r"(?P<name>[\w.-]+|\[[0-9a-fA-F:.]+\])?(?::\d{0,5})?", re.ASCII)  # Host header
 CLOSE = {"Connection": "close"}
+BEGINNING = 16  # requests that begin in one round of the event loop
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
@@ -39,11 +48,20 @@ SECURITY_HEADERS = {
 
 class RequestLifecycle:
     """Counts, times, numbers and logs requests; refuses malformed heads, unknown host names, bodies
-    that are too long, too slow or too many at once, and all new requests while stopping.
+    that are too long, too slow or too many at once, what `overload` says cannot be answered in
+    time, by its path, bytes and deadline, and all new requests while stopping.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: ServerMetrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        metrics: ServerMetrics,
+        overload: Callable[[str, int, float], RequestError | None] = lambda *_: None,
+    ) -> None:
         self.app, self.settings, self._metrics = app, settings, metrics
+        self._overload = overload
+        self._beginning = asyncio.Semaphore(BEGINNING)
         self._host_names = frozenset(name.lower() for name in settings.allowed_hosts)
         self.stopping = False
         self._deadline = float("inf")  # of all active requests, by the clock of the event loop
@@ -91,10 +109,10 @@ class RequestLifecycle:
         return True
 
     async def _respond(self, exchange: "Exchange") -> None:
-        refusal = self._refusal(exchange)
-        exchange.refused = refusal is not None
-        app = self.app if refusal is None else error_response(refusal)
         try:
+            refusal = self._refusal(exchange) or await self._take_turn(exchange)
+            exchange.refused = refusal is not None
+            app = self.app if refusal is None else error_response(refusal)
             await app(exchange.scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:
             if exchange.status or not self.stopping:
@@ -104,12 +122,31 @@ class RequestLifecycle:
         except Exception as error:  # the response was sent by the error handler
             log_error("a request failed", error, request=exchange.request_id)
 
+    async def _take_turn(self, exchange: "Exchange") -> RequestError | None:
+        """Let a few requests begin at a time, and the event loop do other things in between; the
+        error of a request that those before it leave no time for.
+        """
+        if exchange.scope["path"] in PATHS_WHILE_STOPPING:
+            return None
+        others_wait = self._beginning.locked()
+        async with self._beginning:
+            if not others_wait:
+                await asyncio.sleep(0)
+        exchange.waited = asyncio.get_running_loop().time() - exchange.arrival
+        return self._check_time(exchange)
+
+    def _check_time(self, exchange: "Exchange") -> RequestError | None:
+        if exchange.content_length > self.settings.max_bytes:
+            return None  # there is a better reason to refuse it
+        deadline = exchange.arrival + self.settings.timeout
+        return self._overload(exchange.scope["path"], exchange.size, deadline)
+
     def _refusal(self, exchange: "Exchange") -> RequestError | None:
         """The error of a request that arrives while stopping, is ambiguous or names another host:
         by DNS rebinding, a foreign page could otherwise reach a server meant for this machine only.
         """
         headers = exchange.headers
-        if self.stopping and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
+        if exchange.came_too_late and exchange.scope["path"] not in PATHS_WHILE_STOPPING:
             now = asyncio.get_running_loop().time()
             exchange.read_deadline = min(now + DRAIN_SECONDS, self._deadline - QUIET_SECONDS)
             return _unavailable()
@@ -124,7 +161,7 @@ class RequestLifecycle:
         if self._host_names and name not in self._host_names:
             message = "the Host header is not an accepted name; see regard serve --allow-host"
             return RequestError(400, message)
-        return None
+        return self._check_time(exchange)
 
     def _log_and_count(self, exchange: "Exchange") -> None:
         route = getattr(exchange.scope.get("route"), "path", OTHER_LABEL)
@@ -162,20 +199,28 @@ class Exchange:
         if self.method == "HEAD":
             scope["method"] = "GET"
         self.started = time.monotonic()
-        self.request_id = scope[REQUEST_ID] = secrets.token_hex(8)
+        self.came_too_late = lifecycle.stopping
+        self.arrival = asyncio.get_running_loop().time()
+        self.request_id = scope[REQUEST_ID] = f"{random.getrandbits(64):016x}"
         self.status = 0
+        self.waited = 0.0  # seconds for the turn to begin; they count for the time limit
         declared = self.headers.get("content-length", "")
-        self._content_length = int(declared) if declared.isdecimal() else 0
-        self.read_deadline = asyncio.get_running_loop().time() + lifecycle.settings.read_timeout
+        self.content_length = int(declared) if declared.isdecimal() else 0
+        self.read_deadline = self.arrival + lifecycle.settings.read_timeout
         self._received = self._held = 0
         self._complete = False
         self.refused = False  # whether the body was refused; more of it may still arrive
+
+    @property
+    def size(self) -> int:
+        """Bytes that were announced: of the body and the query string."""
+        return self.content_length + len(self.scope["query_string"])
 
     async def receive(self) -> Message:
         """The next part of the body, or an error that refuses it."""
         if self._complete:
             return await self._receive()  # only a disconnect can follow
-        self._check_size(self._content_length)
+        self._check_size(self.content_length)
         message = await self._next()
         self._check_size(self._received)
         self._hold(len(message.get("body", b"")))
@@ -212,6 +257,10 @@ class Exchange:
             raise RequestError(408, reason, CLOSE) from None
         self._received += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
+        if self._complete:
+            now = asyncio.get_running_loop().time()
+            self.scope[DEADLINE] = now - self.waited + self._lifecycle.settings.timeout
+            self.scope[REQUEST_SIZE] = self._received + len(self.scope["query_string"])
         return message
 
     async def send(self, message: Message) -> None:

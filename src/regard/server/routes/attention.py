@@ -1,5 +1,7 @@
 """Routes of our own: the attention weights of a translation, and word alignments."""
 
+from functools import partial
+
 from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
@@ -16,7 +18,7 @@ from regard.server.schemas import (
     SentenceAttention,
     WordAlignment,
 )
-from regard.server.service import ServiceDep, token_costs, tokenize
+from regard.server.service import ServiceDep, token_costs
 from regard.text.word_units import split_units
 
 router = APIRouter(tags=["inside"])
@@ -43,14 +45,16 @@ async def attention(request: Request, service: ServiceDep) -> Response:
     translator = served.translator
     settings = service.decoding_settings(translator, payload.alternatives, payload.beam)
     function = RecordAttention(translator, settings, tuple(payload.changes), payload.tree)
-    async with service.time_limit():
-        segmented = await service.segment(translator, [payload.q])
+    async with service.time_limit(request):
+        segment = partial(service.segment, translator, [payload.q])
+        segmented = await service.prepare(request, served, len(payload.q), segment)
         lines = segmented.lines or [""]  # a text without sentences: an empty document
         chosen = lines[payload.sentence : payload.sentence + 1]
         if not chosen:
             message = f"sentence {payload.sentence} is not in the text, which has {len(lines)}"
             raise invalid_request(f"{message}, counted from 0")
-        costs = token_costs(await tokenize(translator, chosen))
+        tokenize = partial(translator.tokenize, chosen, split=False)
+        costs = token_costs(await service.compute(sum(map(len, chosen)), tokenize))
         [document] = await service.run(request, served, function, chosen, costs)
     if not segmented.lines:  # the text is returned unchanged
         document["source"]["text"] = document["target"]["text"] = payload.q
@@ -71,8 +75,10 @@ async def align(request: Request, service: ServiceDep) -> AlignResponse:
     served = service.models.find(payload.source, payload.target)
     translator = served.translator
     pairs = [Pair(*pair) for pair in zip(sources, targets, strict=True)]
-    async with service.time_limit():
-        costs = token_costs(await tokenize(translator, sources))
+    async with service.time_limit(request):
+        tokenize = partial(translator.tokenize, sources, split=False)
+        length = sum(map(len, sources))
+        costs = token_costs(await service.prepare(request, served, length, tokenize))
         aligned = await service.run(request, served, AlignPairs(translator), pairs, costs)
     alignments = [
         WordAlignment(

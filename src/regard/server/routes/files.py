@@ -31,7 +31,7 @@ from regard.server.openapi import GET_ERRORS, describe_body, error_responses
 from regard.server.request_parsing import MULTIPART, form_values, media_type, parsing_errors
 from regard.server.schemas import FileRequest, TranslatedFile
 from regard.server.served_models import ServedModel
-from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
+from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs
 
 MAX_UPLOAD_FIELDS = 10
 FILE_DESCRIPTION = {
@@ -146,14 +146,16 @@ async def translate_file(request: Request, service: ServiceDep) -> TranslatedFil
     if kind is None:
         there_are = ", ".join(FORMAT_OF_SUFFIX)
         raise invalid_request(f"file format not supported; supported are {there_are}")
-    async with service.time_limit():
+    async with service.time_limit(request):
         try:
             if kind == "text":
                 refuse_structured(payload.file, name, "txt", override="")
             text = await asyncio.to_thread(decode_document, payload.file, name)
         except CorpusError as error:
             raise RequestError(400, str(error)) from None
-        visible_text = strip_tags(text) if kind == "html" else text
+        visible_text = text
+        if kind == "html":
+            visible_text = await service.compute(len(text), partial(strip_tags, text))
         [(served, _)] = await service.find_models(payload.source, payload.target, [visible_text])
         if served is not None:  # otherwise the text is already in the target language
             parse = partial(read_document, kind=kind, name=name)
@@ -190,21 +192,24 @@ async def translate_documents(
     texts: Sequence[str],
 ) -> list[str]:
     """The translation of each document with its markup; a thread parses and joins long ones."""
-    try:
-        documents = await asyncio.to_thread(lambda: SegmentedTexts(list(map(parse, texts))))
-    except CorpusError as error:
-        raise RequestError(400, str(error)) from None
-    lines = documents.lines
-    limit = service.settings.max_characters
-    if (longest := max(map(len, lines), default=0)) > limit:  # tokenizing it would take too long
-        message = f"a line of {longest} characters exceeds the limit of {limit}; break it"
-        raise RequestError(400, message)
-    translator = served.translator
-    costs = token_costs(await tokenize(translator, lines))
+    translator, limit = served.translator, service.settings.max_characters
+
+    def prepare() -> tuple[SegmentedTexts, list[int]]:
+        try:
+            documents = SegmentedTexts(list(map(parse, texts)))
+        except CorpusError as error:
+            raise RequestError(400, str(error)) from None
+        if (longest := max(map(len, documents.lines), default=0)) > limit:  # it would take too long
+            message = f"a line of {longest} characters exceeds the limit of {limit}; break it"
+            raise RequestError(400, message)
+        return documents, token_costs(translator.tokenize(documents.lines, split=False))
+
+    length = sum(map(len, texts))
+    documents, costs = await service.prepare(request, served, length, prepare)
     settings = service.decoding_settings(translator)
     function = TranslateMarkup(translator, settings, split=service.settings.sentences)
-    translations = await service.run(request, served, function, lines, costs)
-    return await asyncio.to_thread(documents.join, translations)
+    translations = await service.run(request, served, function, documents.lines, costs)
+    return await service.compute(length, partial(documents.join, translations))
 
 
 @router.get(

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -29,7 +29,7 @@ from regard.server.schemas import (
     TranslateResponse,
 )
 from regard.server.served_models import ServedModel
-from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs, tokenize
+from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs
 
 EVENT_STREAM = "text/event-stream"
 EVENT_SCHEMA = {
@@ -59,7 +59,7 @@ async def translate(request: Request, service: ServiceDep) -> TranslateResponse:
     texts = [payload.q] if isinstance(payload.q, str) else payload.q
     service.check_texts(texts)
     translations = [[text] for text in texts]  # a text without a model stays unchanged
-    async with service.time_limit():
+    async with service.time_limit(request):
         visible = [strip_tags(text) for text in texts] if payload.format == "html" else texts
         matches = await service.find_models(payload.source, payload.target, visible)
         for served in dict.fromkeys(match.served for match in matches if match.served):
@@ -95,8 +95,7 @@ async def _translate(
     if payload.format == "html":
         best = await translate_documents(service, request, served, read_html, texts)
         return [[text] for text in best]
-    segmented = await service.segment(translator, texts)
-    lines = await tokenize(translator, segmented.lines)
+    segmented, lines = await service.tokenize(request, served, texts)
     function = TranslateLines(translator, settings, whole=service.settings.sentences is False)
     answers = await service.run(request, served, function, lines, token_costs(lines))
     return segmented.translations(answers, payload.alternatives + 1)
@@ -107,18 +106,16 @@ async def translate_stream(request: Request, service: ServiceDep) -> Response:
     """Translate a text and stream partial translations meanwhile."""
     payload = await read_body(request, service, StreamRequest)
     service.check_texts([payload.q])
-    deadline = time.monotonic() + service.settings.timeout
-    async with service.time_limit():
+    async with service.time_limit(request):
         [(served, guess)] = await service.find_models(payload.source, payload.target, [payload.q])
         if served is None:  # the text is returned unchanged
             return Response(_done_event(payload, guess, [payload.q]), media_type=EVENT_STREAM)
         translator = served.translator
         settings = service.decoding_settings(translator, payload.alternatives)
-        segmented = await service.segment(translator, [payload.q])
-        lines = await tokenize(translator, segmented.lines)
+        segmented, lines = await service.tokenize(request, served, [payload.q])
     whole_lines = service.settings.sentences is False
     function = TranslateLines(translator, settings, streamed=True, whole=whole_lines)
-    pending = served.batcher.submit(function, lines, token_costs(lines))
+    pending = service.submit(request, served, function, lines, token_costs(lines))
     pending.future.add_done_callback(lambda _: pending.changed.set())
 
     def done_event(answers: Sequence[Answer]) -> str:
@@ -129,7 +126,7 @@ async def translate_stream(request: Request, service: ServiceDep) -> Response:
         ]
         return _done_event(payload, guess, translations, sentences)
 
-    events = _events(service, pending, segmented, done_event, deadline)
+    events = _events(service, pending, segmented, done_event)
     return StreamingResponse(events, media_type=EVENT_STREAM)
 
 
@@ -138,7 +135,6 @@ async def _events(
     pending: PendingRequest,
     segmented: SegmentedTexts,
     done_event: Callable[[Sequence[Answer]], str],
-    deadline: float,
 ) -> AsyncIterator[str]:
     """The events of a stream; a client that reads slowly gets fewer partial texts.
 
@@ -147,7 +143,8 @@ async def _events(
     future, changed = pending.future, pending.changed
     try:
         while not future.done():
-            await asyncio.wait_for(changed.wait(), max(0.0, deadline - time.monotonic()))
+            async with asyncio.timeout_at(pending.deadline):
+                await changed.wait()
             changed.clear()
             if not future.done():
                 lines = [pending.partial_texts.get(n, "") for n in range(len(pending.items))]
@@ -193,7 +190,8 @@ async def detect(request: Request, service: ServiceDep) -> list[DetectedLanguage
     service.check_texts([payload.q])
     if not service.detector.languages:
         raise RequestError(400, "this server has no texts to detect languages with")
-    return [DetectedLanguage.of(guess) for guess in service.detector.detect(payload.q)]
+    guesses = await service.compute(len(payload.q), partial(service.detector.detect, payload.q))
+    return [DetectedLanguage.of(guess) for guess in guesses]
 
 
 @router.post("/suggest", response_model=None, status_code=403, **describe_body(SuggestRequest))
