@@ -32,7 +32,8 @@ from regard.corpora.readers.pair_files import read_lines
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import flip_gold, read_pharaoh
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.recipes.run_folder import Run, load_data, load_run, pick_device
+from regard.recipes.open_run import Run, open_run
+from regard.recipes.run_folder import load_data, pick_device
 from regard.types import GoldAlignment, Link
 
 CHOSEN_ON = 100
@@ -164,7 +165,7 @@ def main() -> None:
     rows = [AlignmentRow(name, links) for name, links in known.others.items()]
     if asked.runs:
         device = pick_device(asked.device)
-        rows += model_rows(known, *(load_run(name, device=device) for name in asked.runs))
+        rows += model_rows(known, *(open_run(name, device=device) for name in asked.runs))
     print_table(rows, known.gold)
 
 

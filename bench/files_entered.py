@@ -124,7 +124,7 @@ def trace_beam_step(run: Path) -> set[str]:
             tracer.on = next(calls) == 3
             return step(*args, **kwargs)
 
-        model.step = counted  # type: ignore[method-assign]
+        model.step = counted
         settings = translator.settings.model_copy(update={"capture": False})
         translator.translate([SENTENCE] * 64, settings)
     return tracer.files

@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 from regard.cli.main import app
 from regard.errors import RegardError, RunError, RunWarning
 from regard.manifest import MANIFEST
-from regard.recipes.paths import EXPORT_INFO, RECIPE_FILE, run_task_name
+from regard.recipes.paths import EXPORT_INFO, RECIPE_FILE, run_spec
 from regard.recipes.verification import verify
 
 LOCK = ".lock"
@@ -388,7 +388,7 @@ def uses(folder: Path, root: Path) -> list[tuple[str, ...]]:
         "caption": [("caption", place, picture)],
         "forecast": [("forecast", place, "1", "1", "2", "3")],
     }
-    return [*asked[run_task_name(folder)], ("evaluate", place)]
+    return [*asked[run_spec(folder).name], ("evaluate", place)]
 
 
 def resumes(folder: Path) -> list[tuple[str, ...]]:

@@ -11,16 +11,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.recipes.open_run import new_task
 from regard.recipes.recipe_files import load_any_recipe
-from regard.recipes.run_folder import count_parameters
-from regard.recipes.task_table import TASKS
+from regard.recipes.run_folder import RunFolder, count_parameters
 from regard.tasks.translation.task import Translation
 
 
 def describe(name: str, overrides: Sequence[str], folder: Path) -> str:
     """The size of a recipe's model, and what its data are."""
     recipe = load_any_recipe(name, overrides)
-    task = TASKS[recipe.task](recipe, folder)
+    task = new_task(recipe, RunFolder(folder))
     task.prepare(print, resumed=False)
     digest = f"; data {task.inputs.data.digest}" if isinstance(task, Translation) else ""
     return f"{count_parameters(task.new_model()):,} parameters; {task.summary()}{digest}"

@@ -13,8 +13,11 @@ from forecasts import forecast_recipe, train_recipe
 from languages import language_recipe
 from picture_runs import train_picture_classifier
 from regard.manifest import sha256_of_file
-from regard.recipes.paths import TASK_COMMANDS
+from regard.recipes.open_run import Run, new_model
+from regard.recipes.run_folder import RunFolder
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
+from regard.tasks.registry import TASKS
+from regard.tasks.translation.task import Translation
 
 SHARED = {
     "translation": "tiny_run",
@@ -32,7 +35,7 @@ OTHERS = {
 }
 """Task -> its recipe, given a folder for its data."""
 FRENCH_WORDS = ("Elle", "ne", "la", "visite", "pas", "en", "septembre", "Paul", "aime", "mer")
-assert SHARED.keys() | OTHERS.keys() == TASK_COMMANDS.keys()
+assert SHARED.keys() | OTHERS.keys() == TASKS.keys()
 
 
 class TaskRuns:
@@ -106,3 +109,10 @@ class TaskRuns:
 def task_runs(request, tmp_path_factory):
     """Tiny runs of every task."""
     return TaskRuns(request, tmp_path_factory)
+
+
+def untrained_translator(recipe, tokenizers, folder):
+    """A run of translation whose model, by torch's generator, has learned nothing."""
+    task = Translation(recipe, folder)
+    task.tokenizers = tokenizers
+    return Run(recipe, task, new_model(recipe, tokenizers).eval(), RunFolder(folder))

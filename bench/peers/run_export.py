@@ -12,7 +12,7 @@ from torch import Tensor
 from bench.peers.contract import ModelShape
 from regard.errors import RunError
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.recipes.run_folder import Run, load_run
+from regard.recipes.open_run import Run, open_run
 
 TOKENIZER = "tokenizer.model"
 SHAPE = "shape.json"
@@ -29,7 +29,7 @@ class ExportableRun(NamedTuple):
 
 def load_exportable_run(path: Path) -> ExportableRun:
     """The run in a folder, or an error that says why peers have no such model."""
-    run = load_run(path, device=torch.device("cpu"))
+    run = open_run(path, device=torch.device("cpu"))
     settings = run.recipe.model
     if not isinstance(settings, TransformerSettings):
         raise RunError(

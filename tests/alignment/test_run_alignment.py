@@ -28,16 +28,18 @@ from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.recipes.run_folder import Run, RunFolder, load_data, load_run, new_model
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TokenizerSettings
+from task_runs import untrained_translator
 from tiny import tiny_recipe
 
 
 @pytest.fixture(scope="module")
 def run(tiny_run):
-    return load_run(tiny_run, device=torch.device("cpu"))
+    return open_run(tiny_run, device=torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +174,7 @@ def test_maps_of_two_models_are_averaged(run, pairs):
 @pytest.fixture
 def copied(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
-    return load_run(path, device=torch.device("cpu"))
+    return open_run(path, device=torch.device("cpu"))
 
 
 def test_a_finished_run_with_gold_knows_its_alignment(run, tiny_run):
@@ -194,7 +196,7 @@ def test_without_a_measurement_the_default_alignment_is_used(copied):
 
 def test_agreement_is_kept_for_both(copied, pairs, tmp_path):
     path = shutil.copytree(copied.folder.path, tmp_path / "back")
-    reverse = load_run(path, device=torch.device("cpu"))
+    reverse = open_run(path, device=torch.device("cpu"))
     forward_links, backward_links = measure_by_agreement(copied, reverse, pairs)
     assert (load_measured_alignment(copied), load_measured_alignment(reverse)) == (
         forward_links,
@@ -217,9 +219,7 @@ def test_a_choice_that_is_damaged(copied):
 def test_a_model_without_attention_cannot_align(run):
     assert has_cross_attention(run)
     recipe = tiny_recipe("model={family: rnn, width: 8}")
-    blind = Run(
-        recipe, run.tokenizers, new_model(recipe, run.tokenizers), RunFolder(Path("runs/blind"))
-    )
+    blind = untrained_translator(recipe, run.tokenizers, Path("runs/blind"))
     assert not has_cross_attention(blind)
     with pytest.raises(
         SettingsError,

@@ -28,7 +28,8 @@ from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.scores import ScoreSettings, score
 from regard.pipelines.run_evaluation import finish_run, translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
 from tiny import Quiet
 
@@ -55,7 +56,7 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
     assert load_row(folder.row(entry)) == row
     assert before == {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
 
-    run, data = load_run(tiny_run, device=CPU), load_data(RunFolder(tiny_run))
+    run, data = open_run(tiny_run, device=CPU), load_data(RunFolder(tiny_run))
     pairs = list(data.read("test"))
     sources, references = [p.source for p in pairs], [p.target for p in pairs]
     texts = folder.translations(entry).read_text().splitlines()
@@ -97,7 +98,7 @@ def test_untimed_measurements_are_saved_and_reused(tiny_run, tmp_path):
 
 def test_costs_of_a_row_are_those_of_its_run(tiny_run, tmp_path):
     row = measured(entry_of_run(tiny_run, None), ComparisonFolder(tmp_path))
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     assert (row.label, row.seed, row.family, row.attends) == ("tiny", 1, "transformer", True)
     assert row.parameters == sum(p.numel() for p in run.model.parameters())
     assert row.steps == 60

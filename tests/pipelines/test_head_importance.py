@@ -10,7 +10,8 @@ from regard.pipelines.head_importance import (
 )
 from regard.pipelines.look import ablate_each_head, list_answer_ablations
 from regard.pipelines.translator import Translator, load
-from regard.recipes.run_folder import load_run, pick_device
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import pick_device
 
 SOURCES = ["Jane visite l'Afrique en septembre.", "Elle danse."]
 RIGHT = ["Jane visits Africa in September.", "She dances in the sea."]
@@ -32,7 +33,7 @@ class Scripted:
 
 @pytest.fixture(scope="module")
 def runs(tiny_run):
-    return [load_run(tiny_run, device=pick_device("cpu"))]
+    return [open_run(tiny_run, device=pick_device("cpu"))]
 
 
 def test_what_a_removal_costs(runs):
@@ -118,7 +119,7 @@ def test_an_only_head_is_removed_once(other_run):
 
 
 def test_head_importance_needs_one_model_with_heads_and_paired_lines(runs, other_run, translator):
-    both = Translator([*runs, load_run(other_run, device=pick_device("cpu"))])
+    both = Translator([*runs, open_run(other_run, device=pick_device("cpu"))])
     with pytest.raises(SettingsError, match="head importance is measured for one model"):
         measure_head_importance(both, SOURCES, RIGHT)
     with pytest.raises(

@@ -12,8 +12,8 @@ from regard.alignment.run_alignment import load_measured_alignment
 from regard.engines.engine_tuning import EngineConfig, EngineMeasurement, save_tuned_engine
 from regard.errors import SettingsError, StorageError
 from regard.pipelines.exchange.onnx.onnx_export import open_onnx_run
+from regard.recipes.open_run import open_run
 from regard.recipes.paths import PACKAGED_RUN
-from regard.recipes.run_folder import load_run
 from regard.recipes.verification import verify
 
 TRANSLATIONS = {
@@ -74,7 +74,7 @@ def export_for_ctranslate2(run):
 )
 def test_nothing_is_kept_in_the_package(what, keep):
     before = files()
-    run = load_run(PACKAGED_RUN, device=torch.device("cpu"))
+    run = open_run(PACKAGED_RUN, device=torch.device("cpu"))
     with pytest.raises(StorageError, match=f"{what} kept in the .* package; instead: regard exp"):
         keep(run)
     assert files() == before

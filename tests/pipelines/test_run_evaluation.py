@@ -14,7 +14,8 @@ from regard.pipelines.run_evaluation import (
     score_held_out,
     translator_perplexity,
 )
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import Progress
@@ -96,7 +97,7 @@ def test_perplexity_is_that_of_the_model(translator, tiny_run, monkeypatch):
     pairs = list(data.read("test"))
     sources, references = ([f" {pair[side]} " for pair in pairs] for side in (0, 1))
     whole = translator_perplexity(translator, sources, references)
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     assert whole.num_tokens == sum(
         len(ids) + 1 for ids in run.tokenizers.target.encode([p.target for p in pairs])
     )
@@ -121,7 +122,7 @@ def test_references_of_a_chatbot_are_peoples_answers(chat_run, monkeypatch):
         compared.extend(zip(answers, references, strict=True))
 
     monkeypatch.setattr(run_evaluation, "count_truncated_answers", count)
-    run, data = load_run(chat_run, device=CPU), load_data(RunFolder(chat_run))
+    run, data = open_run(chat_run, device=CPU), load_data(RunFolder(chat_run))
     scores = score_chat_run(run, data)
     pairs = {(pair.source, pair.target) for pair in data.read(scores.split)}
     assert len(compared) == scores.sentences

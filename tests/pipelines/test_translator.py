@@ -12,11 +12,12 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.inspection.interventions import ForcedWords, Silenced, resolve_requests
 from regard.pipelines.answer import Candidate
 from regard.pipelines.translator import Translator, load
-from regard.recipes.run_folder import Run, RunFolder, load_run, new_model
+from regard.recipes.open_run import open_run
 from regard.tasks.translation.auto_settings import AUTO_INPUT
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.segmentation import InputSettings
 from regard.text.settings import TokenizerSettings
+from task_runs import untrained_translator
 from tiny import tiny_recipe
 
 CPU = torch.device("cpu")
@@ -49,8 +50,7 @@ def texts(answers):
 def untrained(*overrides, tokenizers, path="untrained"):
     recipe = tiny_recipe(*overrides)
     torch.manual_seed(3)
-    model = new_model(recipe, tokenizers).eval()
-    return Run(recipe, tokenizers, model, RunFolder(Path(path)))
+    return untrained_translator(recipe, tokenizers, Path(path))
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def test_an_ensemble_shows_what_its_first_model_attends_to(ensemble):
 
 
 def test_an_ensemble_needs_one_target_vocabulary(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     tokenizer = train_tokenizer(["other words"], TokenizerSettings(kind="words"))
     other = untrained(tokenizers=Tokenizers(tokenizer, tokenizer), path="runs/other")
     with pytest.raises(
@@ -313,7 +313,7 @@ def test_an_ensemble_needs_one_target_vocabulary(tiny_run):
 
 
 def test_models_that_split_a_long_line_differently_are_an_error(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     letters = train_tokenizer([*SENTENCES], TokenizerSettings(kind="characters"))
     other = untrained(
         "model.embeddings=target", tokenizers=Tokenizers(letters, run.tokenizers.target)
@@ -325,7 +325,7 @@ def test_models_that_split_a_long_line_differently_are_an_error(tiny_run):
 
 
 def test_learned_positions_bound_source_and_answer(tiny_run):
-    tokenizers = load_run(tiny_run, device=CPU).tokenizers
+    tokenizers = open_run(tiny_run, device=CPU).tokenizers
     run = untrained("model.positions=learned", "model.max_positions=12", tokenizers=tokenizers)
     short = Translator([run])
     assert short.limit == 11
@@ -354,7 +354,7 @@ def test_other_weights_may_answer_otherwise(tiny_run, translator):
 
 
 def test_a_model_without_attention_answers_and_shows_its_text(tiny_run):
-    tokenizers = load_run(tiny_run, device=CPU).tokenizers
+    tokenizers = open_run(tiny_run, device=CPU).tokenizers
     blind = Translator([untrained("model={family: rnn, width: 8}", tokenizers=tokenizers)])
     answer = blind(SENTENCE, look=True)
     assert dict(answer.attention.parts) == {}

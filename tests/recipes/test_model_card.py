@@ -8,7 +8,8 @@ from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.corpus import Pair
 from regard.evaluation.scores import Interval, Score
 from regard.recipes.model_card import write_card
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.training.checkpoints import Progress
 
 SCORES = [
@@ -22,7 +23,7 @@ def card(tiny_run, tmp_path):
     """Writes a card of the run elsewhere and gives its lines back."""
 
     def write(progress, task="translation", **changed):
-        run = load_run(tiny_run, device=torch.device("cpu"))
+        run = open_run(tiny_run, device=torch.device("cpu"))
         recipe = run.recipe.model_copy(update={"task": task})
         run = run._replace(folder=RunFolder(tmp_path), recipe=recipe)
         data = load_data(RunFolder(tiny_run)).model_copy(update=changed)

@@ -21,7 +21,7 @@ from regard.recipes.recipe_files import (
     read_raw,
     shelf_recipes,
 )
-from regard.recipes.task_table import TASKS
+from regard.tasks.registry import TASKS
 from regard.tasks.translation.recipe import TranslationRecipe
 
 COPY = {"name": "mine", "corpus": {"name": "copy"}}
@@ -409,7 +409,7 @@ def groups(kind):
         yield from groups(part)
 
 
-RECIPES = [TranslationRecipe, *(task.recipe_class for task in TASKS.values())]
+RECIPES = [TranslationRecipe, *(task.recipe() for task in TASKS.values())]
 GROUPS = sorted({one for kind in RECIPES for one in groups(kind)}, key=lambda one: one.__name__)
 
 

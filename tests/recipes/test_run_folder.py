@@ -20,8 +20,9 @@ from regard.errors import (
     TextError,
 )
 from regard.recipes import run_folder
+from regard.recipes.open_run import new_model, open_run
 from regard.recipes.process_memory import peak_rss
-from regard.recipes.run_folder import RunFolder, describe_misfit, load_run, new_model, pick_device
+from regard.recipes.run_folder import RunFolder, describe_misfit, pick_device
 from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
@@ -132,10 +133,10 @@ def test_a_folder_whose_run_was_killed_at_once_is_used_again(tmp_path):
 def test_a_run_from_before_manifests_is_noted_once_and_given_one(copied):
     (copied / "manifest.json").unlink()
     with pytest.warns(RunWarning, match="has no manifest.json.*regard verify .* --accept"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
     with RunFolder(copied).locked():
         assert verify(copied).whole
-    load_run(copied, device=CPU)
+    open_run(copied, device=CPU)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
@@ -237,14 +238,14 @@ def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
 def test_folders_that_are_no_runs(tmp_path, make, message):
     make(tmp_path / "run")
     with pytest.raises(RunError, match=message):
-        load_run(tmp_path / "run", device=CPU)
+        open_run(tmp_path / "run", device=CPU)
 
 
 def test_an_export_is_called_one(tmp_path):
     (tmp_path / "export.json").touch()
     hint = f"it is an export, which can only translate: regard translate {tmp_path}$"
     with pytest.raises(RunError, match=hint):
-        load_run(tmp_path, device=CPU)
+        open_run(tmp_path, device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_the_next_step_to_a_model_of_another_toolkit_is_named(name, steps, tmp_p
     (tmp_path / "a 2's").mkdir()
     (tmp_path / "a 2's" / "config.json").touch()
     with pytest.raises(RunError) as caught:
-        load_run(Path(name), device=CPU)
+        open_run(Path(name), device=CPU)
     if steps is None:
         assert str(caught.value) == f"{name}: no such folder"
     else:
@@ -279,11 +280,11 @@ def test_the_next_step_to_a_model_of_another_toolkit_is_named(name, steps, tmp_p
 def test_a_damaged_recipe(copied, content, message):
     (copied / "recipe.yaml").write_bytes(content)
     with pytest.raises(SettingsError, match=message):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_a_run_is_loaded_to_be_used(tiny_run):
-    run = load_run(str(tiny_run), device=CPU)
+    run = open_run(str(tiny_run), device=CPU)
     assert not run.model.training
     assert run.recipe == tiny_recipe("evaluation.tokenize=13a").with_choices_of(run.recipe)
     assert run.tokenizers.source is run.tokenizers.target
@@ -293,7 +294,7 @@ def test_a_run_is_loaded_to_be_used(tiny_run):
 
 @pytest.mark.parametrize("name", ["best", "last", "average"])
 def test_other_weights_by_name(tiny_run, name):
-    run = load_run(tiny_run, device=CPU, weights=name)
+    run = open_run(tiny_run, device=CPU, weights=name)
     saved = load_weights(tiny_run / "weights" / f"{name}.safetensors")
     assert all(torch.equal(saved[key], tensor) for key, tensor in run.model.state_dict().items())
 
@@ -304,13 +305,13 @@ def test_products_of_weights_in_bfloat16_are_not_remembered(
 ):
     asked = []
     monkeypatch.setattr(run_folder, "limit_onednn_caches", lambda: asked.append(True))
-    load_run(tiny_run, device=CPU, precision=precision)
+    open_run(tiny_run, device=CPU, precision=precision)
     assert len(asked) == times
 
 
 def test_weights_in_a_file(tiny_run):
     file = sorted((tiny_run / "weights").glob("step-*"))[0]
-    run = load_run(tiny_run, device=CPU, weights=str(file))
+    run = open_run(tiny_run, device=CPU, weights=str(file))
     saved = load_weights(file)
     assert all(torch.equal(saved[key], tensor) for key, tensor in run.model.state_dict().items())
 
@@ -331,17 +332,17 @@ def test_weights_that_are_not_there(copied, name, message):
     (copied / "model.safetensors").unlink()
     (copied / "weights" / "last.safetensors").unlink()
     with pytest.raises(RunError, match=message):
-        load_run(copied, device=CPU, weights=name)
+        open_run(copied, device=CPU, weights=name)
 
 
 def test_damaged_weights(copied):
     file = copied / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(DamagedError, match=r"model\.safetensors: not what was written there: it"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
     RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match=r"model\.safetensors: damaged or not a safetensors file"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +358,7 @@ def test_settings_that_belong_to_the_weights_are_not_edited(copied, key, value, 
     raw = yaml.safe_load((copied / "recipe.yaml").read_text(encoding="utf-8"))
     (copied / "recipe.yaml").write_text(yaml.safe_dump({**raw, key: {**raw[key], **value}}))
     with pytest.raises(DamagedError, match=rf"recipe\.yaml: {named}: not what the run's weights"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_weights_that_are_no_numbers(copied):
@@ -365,21 +366,21 @@ def test_weights_that_are_no_numbers(copied):
     next(iter(weights.values())).view(-1)[3] = torch.nan
     save_weights(copied / "model.safetensors", weights)
     with pytest.raises(RunError, match="weights that are not finite numbers"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_a_pickle_is_not_loaded(copied):
     torch.save({"x": torch.zeros(2)}, copied / "model.safetensors")
     RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match="damaged or not a safetensors file"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_weights_of_another_model(copied, other_run):
     shutil.copy(other_run / "model.safetensors", copied)
     RunFolder(copied).rebuild_manifest()
     with pytest.raises(RunError, match=r"does not fit the model of .*recipe\.yaml") as error:
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
     assert "state_dict" not in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -409,7 +410,7 @@ def test_a_model_that_is_too_large_is_never_made(copied, name, value, message):
     RunFolder(copied).rebuild_manifest()
     before = peak_rss()
     with pytest.raises((RunError, SettingsError), match=message):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
     assert peak_rss() - before < 200 << 20
 
 
@@ -419,17 +420,17 @@ def test_weights_of_another_size(copied):
         copied / "model.safetensors", {name: tensor[..., :1] for name, tensor in weights.items()}
     )
     with pytest.raises(RunError, match="does not fit the model"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_a_run_without_its_tokenizer(copied):
     (copied / "tokenizer.model").unlink()
     with pytest.raises(TextError, match=r"tokenizer\.model: missing"):
-        load_run(copied, device=CPU)
+        open_run(copied, device=CPU)
 
 
 def test_the_seed_decides_the_first_weights(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
 
     def first(seed):
         torch.manual_seed(seed)

@@ -10,8 +10,9 @@ from forecasts import forecast_recipe
 from number_pairs import PAIRS, write_files
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.recipes import train_run
+from regard.recipes.open_run import open_run
 from regard.recipes.recipe_files import make_recipe
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
 from regard.tasks.forecast import ForecastRecipe, ForecastTrainingSettings
 from regard.tasks.translation.training_inputs import prepare
@@ -218,7 +219,7 @@ def test_what_says_auto_is_chosen_before_anything_is_trained(tmp_path):
     recipe = RunFolder(tmp_path).load_recipe()
     assert not recipe.auto
     assert (recipe.model.width, recipe.training.batch_tokens) == (128, 1024)
-    assert load_run(tmp_path, device=CPU).recipe == recipe
+    assert open_run(tmp_path, device=CPU).recipe == recipe
 
 
 def test_a_run_that_goes_on_is_not_finished(tiny_run, tmp_path):
@@ -250,7 +251,7 @@ def test_before_the_first_checkpoint_anything_may_change(tmp_path):
     prepare(tiny_recipe("model.width=64"), folder.path, print)
     progress = trained(tmp_path, "training.steps=1", "text.source.size=500")
     assert progress.step == 1
-    run = load_run(tmp_path, device=CPU)
+    run = open_run(tmp_path, device=CPU)
     assert run.tokenizers.source.size == 500
 
 

@@ -6,7 +6,8 @@ import torch
 
 from regard.errors import SettingsError
 from regard.pipelines.run_evaluation import finish_run
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.tasks.translation import task
 from regard.tasks.translation.training_inputs import prepare
@@ -222,4 +223,4 @@ def test_every_family_can_be_refined(prepared, tmp_path, model):
     path = shutil.copytree(prepared, tmp_path / "run")
     trained(path, SECOND, f"model={json.dumps(model)}", "training.steps=1", "refinement.steps=2")
     assert validated(path) == [0, 2]
-    load_run(path, device=CPU)
+    open_run(path, device=CPU)

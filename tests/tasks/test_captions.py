@@ -12,8 +12,8 @@ from caption_runs import TRANSFORMER, caption_recipe, train_captioner
 from forecasts import Quiet
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.layers.efficientnet import EfficientNetLite0
+from regard.recipes.open_run import open_run
 from regard.recipes.recipe_files import load_any_recipe
-from regard.recipes.task_run import load_task_run
 from regard.tasks.captions import CaptionRecipe, CaptionTask
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ def test_a_run_learns_which_shape_is_where(tmp_path):
     path = train_captioner(tmp_path / "run", sizes, *steps, reporter=reporter)
     assert reporter.summary["train"] == "200 pictures, 400 captions"
     assert reporter.summary["vocabulary"] == "14 tokens; unknown in valid: 0.0%"
-    run = load_task_run(path, "caption", device=CPU)
+    run = open_run(path, tasks=["caption"], device=CPU)
     found = run.task.evaluate(run.model, "test")
     assert list(found.numbers)[:4] == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4"]
     assert found.numbers["BLEU-4"] > 20
@@ -77,7 +77,7 @@ def test_two_runs_are_compared_on_the_same_pictures(tmp_path):
         train_captioner(tmp_path / name, f"training.seed={seed}", "training.steps=10")
         for name, seed in (("one", 1), ("two", 2))
     ]
-    one, two = (load_task_run(path, "caption", device=CPU) for path in paths)
+    one, two = (open_run(path, tasks=["caption"], device=CPU) for path in paths)
     found = one.task.compare(one.model, two.task, two.model, "train")
     assert [comparison.name for comparison in found][-1] == "CIDEr-D"
     assert all(0 < comparison.p_value <= 1 for comparison in found)
@@ -103,12 +103,12 @@ def test_pictures_of_ones_own_are_trained_on_in_small_letters_without_punctuatio
 def test_pictures_that_changed_are_noticed(tmp_path):
     (tmp_path / "own").mkdir()
     path = train_captioner(tmp_path / "run", own_pictures(tmp_path / "own"), "training.steps=10")
-    run = load_task_run(path, "caption", device=CPU)
+    run = open_run(path, tasks=["caption"], device=CPU)
     (tmp_path / "own" / "captions.tsv").write_text("0.png\tx\n" * 3)
     with pytest.raises(CorpusError, match="too few"):
         run.task.evaluate(run.model, "test")
     own_pictures(tmp_path / "own", 12)
-    run = load_task_run(path, "caption", device=CPU)
+    run = open_run(path, tasks=["caption"], device=CPU)
     with pytest.raises(RunError, match="no longer has all of its test pictures"):
         run.task.evaluate(run.model, "test")
 
@@ -148,7 +148,7 @@ def test_a_frozen_encoder_is_kept_in_the_run(tmp_path):
     few = "corpus.generated={train: 8, valid: 2, test: 2}"
     path = train_captioner(tmp_path / "run", frozen, few, "training.steps=5")
     weights.unlink()
-    run = load_task_run(path, "caption", device=CPU)
+    run = open_run(path, tasks=["caption"], device=CPU)
     assert run.model.grid == (7, 7)
     assert run.task.evaluate(run.model, "valid").numbers["perplexity"] > 1
 

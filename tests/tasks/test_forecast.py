@@ -9,8 +9,8 @@ import regard
 from forecasts import Quiet, forecast_recipe, train_forecaster, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.errors import CorpusError, RunError, SettingsError
+from regard.recipes.open_run import open_run
 from regard.recipes.recipe_files import load_any_recipe
-from regard.recipes.task_run import load_task_run
 from regard.tasks.forecast import Forecast
 
 SHELF = {"fibonacci": 11, "fibonacci-attention": 33, "fibonacci-attention-softmax": 33}
@@ -60,12 +60,12 @@ def test_a_run_learns_and_says_how_well(tmp_path):
     reporter = Quiet()
     path = train_forecaster(tmp_path / "run", "training.steps=300", reporter=reporter)
     assert reporter.summary["series"] == "fibonacci: 60 time steps of fibonacci"
-    run = load_task_run(path, "forecast", device=torch.device("cpu"))
+    run = open_run(path, tasks=["forecast"], device=torch.device("cpu"))
     found = run.task.evaluate(run.model, "test").numbers
     assert found["mse"] < 0.01 * found["mse of the last number"]
     assert "simple-rnn, 19 parameters" in (path / "card.md").read_text()
     with pytest.raises(RunError, match="its task is forecast, not chat"):
-        load_task_run(path, "chat", device=torch.device("cpu"))
+        open_run(path, tasks=["chat"], device=torch.device("cpu"))
 
 
 @pytest.mark.parametrize("name", SHELF)
@@ -91,7 +91,7 @@ def test_a_table_is_kept_in_the_run(tmp_path):
     overrides = [f"corpus={{file: {table}, columns: [wet, warm], window: 6, shortest: 3}}"]
     path = train_forecaster(tmp_path / "run", *overrides)
     table.unlink()
-    run = load_task_run(path, "forecast", device=torch.device("cpu"))
+    run = open_run(path, tasks=["forecast"], device=torch.device("cpu"))
     assert run.task.series.columns == ("wet", "warm")
     assert run.task.series.values[7].tolist() == [2, 14]
     assert run.model(run.task.cut(np.array([9]), np.array([4]))[0].inputs).shape == (1, 2)
@@ -122,7 +122,7 @@ def test_two_runs_are_compared_on_the_same_windows(tmp_path):
         )
     ]
     long, short, other = (
-        load_task_run(path, "forecast", device=torch.device("cpu")) for path in paths
+        open_run(path, tasks=["forecast"], device=torch.device("cpu")) for path in paths
     )
     found = long.task.compare(long.model, short.task, short.model, "test")
     assert [one.name for one in found] == ["mse", "mae"]

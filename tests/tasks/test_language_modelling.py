@@ -13,8 +13,8 @@ from regard.batching.shuffled_windows import shuffled_windows
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
 from regard.recipes import train_run
+from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run
 from regard.tasks.bidirectional_language import both_ways, one_way
 from regard.training.checkpoints import load_weights
 
@@ -64,7 +64,7 @@ def test_stopped_and_resumed_equals_unbroken(name, tmp_path):
 def test_a_trained_run_is_evaluated_as_it_was_validated(name, tmp_path):
     plain = language_recipe(name, tmp_path)
     train(plain, tmp_path / "run")
-    run = load_task_run(tmp_path / "run", plain.task, device=torch.device("cpu"))
+    run = open_run(tmp_path / "run", tasks=[plain.task], device=torch.device("cpu"))
     found = run.task.evaluate(run.model, run.task.held_out())
     assert found.split == "test"
     assert all(math.isfinite(value) for value in found.numbers.values())
@@ -96,7 +96,7 @@ def test_windows_of_masked_models_fit_their_context(tmp_path, window, message):
 def test_the_pseudo_perplexity_is_that_of_as_many_tokens_as_are_asked_for(tmp_path):
     plain = language_recipe("bert", tmp_path, evaluation={"pseudo_tokens": 15})
     train(plain, tmp_path / "run")
-    run = load_task_run(tmp_path / "run", plain.task, device=torch.device("cpu"))
+    run = open_run(tmp_path / "run", tasks=[plain.task], device=torch.device("cpu"))
     notes = run.task.evaluate(run.model, "valid").notes
     assert "each masked alone in one of 2 windows of 12" in notes[2]  # of ten tokens
 
@@ -122,7 +122,7 @@ def test_masked_models_of_both_kinds_are_compared_by_their_pseudo_perplexity(tmp
         text, window = {"kind": "words", "size": 0}, TRAINING | {"window": 12}
         plain = language_recipe(name, tmp_path, text=text, training=window)
         train(plain, tmp_path / name)
-        runs[name] = load_task_run(tmp_path / name, plain.task, device=torch.device("cpu"))
+        runs[name] = open_run(tmp_path / name, tasks=[plain.task], device=torch.device("cpu"))
     one, two = runs.values()
     [found] = one.task.compare(one.model, two.task, two.model, "test")
     for run, value in ((two, found.first), (one, found.second)):
@@ -152,7 +152,7 @@ def test_two_language_models_are_compared_on_the_same_tokens(tmp_path):
     ):
         recipe = language_recipe("gpt", tmp_path, **changed)
         paths[name] = train_recipe(recipe, tmp_path / name)
-    runs = {name: load_task_run(path, "language-model", device=CPU) for name, path in paths.items()}
+    runs = {name: open_run(path, device=CPU) for name, path in paths.items()}
     long, short, words = (runs[name] for name in paths)
     [found] = long.task.compare(long.model, short.task, short.model, "test")
     numbers = long.task.evaluate(long.model, "test").numbers

@@ -20,8 +20,8 @@ from regard.images.augmentation import AugmentationSettings
 from regard.models.contracts import PICTURE_LABELS
 from regard.models.vision.vit import Vit, VitSettings
 from regard.recipes import train_run
+from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run
 from regard.tasks.picture_classification import PictureClassification, augmented_loss
 from regard.tasks.split_files import SplitFiles
 from regard.training.loss import batch_loss
@@ -46,7 +46,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("overrides", [(), (SWIN,)], ids=["vit", "swin"])
 def test_it_trains_and_is_evaluated(tmp_path, folder, overrides):
     run = train_picture_classifier(tmp_path / "run", folder, *overrides)
-    loaded = load_task_run(run, TASK, device=CPU)
+    loaded = open_run(run, tasks=[TASK], device=CPU)
     assert loaded.task.labels == ("blue", "green", "red")
     assert {split: len(loaded.task.label_ids(split)) for split in ("train", "valid", "test")} == {
         "train": 18, "valid": 6, "test": 6,
@@ -168,14 +168,14 @@ def test_pictures_that_are_gone_are_named(tmp_path, folder, cache):
     run = train_picture_classifier(tmp_path / "run", folder)
     shutil.rmtree(folder / "blue")
     shutil.rmtree(cache)
-    loaded = load_task_run(run, TASK, device=CPU)
+    loaded = open_run(run, tasks=[TASK], device=CPU)
     with pytest.raises(RunError, match=r"no longer has all of its test pictures: blue/\d+\.png"):
         loaded.task.evaluate(loaded.model, "test")
 
 
 def test_pictures_that_changed_are_named(tmp_path, folder):
     run = train_picture_classifier(tmp_path / "run", folder)
-    loaded = load_task_run(run, TASK, device=CPU)
+    loaded = open_run(run, tasks=[TASK], device=CPU)
     [(name, digest), *_] = loaded.task.splits.read("test", "picture", "sha256")
     assert len(digest) == 64
     save_shape(folder / name, "green", seed=99)
@@ -188,10 +188,10 @@ def test_pictures_are_found_from_any_folder(tmp_path, folder, monkeypatch):
     run = train_picture_classifier(tmp_path / "run", folder.name)
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    loaded = load_task_run(run, TASK, device=CPU)
+    loaded = open_run(run, tasks=[TASK], device=CPU)
     loaded.task.evaluate(loaded.model, "test")
     (tmp_path / "run" / "data" / "folders.json").unlink()  # as in a run of an older version
-    loaded = load_task_run(run, TASK, device=CPU)
+    loaded = open_run(run, tasks=[TASK], device=CPU)
     with pytest.raises(CorpusError, match="pictures: no folder of pictures"):
         loaded.task.evaluate(loaded.model, "test")
 

@@ -17,8 +17,8 @@ from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.pipelines.load import load
 from regard.recipes import train_run
+from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run
 from regard.recipes.transfer.soup import greedy_soup
 from regard.tasks.text_classification import TextClassification, fitting_lengths
 from regard.text.special_tokens import EOS
@@ -199,7 +199,10 @@ def test_weights_for_ngrams_are_taken_for_the_same_labels_alone(tmp_path):
     base = counting_run(tmp_path, "base", None)
     rows = [("zoo" if label == "animal" else label, text) for label, text in examples(60)]
     tuned = counting_run(tmp_path, "tuned", rows, f"start.run={base}")
-    assert load_task_run(tuned, "text-classification", device=CPU).task.labels == ("number", "zoo")
+    assert open_run(tuned, device=CPU).task.labels == (
+        "number",
+        "zoo",
+    )
     begun = load_weights(tuned / "weights" / "start.safetensors")
     torch.testing.assert_close(begun["output.weight"][:, -2:], torch.eye(2))
 
@@ -235,7 +238,7 @@ def test_a_run_learns_and_says_how_well(run):
 
 def test_the_temperature_is_kept_in_the_run(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
-    found = load_task_run(copy, "text-classification", device=torch.device("cpu"))
+    found = open_run(copy, tasks=["text-classification"], device=torch.device("cpu"))
     assert (
         found.task.evaluate(found.model, "test")
         .notes[1]
@@ -342,12 +345,12 @@ def test_two_passes_need_dropout_to_differ_by(tmp_path):
 
 def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
     cpu = torch.device("cpu")
-    one = load_task_run(run, "text-classification", device=cpu)
+    one = open_run(run, tasks=["text-classification"], device=cpu)
     [accuracy, _] = one.task.compare(one.model, one.task, one.model, "train")
     assert (accuracy.name, accuracy.delta, accuracy.p_value) == ("accuracy", 0, 1)
     recipe = classifier_recipe(tmp_path, rows=list(examples(60, 100)))
-    other = load_task_run(
-        train_recipe(recipe, tmp_path / "other"), "text-classification", device=cpu
+    other = open_run(
+        train_recipe(recipe, tmp_path / "other"), task="text-classification", device=cpu
     )
     with pytest.raises(SettingsError, match="other has other test texts or labels"):
         one.task.compare(one.model, other.task, other.model, "test")
@@ -365,7 +368,7 @@ def test_the_command_evaluates(run, tmp_path):
 
 
 def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
-    found = load_task_run(run, "text-classification", device=torch.device("cpu"))
+    found = open_run(run, tasks=["text-classification"], device=torch.device("cpu"))
     rows = [(one.label, *one.texts) for one in found.task.examples("test")[:5]]
     assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 12
     file = tmp_path / "other.tsv"

@@ -32,8 +32,8 @@ from regard.iterate import chunked
 from regard.json_files import load_json
 from regard.manifest import check_file
 from regard.models.contracts import AnyGenerator
+from regard.recipes.open_run import Run
 from regard.recipes.paths import check_not_packaged
-from regard.recipes.run_folder import Run
 from regard.settings import Settings
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.text.preprocess import replace_unknown_spaces

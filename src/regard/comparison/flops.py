@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.batching.collate import collate
 from regard.decoding.batch_search import one_thread
 from regard.models.contracts import AnyModel
-from regard.recipes.run_folder import new_model
+from regard.recipes.open_run import new_model
 from regard.tasks.translation.batches import build_loss
 from regard.tasks.translation.training_inputs import TrainingInputs
 from regard.training.loss import LossFn

@@ -34,7 +34,8 @@ from regard.json_files import load_json, read_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
-from regard.recipes.run_folder import count_parameters, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import count_parameters, load_data
 from regard.recipes.trial.dry_run import describe_device
 from regard.tasks.translation.training_inputs import prepare
 from regard.text.word_units import count_units
@@ -190,7 +191,7 @@ class _LoadedRow:
 
     def __init__(self, row: RowContext) -> None:
         self.data = load_data(row.data)
-        self.run = load_run(row.run.path, device=row.device)
+        self.run = open_run(row.run.path, device=row.device)
         self.pairs = list(self.data.read(self.data.held_out()))
         self.sources = [pair.source for pair in self.pairs]
         self.references = [pair.target for pair in self.pairs]

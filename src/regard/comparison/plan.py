@@ -25,10 +25,10 @@ from regard.manifest import MANIFEST, list_files
 from regard.nested_values import UNSET
 from regard.recipes.recipe_files import rename_old_settings, require_translation
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
-from regard.recipes.task_table import recipe_class
 from regard.settings import quoted
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.names import TEXT_TASKS, TRANSLATION
+from regard.tasks.registry import DEFAULT_TASK, find_task
 from regard.tasks.translation.auto_settings import AUTO_CLEANING
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.training.checkpoints import last_progress
@@ -43,7 +43,7 @@ def _read_recipe(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
     try:
-        kind = recipe_class(given.get("task", TRANSLATION), "plan")
+        kind = find_task(given.get("task", DEFAULT_TASK), "plan").recipe()
     except SettingsError as error:
         raise ValueError(str(error)) from None
     return kind.model_validate(rename_old_settings(given))

@@ -9,8 +9,8 @@ from regard.errors import SettingsError
 from regard.evaluation.scores import ScoreSettings, bootstrap, confidence_interval
 from regard.json_files import dump_json, load_json
 from regard.nested_values import Raw
+from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, count_parameters
-from regard.recipes.task_run import load_task_run
 from regard.tasks.contracts import TaskRecipe
 from regard.training.checkpoints import last_progress
 from regard.training.loop import StopRequested
@@ -51,7 +51,7 @@ def _with_start(entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder
 
 def measure_task_row(row: RowContext) -> TaskRow:
     """Measure the trained run of a row, and save the numbers."""
-    run = load_task_run(row.run.path, row.entry.recipe.task, device=row.device)
+    run = open_run(row.run.path, tasks=[row.entry.recipe.task], device=row.device)
     split = run.task.held_out()
     row.reporter.noted(f"measuring on {split}")
     metric, counts, digest = run.task.statistics(run.model, split)

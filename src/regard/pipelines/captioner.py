@@ -36,8 +36,7 @@ from regard.pipelines.pictures import (
     shown_pixels,
     try_to_read,
 )
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import Run
 from regard.tasks.caption_search import caption_inputs
 from regard.tasks.captions import CaptionTask
 from regard.text.special_tokens import BOS, EOS
@@ -136,33 +135,16 @@ class CaptionAnswer:
         return notebook_page(self.page(""), figure)
 
 
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "Captioner":
-    """The captioner of a run."""
-    run = load_task_run(
-        path,
-        "caption",
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return Captioner(run.task, run.model)
-
-
 class Captioner:
     """A model as a function of pictures."""
 
     look_part: ClassVar[Part] = "cross"
     look_options: ClassVar[str] = "layer head"
 
-    def __init__(self, task: CaptionTask, model: AnyCaptionModel) -> None:
-        self.task, self.model = task, model
-        self.settings = task.recipe.decoding  # the recipe's search
+    def __init__(self, run: Run) -> None:
+        self.task: CaptionTask = run.task
+        self.model: AnyCaptionModel = run.model
+        self.settings: DecodingSettings = run.recipe.decoding  # the recipe's search
         self._changes: tuple[HeadIntervention, ...] = ()
 
     def __repr__(self) -> str:

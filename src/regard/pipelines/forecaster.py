@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +19,7 @@ from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.inspection.viewer.html_page import notebook_page, render_series_page
 from regard.models.contracts import Predictor
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import Run
 from regard.tasks.forecast import Forecast, to_inputs
 from regard.types import AttentionHook, Series
 
@@ -104,33 +102,16 @@ def is_table(texts: Sequence[str]) -> bool:
     return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "Forecaster":
-    """The forecaster of a run."""
-    run = load_task_run(
-        path,
-        "forecast",
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return Forecaster(run.task, run.model)
-
-
 class Forecaster:
     """A model as a function of a series of numbers."""
 
     look_part: ClassVar[Part] = "cross"
     look_options: ClassVar[str] = ""
 
-    def __init__(self, task: Forecast, model: Predictor[Series]) -> None:
-        self.task, self.model = task, model
-        self.columns = task.series.columns
+    def __init__(self, run: Run) -> None:
+        self.task: Forecast = run.task
+        self.model: Predictor[Series] = run.model
+        self.columns = self.task.series.columns
 
     def __repr__(self) -> str:
         return f"<Forecaster {self.task.folder}, of {', '.join(self.columns)}>"

@@ -1,14 +1,10 @@
 """A saved run of any task as a function."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from regard.errors import RunError, SettingsError
-from regard.pipelines.translator import Translator
-from regard.pipelines.translator import load as load_translator
-from regard.recipes.paths import PACKAGED_RUN, require_different, require_run, run_task_name
-from regard.tasks.names import CLASSIFICATION_TASKS, TRANSLATION
+from regard.errors import RunError
+from regard.recipes.paths import PACKAGED_RUN, require_run, run_spec
 
 if TYPE_CHECKING:  # they import torch
     from regard.pipelines.captioner import Captioner
@@ -19,27 +15,15 @@ if TYPE_CHECKING:  # they import torch
     from regard.pipelines.language.completer import Completer
     from regard.pipelines.language.embedder import Embedder
     from regard.pipelines.language.filler import Filler
-
-PIPELINES = {
-    "bidirectional-language-model": "regard.pipelines.language.embedder",
-    "caption": "regard.pipelines.captioner",
-    "chat": "regard.pipelines.chat.chatbot",
-    "forecast": "regard.pipelines.forecaster",
-    "language-model": "regard.pipelines.language.completer",
-    "masked-language-model": "regard.pipelines.language.filler",
-    "picture-classification": "regard.pipelines.classification.picture_labels",
-    "text-classification": "regard.pipelines.classification.text_labels",
-}
-"""Task -> the module of its pipeline, which has a function `load(path, *, device, weights,
-adapter)`. It is imported when needed: a translator in CTranslate2 works without torch."""
+    from regard.pipelines.translator import Translator
 
 
 @overload
-def load(*, task: Literal["translation"] | None = None, **options: Any) -> Translator: ...
+def load(*, task: Literal["translation"] | None = None, **options: Any) -> "Translator": ...
 @overload
 def load(
     path: str | Path, *others: str | Path, task: Literal["translation"], **options: Any
-) -> Translator: ...
+) -> "Translator": ...
 @overload
 def load(path: str | Path, *, task: Literal["chat"], **options: Any) -> "Chatbot": ...
 @overload
@@ -79,27 +63,16 @@ def load(
     the first run only. `options` of a translator are those of `regard.pipelines.translator.load`;
     other tasks take `device`, `weights` and `adapter`.
     """
-    found = run_task_name(Path(path))
-    if task is not None and task != found:
+    spec = run_spec(Path(path))
+    if task is not None and task != spec.name:
         require_run(Path(path))
-        raise RunError(f"{path}: its task is {found}, not {task}")
-    if found == TRANSLATION or found not in PIPELINES:
-        return load_translator(path, *others, **options)
-    if others and found not in CLASSIFICATION_TASKS:
-        raise SettingsError(f"{path}: its task is {found}, which has no ensembles")
-    require_different((path, *others), options.get("adapter"))
-    pipeline = import_module(PIPELINES[found]).load(path, **options)
-    if others:
-        shared = {name: option for name, option in options.items() if name != "adapter"}
-        pipeline.vote_with([load(one, task=found, **shared) for one in others])
-    return pipeline
+        raise RunError(f"{path}: its task is {spec.name}, not {task}")
+    return spec.load()(path, *others, **options)
 
 
 def load_for_look(
     path: str | Path, *, device: str = "auto", weights: str = "model", adapter: str | None = None
 ) -> Any:
-    """The pipeline of a run, as a `Pipeline`: a translator uses the native engine, which can record
-    attention.
-    """
-    options = {"engine": "native"} if run_task_name(Path(path)) == TRANSLATION else {}
+    """The pipeline of a run, as a `Pipeline`: by the native engine, which can record attention."""
+    options = {"engine": "native"} if run_spec(Path(path)).engines else {}
     return load(path, device=device, weights=weights, adapter=adapter, **options)

@@ -28,7 +28,8 @@ from regard.pipelines.chat.chatbot import Chatbot
 from regard.pipelines.chat.evaluation import ChatScores, group_answers, score_chatbot
 from regard.pipelines.translator import Translator
 from regard.recipes.model_card import write_card
-from regard.recipes.run_folder import Run, RunFolder, load_data, load_run
+from regard.recipes.open_run import Run, open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.checkpoints import Progress
@@ -65,7 +66,7 @@ class HeldOutScores(NamedTuple):
 
 def finish_run(folder: RunFolder, progress: Progress, device: torch.device) -> HeldOutScores:
     """Score the run on held-out pairs and write a card; select an alignment if there is gold."""
-    run = load_run(folder.path, device=device)
+    run = open_run(folder.path, device=device)
     data = load_data(folder)
     score_run = HELD_OUT_SCORES[run.recipe.task]
     scores = score_run(run, data)

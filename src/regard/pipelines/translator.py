@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # imported in functions: torch is slow to import, ctranslate2
     from regard.inspection.recording.attention_map import Part
     from regard.models.contracts import AnyGenerator
     from regard.pipelines.look import TranslationLook
-    from regard.recipes.run_folder import Run
+    from regard.recipes.open_run import Run
 
 EngineChoice = Literal["auto", "native", "ctranslate2", "onnx"]
 CHUNK = 2048  # lines of a file translated together: many, to batch by length; few, to print early
@@ -122,7 +122,8 @@ class Translator:
     @property
     def model(self) -> "AnyGenerator":
         """The first model."""
-        return self.runs[0].model
+        model: AnyGenerator = self.runs[0].model
+        return model
 
     @property
     def has_runs(self) -> bool:

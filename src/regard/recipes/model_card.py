@@ -10,14 +10,12 @@ from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
 from regard.evaluation.scores import Score
-from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, Run, RunFolder, count_parameters
+from regard.recipes.open_run import Run
+from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, RunFolder, count_parameters
 from regard.recipes.transfer.start_run import RunStart
-from regard.tasks.names import CHAT, TRANSLATION
 from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
-
-USE_COMMANDS = {TRANSLATION: "regard translate DIR < FILE", CHAT: "regard chat DIR"}
 
 
 def write_card(
@@ -63,7 +61,7 @@ def _card(
         yield from _refinement(run.folder.refined)
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
     yield "\n## Use\n"
-    yield f"```\n{USE_COMMANDS[recipe.task]}\n```\n"
+    yield f"```\n{run.spec.use_command('DIR')}\n```\n"
 
 
 def describe_weights(folder: RunFolder, progress: Progress) -> str:

@@ -7,21 +7,10 @@ from pathlib import Path
 
 from regard.errors import RunError, SettingsError, StorageError
 from regard.settings import quoted
-from regard.tasks.names import CHAT, TRANSLATION
+from regard.tasks.registry import DEFAULT_TASK, TASKS
+from regard.tasks.spec import TaskSpec
 from regard.yaml_files import YamlError, read_yaml
 
-TASK_COMMANDS = {
-    TRANSLATION: "translate",
-    CHAT: "chat",
-    "bidirectional-language-model": "embed",
-    "caption": "caption",
-    "forecast": "forecast",
-    "language-model": "complete",
-    "masked-language-model": "fill",
-    "picture-classification": "classify",
-    "text-classification": "classify",
-}
-"""Task -> the command that uses a run of it."""
 RECIPE_FILE = "recipe.yaml"
 RUNS = Path("runs")  # where runs are made, unless --out names a folder
 PACKAGED_RUN = Path(__file__).parent / "packaged" / "travel"
@@ -81,7 +70,7 @@ def wrong_task_error(run: Path | str, found: str, needed: str) -> RunError:
     """
     return RunError(
         f"{run}: its task is {found}, {needed}; the command for it is: "
-        f"regard {TASK_COMMANDS[found]} {quoted(run)}"
+        f"regard {TASKS[found].verb} {quoted(run)}"
     )
 
 
@@ -144,5 +133,12 @@ def run_task_name(folder: Path) -> str:
     with suppress(OSError, UnicodeDecodeError, YamlError):
         raw = read_yaml(folder / RECIPE_FILE)
         if isinstance(raw, dict):
-            return str(raw.get("task", TRANSLATION))
-    return TRANSLATION
+            return str(raw.get("task", DEFAULT_TASK))
+    return DEFAULT_TASK
+
+
+def run_spec(folder: Path) -> TaskSpec:
+    """The row of the task of the run in a folder; where the recipe names none that is known, that
+    of the default, whose loading gives the error.
+    """
+    return TASKS.get(run_task_name(folder), TASKS[DEFAULT_TASK])

@@ -17,11 +17,10 @@ from pydantic_core import ErrorDetails
 from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
 from regard.nested_values import UNSET, Raw, get_path, set_values
-from regard.recipes.paths import TASK_COMMANDS
-from regard.recipes.task_table import TASKS, recipe_class
 from regard.settings import abbreviate, expectation
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import CHAT, TEXT_TASKS, TRANSLATION
+from regard.tasks.names import TEXT_TASKS, TRANSLATION
+from regard.tasks.registry import DEFAULT_TASK, TASKS, find_task
 from regard.tasks.translation.auto_settings import (
     AUTO,
     AUTO_CLEANING,
@@ -84,7 +83,7 @@ def _needs_error(recipe: TaskRecipe, where: str, needed: str) -> SettingsError:
     """The error about a recipe of another task, with the command for its runs."""
     return SettingsError(
         f"{where}: its task is {recipe.task}, and this needs {needed}; what uses its runs is: "
-        f"regard {TASK_COMMANDS[recipe.task]}"
+        f"regard {TASKS[recipe.task].verb}"
     )
 
 
@@ -114,7 +113,7 @@ def make_any_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> T
     raw = rename_old_settings(raw)
     for override in overrides:
         raw = _override(raw, override)
-    kind = recipe_class(raw.get("task", TRANSLATION), where)
+    kind = find_task(raw.get("task", DEFAULT_TASK), where).recipe()
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
@@ -311,9 +310,9 @@ def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Ra
     return groups
 
 
-def recipe_schema(task: str = TRANSLATION) -> Raw:
+def recipe_schema(task: str = DEFAULT_TASK) -> Raw:
     """The JSON schema of a task's recipe, in which settings that may be chosen may be `auto`."""
-    schema = recipe_class(task, "recipe").model_json_schema()
+    schema = find_task(task, "recipe").recipe().model_json_schema()
     if task not in TEXT_TASKS:
         return schema
     for setting in (*AUTO_SETTINGS, "model.preset"):
@@ -330,8 +329,9 @@ def explain_settings() -> str:
     """A section for each group of settings: names, defaults and meanings."""
     done: set[str] = set()
     lines = [REFERENCE_HEADER]
-    for task in (task for task in TASKS if task != CHAT):  # its recipe is that of translation
-        schema = recipe_class(task, "recipe").model_json_schema()
+    shown = {spec.recipe: spec for spec in reversed(TASKS.values())}  # chat's is translation's
+    for task in (spec.name for spec in TASKS.values() if shown[spec.recipe] is spec):
+        schema = TASKS[task].recipe().model_json_schema()
         if task != TRANSLATION:
             lines.append(f"# Recipes of the task `{task}`\n")
         lines += _group(schema, "", schema, done, task)

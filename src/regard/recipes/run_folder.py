@@ -6,9 +6,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,11 +22,9 @@ from regard.atomic_io import (
     storage_error,
     write_atomic,
 )
-from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
-from regard.layers.quantized import NativePrecision, quantize
 from regard.models.build import parameter_limit
-from regard.models.contracts import AnyGenerator, AnyModel
+from regard.models.contracts import AnyModel
 from regard.nested_values import Raw
 from regard.recipes.memory import physical_memory
 from regard.recipes.paths import (
@@ -35,7 +32,7 @@ from regard.recipes.paths import (
     NAMED_WEIGHTS,
     RECIPE_FILE,
     require_run,
-    run_task_name,
+    run_spec,
     weights_file,
 )
 from regard.recipes.recipe_files import (
@@ -48,11 +45,8 @@ from regard.recipes.recipe_files import (
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.settings import abbreviate, counted, quoted
 from regard.tasks.contracts import PREPARED_FILE, TaskRecipe
-from regard.tasks.names import TEXT_TASKS
 from regard.tasks.translation.prepared_data import PreparedData, load_prepared
 from regard.tasks.translation.recipe import TranslationRecipe
-from regard.tasks.translation.task import build_translator
-from regard.text.build import Tokenizers, load_tokenizers
 from regard.training.checkpoints import (
     check_finite,
     find_checkpoint,
@@ -254,63 +248,10 @@ def _digest_parts(raw: Raw) -> dict[str, str]:
     }
 
 
-class LoadedFrom(NamedTuple):
-    """How a run was loaded, so that another process can load the same."""
-
-    path: Path
-    weights: str
-    precision: NativePrecision
-    stamp: tuple[int, int]  # time, in ns, and size of the file of weights
-    adapter: str | None = None  # the adapter that was merged into them
-
-
-class Run(NamedTuple):
-    """A trained model with its recipe and tokenizers."""
-
-    recipe: TranslationRecipe
-    tokenizers: Tokenizers
-    model: AnyGenerator
-    folder: RunFolder
-    loaded_from: LoadedFrom | None = None  # None if it was not loaded, or changed since
-
-    def __repr__(self) -> str:
-        count = count_parameters(self.model)
-        return f"<Run {self.folder.path}, {self.recipe.model.family} of {count:,} parameters>"
-
-    @property
-    def longest(self) -> int:
-        """The most tokens of a sentence that the model was trained on and has positions for."""
-        return min(self.recipe.training.max_tokens, (self.model.max_length or 1 << 30) - 1)
-
-
-def load_run(
-    path: Path | str,
-    *,
-    device: torch.device,
-    weights: str = "model",
-    precision: NativePrecision = "float32",
-    adapter: str | None = None,
-) -> Run:
-    """The run in a folder, ready to translate on `device`, with its matrices in a `precision`, and
-    with an adapter merged into its weights if one is named.
-    """
-    folder = RunFolder(Path(path))
-    recipe = folder.load_recipe()
-    file = find_weights(folder, weights)
-    tokenizers = load_tokenizers(folder.path)
-    stamp = (file.stat().st_mtime_ns, file.stat().st_size)
-    model = load_model(folder, file, partial(build_translator, recipe, tokenizers), adapter)
-    if precision == "bfloat16" and device.type == "cpu":
-        limit_onednn_caches()
-    quantize(model.to(device).eval(), precision)
-    loaded_from = LoadedFrom(folder.path.absolute(), weights, precision, stamp, adapter)
-    return Run(recipe, tokenizers, model, folder, loaded_from)
-
-
 def load_data(folder: RunFolder) -> PreparedData:
     """The data that a run of translation or chat was trained on."""
     saved = folder.data / PREPARED_FILE
-    if run_task_name(folder.path) not in TEXT_TASKS or not saved.exists():
+    if not saved.exists() or run_spec(folder.path).recipe() is not TranslationRecipe:
         recipe = folder.load_recipe()  # raises its own error if there is no such run
         if recipe.is_imported:
             raise RunError(
@@ -407,12 +348,6 @@ def memory_limit(max_parameters: int | None = None) -> AbstractContextManager[No
     """
     in_memory = physical_memory() // BYTES_PER_PARAMETER
     return parameter_limit(min(in_memory, max_parameters or in_memory))
-
-
-def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
-    """The recipe's model, initialized by torch's generator; an error if it is too large."""
-    with memory_limit():
-        return build_translator(recipe, tokenizers)
 
 
 def count_parameters(model: nn.Module) -> int:

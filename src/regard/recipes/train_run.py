@@ -13,13 +13,13 @@ from regard.atomic_io import write_atomic
 from regard.errors import RunError, SettingsError
 from regard.manifest import check_file
 from regard.models.contracts import AnyModel
+from regard.recipes.open_run import new_task
 from regard.recipes.run_folder import (
     COMPARISON_PLAN_FILE,
     FIRST_WEIGHTS_FILE,
     RunFolder,
     memory_limit,
 )
-from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.start_run import RunStart, resolve_start
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.training.checkpoints import Progress, last_progress, load_weights
@@ -115,7 +115,7 @@ def _prepare(
         _check_resumable(recipe, saved, folder)
     folder.mark_unfinished()
     folder.save_recipe(recipe)
-    task: AnyTrainableTask = TASKS[recipe.task](recipe, folder.path)
+    task = new_task(recipe, folder)
     task.device = device
     if start is not None and not resumed:
         start.give_names(task)
@@ -129,7 +129,7 @@ def _prepare(
 def _prepared_elsewhere(folder: RunFolder, device: torch.device, note: Notify) -> AnyTrainableTask:
     """The task of a run that another process has just prepared."""
     recipe = folder.load_any_recipe()
-    task: AnyTrainableTask = TASKS[recipe.task](recipe, folder.path)
+    task = new_task(recipe, folder)
     task.device = device
     task.prepare(note, resumed=True)
     return task

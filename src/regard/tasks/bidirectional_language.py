@@ -46,8 +46,6 @@ class BidirectionalRecipe(RunningTextRecipe):
 class BidirectionalModelling(RunningTextTask[BidirectionalRecipe, Elmo]):
     """Each token of a window is predicted from those before it, and again from those after it."""
 
-    recipe_class = BidirectionalRecipe
-
     def new_model(self) -> Elmo:
         return Elmo(self.recipe.model, self.tokenizer.words())
 

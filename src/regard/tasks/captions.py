@@ -129,7 +129,6 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
     it is moved.
     """
 
-    recipe_class = CaptionRecipe
     tokenizer: Tokenizer
     features: PictureFeatures
 

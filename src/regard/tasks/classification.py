@@ -126,6 +126,8 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """
 
     labels: tuple[str, ...]
+    given_labels: tuple[str, ...] = ()
+    """The labels of the run that this one is initialised from."""
     temperature: float = 1.0
     """What logits are divided by before they become probabilities."""
     uncalibrated: str = UNCALIBRATED
@@ -176,6 +178,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
             self.temperature, self.uncalibrated = found.temperature, ""
         elif self.recipe.is_imported:
             self.uncalibrated = "the model was imported"
+
+    def take_labels(self, start: Path) -> None:
+        self.given_labels = load_labels(start)
 
     def use_other_weights(self, temperature: float | None) -> None:
         self.temperature = 1.0 if temperature is None else temperature

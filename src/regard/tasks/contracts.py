@@ -268,14 +268,11 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
     a trained model needs. The run's manifest has their checksums.
     """
 
-    recipe_class: ClassVar[type[TaskRecipe]]
     device: torch.device = CPU
     """The device that the model is trained on; `prepare` may choose settings for it."""
     given_tokenizers: Tokenizers | None = None
     """The tokenizers of the run that this one is initialised from: `prepare` uses them and trains
     none."""
-    given_labels: tuple[str, ...] = ()
-    """The labels of the run that this one is initialised from, if both are classifiers."""
 
     def __init__(self, recipe: RecipeT, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -314,6 +311,16 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
         """Replace what `load` read for the run's own weights, for a model with other weights: those
         of a classifier's adapter with this `temperature`, or any weights without one.
         """
+
+    def take_labels(self, start: Path) -> None:
+        """Use the labels of the run of the same task that this one is initialised from, if it has
+        any.
+        """
+
+    def vocabularies(self) -> Tokenizers | None:
+        """The vocabularies of source and target; None: the model reads no text."""
+        tokenizer: Tokenizer | None = getattr(self, "tokenizer", None)
+        return None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
 
     def fitted_temperature(self) -> float | None:
         """The temperature of a classifier, if one has been fitted to its weights."""

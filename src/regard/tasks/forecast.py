@@ -95,7 +95,6 @@ class ForecastErrors(NamedTuple):
 class Forecast(Task[ForecastRecipe, Predictor[Series]]):
     """A window of a series -> the numbers of the next time step."""
 
-    recipe_class = ForecastRecipe
     series: NumberSeries
     windows: SeriesWindows
     targets: dict[SplitName, Indices]

@@ -93,8 +93,6 @@ class LanguageModelRecipe(RunningTextRecipe):
 class LanguageModelling(RunningTextTask[LanguageModelRecipe, AnyGenerator]):
     """Each token of a text is predicted from those before it."""
 
-    recipe_class = LanguageModelRecipe
-
     def new_model(self) -> AnyGenerator:
         return FAMILIES[self.recipe.model.family](self.recipe.model, self.tokenizer.size)
 

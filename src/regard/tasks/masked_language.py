@@ -98,8 +98,6 @@ class MaskedLanguageModelling(RunningTextTask[MaskedLanguageRecipe, MaskedLangua
     second follows the first.
     """
 
-    recipe_class = MaskedLanguageRecipe
-
     def new_model(self) -> MaskedLanguageModel:
         return Bert(self.recipe.model, self.tokenizer.size)
 

@@ -86,8 +86,6 @@ class PictureClassificationRecipe(ClassificationRecipe):
 class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
     """Names and labels are kept in the run, pixels in the cache."""
 
-    recipe_class = PictureClassificationRecipe
-
     def __init__(self, recipe: PictureClassificationRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
         model = recipe.model

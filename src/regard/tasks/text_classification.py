@@ -148,7 +148,6 @@ class EncodedText(NamedTuple):
 class TextClassification(ClassificationTask[TextClassificationRecipe]):
     """Texts, labels and vocabulary are kept in the run."""
 
-    recipe_class = TextClassificationRecipe
     tokenizer: Tokenizer
 
     def __init__(self, recipe: TextClassificationRecipe, folder: Path) -> None:

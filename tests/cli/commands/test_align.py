@@ -12,7 +12,8 @@ from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.inspection import attention_sinks
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept
 
 app = command_app("align")
@@ -74,7 +75,7 @@ def test_json(run, files, tiny_run, tmp_path):
     said = json.loads(run(*files, "--gold", tmp_path / "gold", "--json").stdout)
     assert len(said["alignments"]) == 3
     assert said["alignments"][1] == []
-    assert said["settings"] == best_alignment(load_run(tiny_run, device=CPU)).model_dump()
+    assert said["settings"] == best_alignment(open_run(tiny_run, device=CPU)).model_dump()
     assert said["reverse"] is None
     assert 0 <= said["score"]["error_rate"] <= 1
     assert json.loads(run(*files, "--json").stdout)["score"] is None

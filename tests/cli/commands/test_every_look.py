@@ -11,9 +11,9 @@ from regard.cli.commands.look import PIPELINE_OPTIONS
 from regard.cli.main import command_app
 from regard.inspection.interventions import Flattened, Silenced
 from regard.pipelines.load import load_for_look
-from regard.recipes.paths import TASK_COMMANDS
+from regard.tasks.registry import TASKS
 
-ATTENTIVE = sorted(TASK_COMMANDS.keys() - {"bidirectional-language-model"})
+ATTENTIVE = sorted(TASKS.keys() - {"bidirectional-language-model"})
 every_task = pytest.mark.parametrize("task", ATTENTIVE)
 LOOKED_AT = {
     "translation": "Elle part. Jane visite l'Afrique.",

@@ -25,7 +25,8 @@ from regard.engines.ctranslate2.export_artifact import (
 from regard.engines.ctranslate2.exporter import export_into_run, export_to, try_export
 from regard.errors import RunError, RunWarning, SettingsError, StorageError
 from regard.pipelines.translator import load
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import load_weights, save_weights
 
 pytest.importorskip("ctranslate2")
@@ -143,7 +144,7 @@ def test_a_file_that_is_missing_is_made_again(exported, tmp_path, name, by_hand)
     before = file.read_bytes()
     file.unlink()
     if by_hand:
-        export_into_run(load_run(copied, device=CPU), "model", "float32")
+        export_into_run(open_run(copied, device=CPU), "model", "float32")
     else:
         assert load(copied, device="cpu", precision="float32").engine_for() == "ctranslate2"
     assert file.read_bytes() == before
@@ -154,7 +155,7 @@ def test_exporting_again_replaces_changed_files(exported, tmp_path):
     model = found(copied).folder / MODEL_FILE
     before = model.read_bytes()
     model.write_bytes(before[:-99] + bytes(99))
-    export_into_run(load_run(copied, device=CPU), "model", "float32")
+    export_into_run(open_run(copied, device=CPU), "model", "float32")
     assert model.read_bytes() == before
 
 
@@ -222,7 +223,7 @@ def test_a_disk_that_fails_at_the_end(copied, monkeypatch):
 
     monkeypatch.setattr(exporter.os, "fsync", fail)
     with pytest.raises(StorageError, match="cannot be written: Input/output error"):
-        export_into_run(load_run(copied, device=CPU), "model", "float32")
+        export_into_run(open_run(copied, device=CPU), "model", "float32")
     assert list((copied / EXPORTS_FOLDER).iterdir()) == []
 
 
@@ -266,7 +267,7 @@ def test_exports_being_made_by_another_process_are_kept(copied, monkeypatch):
     monkeypatch.setattr(atomic_io, "STALE_SECONDS", -1)
     with atomic_io.temporary_folder(copied / EXPORTS_FOLDER) as held:
         (held / "half").write_text("of it")
-        export_into_run(load_run(copied, device=CPU), "model", "float32")
+        export_into_run(open_run(copied, device=CPU), "model", "float32")
         assert (held / "half").exists()
     assert not held.exists()
 
@@ -279,12 +280,12 @@ def test_a_disk_without_locks_can_hold_exports(copied, monkeypatch):
     monkeypatch.setattr(atomic_io, "STALE_SECONDS", -1)
     left = copied / EXPORTS_FOLDER / f"{atomic_io.TEMPORARY_PREFIX}-by-whom"
     left.mkdir(parents=True)
-    export_into_run(load_run(copied, device=CPU), "model", "float32")
+    export_into_run(open_run(copied, device=CPU), "model", "float32")
     assert left.exists()  # somebody may still be making it
 
 
 def test_two_processes_at_once(copied):
-    runs = [load_run(copied, device=CPU) for _ in range(2)]
+    runs = [open_run(copied, device=CPU) for _ in range(2)]
     first, second = (export_into_run(run, "model", "float32") for run in runs)
     assert first.folder == second.folder
     assert [one.name for one in (copied / EXPORTS_FOLDER).iterdir()] == [first.folder.name]
@@ -318,7 +319,7 @@ def test_an_export_with_other_translations_is_refused(copied, monkeypatch):
 
 def test_a_precision_that_costs_too_much_gives_way_to_float32(copied, monkeypatch):
     monkeypatch.setattr(parity_check, "_loss", lambda exact, lines, native, light: 0.5)
-    run = load_run(copied, device=CPU)
+    run = open_run(copied, device=CPU)
     refused = export_into_run(run, "model", "int8")
     reason = refused.card.gate.refused
     assert reason.startswith("in int8 its translations of 20 sentences of the run's test split")
@@ -345,12 +346,12 @@ def test_precisions_that_the_processor_lacks(copied, monkeypatch):
         load(copied, device="cpu", precision="bfloat16", tell=pytest.fail)
     assert not (copied / EXPORTS_FOLDER).exists()
     assert (
-        export_into_run(load_run(copied, device=CPU), "model", "auto").card.precision == "float32"
+        export_into_run(open_run(copied, device=CPU), "model", "auto").card.precision == "float32"
     )
 
 
 def test_an_export_in_a_folder_of_its_own(exported, tmp_path):
-    run, place = load_run(exported, device=CPU), tmp_path / "new" / "fast"
+    run, place = open_run(exported, device=CPU), tmp_path / "new" / "fast"
     made = export_to(run, "model", "float32", place)
     assert made == open_export(place)
     alone, native = load(place), load(exported, device="cpu", engine="native")
@@ -388,13 +389,13 @@ def test_weights_by_name_and_in_files(exported, tmp_path):
     assert load(copied, device="cpu", weights=file).engine_for() == "native"
     with pytest.raises(SettingsError, match="these are from a file"):
         load(copied, device="cpu", weights=file, engine="ctranslate2")
-    run = load_run(copied, device=CPU)
+    run = open_run(copied, device=CPU)
     with pytest.raises(SettingsError, match="weights only; give a folder: --to"):
         export_into_run(run, file, "float32")
 
 
 def test_models_that_cannot_be_exported(other_run, tiny_run):
-    run = load_run(other_run, device=CPU)
+    run = open_run(other_run, device=CPU)
     assert try_export(run, "model", "auto", required=False, tell=pytest.fail) == (None, "")
     assert load(other_run, device="cpu").engine_for() == "native"
     with pytest.raises(SettingsError, match="cannot be exported: CTranslate2 runs Transformers"):

@@ -1,4 +1,5 @@
 import os
+from copy import copy
 from types import SimpleNamespace
 
 import pytest
@@ -22,7 +23,7 @@ from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedPositions, Silenced
 from regard.layers.quantized import Int8Linear
 from regard.pipelines.translator import load
-from regard.recipes.run_folder import load_run
+from regard.recipes.open_run import open_run
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segment, Segments
@@ -55,7 +56,7 @@ def test_worker_processes_find_what_this_process_finds(tiny_run, monkeypatch):
 
 
 def test_a_worker_searches_a_batch(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     ids = run.tokenizers.source.encode(SENTENCES[:2])
     job = SearchJob([ids], GREEDY, NO_CONSTRAINTS, [0, 1])
     threads = torch.get_num_threads()
@@ -66,14 +67,14 @@ def test_a_worker_searches_a_batch(tiny_run):
 
 
 def test_a_worker_refuses_changed_weights(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     older = run.loaded_from._replace(stamp=(0, 0))
     with pytest.raises(RunError, match="its weights have changed since they were loaded"):
         load_search([older])
 
 
 def test_workers_need_several_cores_and_runs_from_folders(tiny_run):
-    run = load_run(tiny_run, device=CPU)
+    run = open_run(tiny_run, device=CPU)
     assert job_runner([run], 3) is not None
     assert job_runner([run], 1) is None
     assert job_runner([run, run._replace(loaded_from=None)], 3) is None
@@ -84,7 +85,7 @@ def test_workers_need_several_cores_and_runs_from_folders(tiny_run):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_gpu_captures_repeated_searches(tiny_run):
-    run = load_run(tiny_run, device=torch.device("cuda"))
+    run = open_run(tiny_run, device=torch.device("cuda"))
     run_jobs = NativeEngine([run])._run_jobs
     cache = run_jobs.__self__
     assert isinstance(cache, CudaGraphCache)
@@ -168,12 +169,12 @@ LINK = ForcedPositions((0,), (0,))
 
 @pytest.fixture(scope="module")
 def run(tiny_run):
-    return load_run(tiny_run, device=torch.device("cpu"))
+    return open_run(tiny_run, device=torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
 def other(other_run):
-    return load_run(other_run, device=torch.device("cpu"))
+    return open_run(other_run, device=torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +243,9 @@ def test_a_link_is_forced_in_one_sentence(run, lines, message):
 
 def test_forced_positions_need_one_tokenization(run, line):
     letters = train_tokenizer(["Elle danse."], TokenizerSettings(kind="characters"))
-    unlike = run._replace(tokenizers=Tokenizers(letters, run.tokenizers.target))
+    other = copy(run.task)
+    other.tokenizers = Tokenizers(letters, run.tokenizers.target)
+    unlike = run._replace(task=other)
     with pytest.raises(SettingsError, match="tokenize the sentence differently"):
         check_interventions([run, unlike], [LINK], [line])
     check_interventions([run, unlike], [Silenced("cross", 0)], [line])

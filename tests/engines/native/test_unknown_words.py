@@ -14,10 +14,11 @@ from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.pipelines.translator import Translator, load
-from regard.recipes.run_folder import Run, load_run, new_model
+from regard.recipes.open_run import open_run
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.special_tokens import UNK
+from task_runs import untrained_translator
 from tiny import tiny_recipe
 
 CPU = torch.device("cpu")
@@ -148,7 +149,7 @@ def unsure(words_run):
 def blind(run):
     recipe = tiny_recipe("model={family: rnn, width: 8}")
     recipe = recipe.model_copy(update={"text": run.recipe.text})
-    return Run(recipe, run.tokenizers, new_model(recipe, run.tokenizers), run.folder)
+    return untrained_translator(recipe, run.tokenizers, run.folder.path)
 
 
 def pattern(kept, said):
@@ -280,7 +281,7 @@ def test_silenced_heads_replace_no_unknown_words(unsure):
 
 
 def test_unknown_words_need_a_model_with_attention(unsure, words_run):
-    alone = Translator([blind(load_run(words_run, device=CPU))])
+    alone = Translator([blind(open_run(words_run, device=CPU))])
     assert len(alone.translate(SENTENCES, KEPT)) == 4
     with pytest.raises(
         SettingsError,
@@ -291,7 +292,7 @@ def test_unknown_words_need_a_model_with_attention(unsure, words_run):
 
 
 def test_the_first_model_with_attention_replaces_unknown_words(unsure, words_run):
-    run = load_run(words_run, device=CPU)
+    run = open_run(words_run, device=CPU)
     both = Translator([blind(run), run])
     for answer in both.translate(SENTENCES, KEPT, unknown={}):
         assert "⁇" not in answer.text

@@ -13,7 +13,8 @@ from regard.errors import RunError, SettingsError
 from regard.evaluation.perplexity import sequence_log_probs
 from regard.pipelines import translator as translation
 from regard.pipelines.chat.chatbot import Chatbot
-from regard.recipes.run_folder import RunFolder, load_data, load_run
+from regard.recipes.open_run import open_run
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
 from regard.tasks.translation.training_inputs import prepare
 from tiny import Quiet
@@ -139,13 +140,13 @@ def test_a_chatbot_is_no_translator_and_the_other_way_round(chat_run, tiny_run):
     with pytest.raises(RunError, match="its task is chat, not translation"):
         translation.load(chat_run, device="cpu", engine="native")
     with pytest.raises(RunError, match="its task is translation, not chat"):
-        Chatbot([load_run(tiny_run, device=torch.device("cpu"))])
+        Chatbot([open_run(tiny_run, device=torch.device("cpu"))])
     with pytest.raises(SettingsError, match="needs the native engine"):
         regard.load(chat_run, engine="ctranslate2")
 
 
 def test_a_chatbot_is_not_exported(chat_run):
-    run = load_run(chat_run, device=torch.device("cpu"))
+    run = open_run(chat_run, device=torch.device("cpu"))
     with pytest.raises(SettingsError, match="its task is chat, and exports can only translate"):
         require_exportable(run)
 

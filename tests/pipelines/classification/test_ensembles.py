@@ -15,7 +15,7 @@ from regard.errors import SettingsError
 from regard.evaluation.classification import Classified, log_softmax, mean_log_probs
 from regard.pipelines.classification.text_labels import TextLabelPipeline
 from regard.pipelines.load import load
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import open_run
 from regard.tasks.classification import EnsembleMember
 from regard.training.checkpoints import load_weights
 
@@ -52,7 +52,7 @@ def invoke(command, *arguments):
 
 
 def task_runs(runs):
-    return [load_task_run(run, "text-classification", device=CPU) for run in runs]
+    return [open_run(run, tasks=["text-classification"], device=CPU) for run in runs]
 
 
 def test_the_probabilities_are_the_mean_of_those_of_all_runs(runs):
@@ -93,8 +93,7 @@ def test_members_may_have_their_labels_in_another_order(runs):
     np.testing.assert_allclose(*found, atol=1e-6)
     answers = []
     for member in (second, turned):
-        pipeline = TextLabelPipeline(first.task, first.model)
-        pipeline.vote_with([TextLabelPipeline(member.task, member.model)])
+        pipeline = TextLabelPipeline(first, member)
         answers.append([(one.label, one.probability) for one in pipeline.classify(TEXTS)])
     assert answers[0] == answers[1]
     first.task.vote_with([])
@@ -182,9 +181,9 @@ def test_the_weights_that_are_asked_for_are_those_of_every_member(runs, monkeypa
 
     def noting(*given, **options):
         asked.append(options["weights"])
-        return load_task_run(*given, **options)
+        return open_run(*given, **options)
 
-    monkeypatch.setattr("regard.cli.commands.evaluate.load_task_run", noting)
+    monkeypatch.setattr("regard.cli.commands.evaluate.open_run", noting)
     assert invoke("evaluate", runs[0], "--ensemble", runs[1], "--weights", "last").exit_code == 0
     assert asked == ["last", "last"]
 

@@ -23,7 +23,7 @@ from regard.models.translation.transformer_settings import TransformerSettings
 from regard.pipelines.exchange import from_ctranslate2
 from regard.pipelines.exchange.exchange_report import REPORT
 from regard.pipelines.exchange.import_run import import_folder
-from regard.recipes.run_folder import load_run
+from regard.recipes.open_run import open_run
 from seq2seq_folders import make_bart, make_marian
 from tests.exchange.test_ctranslate2_spec import transformer
 
@@ -57,7 +57,7 @@ def test_a_folder_becomes_a_run_that_says_the_same(folder, tmp_path):
     assert gate.refused is None
     assert gate.float32 < 1e-5
     assert gate.same_answers == gate.answers >= 8
-    source, target = load_run(run.folder, device=torch.device("cpu")).tokenizers
+    source, target = open_run(run.folder, device=torch.device("cpu")).tokenizers
     assert source.pieces(*source.encode(["9 22 x"])) == ["▁9", "▁22", "<unk>"]
     assert target.decode([5, 7]) == "5 7"
 
@@ -71,10 +71,10 @@ def test_a_model_of_a_single_position_is_refused(tmp_path):
 
 
 def test_our_own_exports_come_back_with_their_tokenizers(tiny_run, tmp_path):
-    run = load_run(tiny_run, device=torch.device("cpu"))
+    run = open_run(tiny_run, device=torch.device("cpu"))
     export_to(run, "model", "float32", tmp_path / "export")
     import_folder(tmp_path / "export", tmp_path / "back")
-    back = load_run(tmp_path / "back", device=torch.device("cpu"))
+    back = open_run(tmp_path / "back", device=torch.device("cpu"))
     assert back.tokenizers.source.fingerprint() == run.tokenizers.source.fingerprint()
     for name, weight in run.model.state_dict().items():
         assert back.model.state_dict()[name].equal(weight), name
@@ -92,10 +92,10 @@ def test_an_export_of_an_imported_model_comes_back_with_its_settings(make, tmp_p
     search = {"num_beams": 3, "length_penalty": 1.5, "max_length": 30}
     (tmp_path / "theirs" / "generation_config.json").write_text(json.dumps(search))
     import_folder(tmp_path / "theirs", tmp_path / "run")
-    run = load_run(tmp_path / "run", device=torch.device("cpu"))
+    run = open_run(tmp_path / "run", device=torch.device("cpu"))
     export_to(run, "model", "float32", tmp_path / "export")
     found = import_folder(tmp_path / "export", tmp_path / "back")
-    back = load_run(found.folder, device=torch.device("cpu"))
+    back = open_run(found.folder, device=torch.device("cpu"))
     assert found.report.notes == ()
     assert back.recipe.decoding == run.recipe.decoding
     assert back.recipe.text == run.recipe.text
@@ -129,7 +129,7 @@ def test_a_vocabulary_may_lack_padding(folder, tmp_path):
         path.write_text(path.read_text().replace("<pad>", "word"))
     run = import_folder(theirs, tmp_path / "run")
     assert run.report.gate.same_answers == run.report.gate.answers
-    assert load_run(run.folder, device=torch.device("cpu")).recipe.model.absent == (0,)
+    assert open_run(run.folder, device=torch.device("cpu")).recipe.model.absent == (0,)
 
 
 @pytest.mark.skipif(not PIECES.is_file(), reason="needs models/ in $REGARD_DATA")
@@ -145,7 +145,7 @@ def test_a_sentencepiece_model_beside_it_cuts_the_texts(tmp_path):
     for path in theirs.glob("*_vocabulary.json"):
         path.write_text(json.dumps(tokens))
     shutil.copy(PIECES, theirs / "sentencepiece.model")
-    tokenizer = load_run(
+    tokenizer = open_run(
         import_folder(theirs, tmp_path / "run").folder, device=torch.device("cpu")
     ).tokenizers.source
     text = "This is a test of pieces, isn't it?"

@@ -31,7 +31,7 @@ from regard.pipelines.exchange.gate import load_peer
 from regard.pipelines.exchange.import_run import import_folder
 from regard.pipelines.exchange.task_parity import greedy_settings
 from regard.pipelines.load import load
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import open_run
 from regard.recipes.verification import verify
 from regard.training.checkpoints import load_weights
 
@@ -358,9 +358,9 @@ def test_a_text_has_the_loss_that_transformers_gives_it(folders, tmp_path):
     text, rows = "The cat sat on the mat. Paris", tmp_path / "text.txt"
     rows.write_text(text)
     for family, added in (("gpt2", 0), ("llama", 1)):
-        run = load_task_run(
+        run = open_run(
             import_folder(folders(family), tmp_path / family).folder,
-            "language-model",
+            tasks=["language-model"],
             device=torch.device("cpu"),
         )
         run.task.read_test([str(rows)], tmp_path / family)

@@ -9,7 +9,9 @@ from regard.decoding.settings import DecodingSettings, SamplingSettings
 from regard.errors import SettingsError
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.pipelines.language.completer import Completer, EncodedPrompt
+from regard.recipes.open_run import Run
 from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.run_folder import RunFolder
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer
 from regard.text.special_tokens import PAD
@@ -44,7 +46,9 @@ def make_completer(task, **changed):
     with torch.no_grad():  # unlike continuations for unlike prompts
         for parameter in model.parameters():
             parameter.normal_(std=0.8 if parameter.ndim > 1 else 0.3)
-    return Completer(task, model, DecodingSettings(sampling=SamplingSettings(seed=5)))
+    search = DecodingSettings(sampling=SamplingSettings(seed=5))
+    recipe = task.recipe.model_copy(update={"decoding": search})
+    return Completer(Run(recipe, task, model, RunFolder(task.folder)))
 
 
 PROMPTS = ["the cat", "", "s", "the dog sat on"]

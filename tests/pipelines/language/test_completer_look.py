@@ -16,7 +16,9 @@ from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.pipelines.language import completer as completer_module
 from regard.pipelines.language.completer import Completer
+from regard.recipes.open_run import Run
 from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.run_folder import RunFolder
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer
 from regard.types import Padded
@@ -52,7 +54,8 @@ def make_completer(folder, model=None, **changed):
         for parameter in built.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=0.8)
-    return Completer(task, built, DecodingSettings())
+    recipe = task.recipe.model_copy(update={"decoding": DecodingSettings()})
+    return Completer(Run(recipe, task, built, RunFolder(folder)))
 
 
 def next_probabilities(completer, text, *hooks):

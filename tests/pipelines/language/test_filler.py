@@ -14,6 +14,8 @@ from regard.inspection.recording.recorder import compose_hooks
 from regard.models.language.bert import Bert
 from regard.pipelines.language.filler import Filler
 from regard.pipelines.language.masked_text import MaskToken, read_masked_text, token_surface
+from regard.recipes.open_run import Run
+from regard.recipes.run_folder import RunFolder
 from regard.tasks.masked_language import MaskedLanguageModelling
 from regard.text.build import train_tokenizer
 from regard.text.settings import TokenizerSettings
@@ -38,7 +40,7 @@ def make_filler(tmp_path, *, kind="words", family="bert", **model):
     torch.manual_seed(3)
     network = Bert(recipe.model, task.tokenizer.size).eval()
     torch.nn.init.normal_(network.embedding.weight)  # so that answers differ
-    return Filler(task, network)
+    return Filler(Run(recipe, task, network, RunFolder(tmp_path)))
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,10 @@ from regard.errors import RunError, SettingsError
 from regard.pipelines.run_evaluation import finish_run
 from regard.pipelines.translator import load
 from regard.recipes import paths
+from regard.recipes.open_run import open_run
 from regard.recipes.paths import ADAPTER_FILE
 from regard.recipes.recipe_files import make_recipe
-from regard.recipes.run_folder import RunFolder, load_run
+from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.recipes.transfer.start_run import RunStart
@@ -63,8 +64,8 @@ def test_an_adapter_of_a_model_of_another_size_is_refused(runs, tmp_path):
 
 
 def test_the_base_and_its_adapter_are_the_merged_run(runs):
-    base, tuned = (load_run(runs / x, device=CPU) for x in ("base", "legal"))
-    adapted = load_run(runs / "base", device=CPU, adapter="legal")
+    base, tuned = (open_run(runs / x, device=CPU) for x in ("base", "legal"))
+    adapted = open_run(runs / "base", device=CPU, adapter="legal")
     changed = 0
     for (name, weight), old in zip(
         adapted.model.state_dict().items(), base.model.state_dict().values(), strict=True
@@ -175,13 +176,13 @@ def test_stopped_and_resumed_equals_unbroken(runs, tmp_path):
 def test_an_adapter_of_other_weights_is_refused(runs, tiny_run, tmp_path):
     other = shutil.copytree(runs / "legal", tmp_path / "other")
     with pytest.raises(RunError, match="made for other weights than"):
-        load_run(other, device=CPU, adapter=str(runs / "legal"))
+        open_run(other, device=CPU, adapter=str(runs / "legal"))
     with pytest.raises(RunError, match="no adapter laws; there are legal: train one with"):
-        load_run(runs / "base", device=CPU, adapter="laws")
+        open_run(runs / "base", device=CPU, adapter="laws")
     with pytest.raises(
         RunError, match="damaged, or not an adapter: it does not describe an adapter"
     ):
-        load_run(runs / "base", device=CPU, adapter=str(tiny_run / "model.safetensors"))
+        open_run(runs / "base", device=CPU, adapter=str(tiny_run / "model.safetensors"))
 
 
 def test_what_does_not_fit_is_refused():

@@ -10,8 +10,8 @@ from languages import TRAINING, language_recipe
 from regard.cli.main import command_app
 from regard.errors import SettingsError
 from regard.recipes import train_run
+from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import load_task_run
 from regard.recipes.transfer.soup import greedy_soup
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
 
 
 def validated(path, weights):
-    run = load_task_run(path, "language-model", device=CPU)
+    run = open_run(path, tasks=["language-model"], device=CPU)
     run.model.load_state_dict(weights)
     return run.task.training(run.model).validate(run.model)["loss"]
 

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from regard.errors import SettingsError
-from regard.recipes.run_folder import load_run
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import open_run
 from regard.tasks.translation.task import Translation
 from regard.tasks.translation.training_inputs import TrainingInputs
 from tiny import tiny_recipe
@@ -73,8 +72,8 @@ def test_only_a_recipe_with_refinement_has_a_second_stage(task):
 
 
 def test_a_loaded_run_validates_as_it_did(tiny_run):
-    run = load_task_run(tiny_run, "translation", device=CPU)
-    weights = load_run(tiny_run, device=CPU).model.state_dict()
+    run = open_run(tiny_run, tasks=["translation"], device=CPU)
+    weights = open_run(tiny_run, device=CPU).model.state_dict()
     assert all(torch.equal(run.model.state_dict()[name], weights[name]) for name in weights)
     training = run.task.training(run.model)
     assert isinstance(run.task.inputs, TrainingInputs)

@@ -25,8 +25,10 @@ from regard.inspection.attention_sinks import MIN_SINK_WEIGHT, SinkCounter
 from regard.inspection.recording.attention_map import AttentionMaps
 from regard.iterate import reservoir_sample
 from regard.manifest import check_file
-from regard.recipes.run_folder import Run, load_data, load_run, pick_device
+from regard.recipes.open_run import Run, open_run
+from regard.recipes.run_folder import load_data, pick_device
 from regard.tasks.contracts import PREPARED_FILE
+from regard.tasks.registry import tasks_with_engines
 from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link
 
@@ -137,8 +139,9 @@ def command(
     given = {"layer": layer, "head": head, "shift": shift or None, "links": links}
     reading = {name: value for name, value in given.items() if value is not None}
     torch_device = pick_device(device)
-    runs = [load_run(model, device=torch_device, adapter=adapter)]
-    runs += [load_run(reverse, device=torch_device)] if reverse else []
+    tasks = tasks_with_engines()
+    runs = [open_run(model, device=torch_device, adapter=adapter, tasks=tasks)]
+    runs += [open_run(reverse, device=torch_device, tasks=tasks)] if reverse else []
     if reverse:
         _check_directions(*runs)
     all_pairs, own_gold = _pairs_to_align(runs[0], source, target, train=dictionary is not None)

@@ -45,12 +45,13 @@ from regard.pipelines.run_evaluation import (
     translator_perplexity,
 )
 from regard.pipelines.translator import Translator, load
-from regard.recipes.paths import require_different, run_task_name
+from regard.recipes.open_run import Run, open_run
+from regard.recipes.paths import require_different, run_spec
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
-from regard.recipes.task_run import TaskRun, load_task_run
 from regard.tasks.classification import EnsembleMember
 from regard.tasks.contracts import Evaluation, SplitName
-from regard.tasks.names import CHAT, CLASSIFICATION_TASKS, TRANSLATION
+from regard.tasks.names import CHAT, TRANSLATION
+from regard.tasks.registry import TASKS
 
 TRANSLATOR_OPTIONS = "unknown lowercase by_length engine precision"
 TASK_OPTIONS = "data"  # not for a translator or a chatbot
@@ -108,7 +109,7 @@ def command(
         regard evaluate runs/sst2-gpt --ensemble runs/sst2-roberta --against runs/sst2
         regard evaluate runs/gpt2 --data letters.txt
     """
-    if (task := run_task_name(Path(model))) != TRANSLATION:
+    if (task := run_spec(Path(model)).name) != TRANSLATION:
         _evaluate_task(context, task)
         return
     sources, references = read_eval_data(model, source, reference)
@@ -256,7 +257,7 @@ def _evaluate_task(context: Context, task: str) -> None:
         return
     refuse_options(context, TEXT_OPTIONS, f"a run of the task {task}")
     given = context.params
-    if task not in CLASSIFICATION_TASKS:
+    if not TASKS[task].ensembles:
         refuse_options(context, "ensemble output", f"a run of the task {task}")
     if given["output"] is not None and given["output"].suffix not in (".json", *FORMATS):
         raise SettingsError(
@@ -265,12 +266,12 @@ def _evaluate_task(context: Context, task: str) -> None:
     device = pick_device(given["device"])
     weights, adapter, ensemble = given["weights"], given["adapter"], given["ensemble"] or ()
     require_different((given["model"], *ensemble), adapter)
-    run = load_task_run(given["model"], task, device=device, weights=weights, adapter=adapter)
-    members = [load_task_run(one, task, device=device, weights=weights) for one in ensemble]
+    run = open_run(given["model"], tasks=[task], device=device, weights=weights, adapter=adapter)
+    members = [open_run(one, tasks=[task], device=device, weights=weights) for one in ensemble]
     if members:
         run.task.vote_with([EnsembleMember(one.task, one.model) for one in members])
     against = given["against"]
-    other = None if against is None else load_task_run(against, task, device=device)
+    other = None if against is None else open_run(against, tasks=[task], device=device)
     with TemporaryDirectory(prefix="regard-evaluate-", ignore_cleanup_errors=True) as place:
         runs = [run, *members, *([] if other is None else [other])]
         split = _held_out(runs, given["data"] or (), Path(place))
@@ -289,7 +290,7 @@ def _evaluate_task(context: Context, task: str) -> None:
         _save_confusion(found.confusion, given["output"])
 
 
-def _held_out(runs: Sequence[TaskRun], files: Sequence[str], place: Path) -> SplitName:
+def _held_out(runs: Sequence[Run], files: Sequence[str], place: Path) -> SplitName:
     """The split to measure runs on: the first run's, or `test`, if it is read from `files`."""
     if not files:
         for run in runs:

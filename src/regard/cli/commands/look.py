@@ -34,7 +34,7 @@ from regard.pipelines import head_importance
 from regard.pipelines.contracts import Look, Pipeline
 from regard.pipelines.load import load_for_look
 from regard.pipelines.translator import Translator
-from regard.recipes.paths import require_folder, run_task_name
+from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
 from regard.text.word_units import has_unspaced
 
@@ -195,7 +195,7 @@ def command(
     pipeline = load_for_look(model, device=device, weights=weights, adapter=adapter)
     known = f"{PIPELINE_OPTIONS} {pipeline.look_options}"
     known += " part" if part == pipeline.look_part else ""  # the one that is shown anyway
-    require_options(context, known, f"the task of {model} is {run_task_name(Path(model))}")
+    require_options(context, known, f"the task of {model} is {run_spec(Path(model)).name}")
     _check_options(context, kind, files)
     check_n_best(n_best, beam)
     if heads or distances or positions:

@@ -25,7 +25,8 @@ from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.settings import quoted
 from regard.tasks.contracts import Evaluation, TaskRecipe
-from regard.tasks.names import CHAT, TEXT_TASKS, TRANSLATION
+from regard.tasks.names import TEXT_TASKS, TRANSLATION
+from regard.tasks.registry import TASKS
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.distributed.launch import Launch, end_with_parent
 from regard.training.distributed.process_group import joined_ranks
@@ -190,7 +191,7 @@ def _finish(
         note(truncation_note)
     note(f"the model is in {folder.path}; its card: {folder.card}")
     run = quoted(folder.path)
-    used = {TRANSLATION: f"regard translate {run} < FILE", CHAT: f"regard chat {run}"}[recipe.task]
+    used = TASKS[recipe.task].use_command(run)
     note(f'try: {used}   or   regard look {run} "…"')
 
 

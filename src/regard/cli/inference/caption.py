@@ -16,7 +16,8 @@ from regard.cli.options.shared_options import (
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import search_settings
 from regard.images.picture_files import find_pictures
-from regard.pipelines.captioner import CaptionAnswer, load
+from regard.pipelines.captioner import CaptionAnswer
+from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import escape_control
 
 OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, needs="sample"),)
@@ -58,7 +59,9 @@ def command(
     """
     check_options(context, OPTION_RULES)
     check_n_best(n_best, beam, sampled=sample)
-    captioner = load(model, device=device, weights=weights, adapter=adapter)
+    captioner = open_pipeline(
+        model, device=device, weights=weights, adapter=adapter, verb="caption"
+    )
     settings = search_settings(
         captioner.settings,
         beam=beam,

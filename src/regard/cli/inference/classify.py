@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from os.path import isfile
-from pathlib import Path
 
 from typer import Argument, Exit
 
@@ -13,11 +12,8 @@ from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import SettingsError
 from regard.images.picture_files import ENDINGS
 from regard.pipelines.classification.label_pipeline import AnyLabelPipeline, Classification
-from regard.pipelines.load import load
-from regard.recipes.paths import wrong_task_error
-from regard.recipes.run_folder import RunFolder
+from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import abbreviate, escape_control, quoted
-from regard.tasks.names import CLASSIFICATION_TASKS
 
 
 def command(
@@ -57,7 +53,14 @@ def command(
         regard classify runs/sst2 --ensemble runs/sst2-gpt "A gem of a film ."
         regard classify runs/cifar10-vit photo.jpg holidays/
     """
-    pipeline = _load(model, ensemble or (), device, weights, adapter)
+    pipeline: AnyLabelPipeline = open_pipeline(
+        model,
+        *(ensemble or ()),
+        device=device,
+        weights=weights,
+        adapter=adapter,
+        verb="classify",
+    )
     for remark in pipeline.remarks:
         note(remark)
     asked = [
@@ -76,17 +79,6 @@ def command(
         _print(answer, best, as_json=json, named=named)
     if failed:
         raise Exit(1)
-
-
-def _load(
-    model: str, ensemble: Sequence[str], device: str, weights: str, adapter: str | None
-) -> AnyLabelPipeline:
-    task = RunFolder(Path(model)).load_any_recipe().task
-    if task not in CLASSIFICATION_TASKS:
-        raise wrong_task_error(model, task, "which has no labels")
-    options = {"device": device, "weights": weights, "adapter": adapter}
-    pipeline: AnyLabelPipeline = load(model, *ensemble, **options)
-    return pipeline
 
 
 def _check_file_names(model: str, names: Sequence[str]) -> None:

@@ -11,8 +11,9 @@ from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
 from regard.iterate import chunked
-from regard.pipelines.language.completer import DEFAULT_MAX_TOKENS, Completer, load
+from regard.pipelines.language.completer import DEFAULT_MAX_TOKENS, Completer
 from regard.pipelines.language.completion import Completion
+from regard.pipelines.open_pipeline import open_pipeline
 
 PROMPTS_AT_ONCE = 1024  # many, to fill batches; few, to print early
 
@@ -56,7 +57,9 @@ def command(
         regard complete runs/shakespeare < prompts.txt
     """
     check_n_best(n_best, beam, sampled=beam is None)
-    completer = load(model, device=device, weights=weights, adapter=adapter)
+    completer = open_pipeline(
+        model, device=device, weights=weights, adapter=adapter, verb="complete"
+    )
     sampling = sampling_given(context)
     if beam is not None and sampling:
         raise SettingsError(

@@ -6,7 +6,7 @@ from regard.cli.display.console import to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.pipelines.language.embedder import load
+from regard.pipelines.open_pipeline import open_pipeline
 
 
 def command(
@@ -33,7 +33,7 @@ def command(
         regard embed runs/elmo "the bank of the river" "the bank lent money" --json
         regard embed runs/elmo --layer 0 < sentences.txt > vectors.tsv
     """
-    embedder = load(model, device=device, weights=weights, adapter=adapter)
+    embedder = open_pipeline(model, device=device, weights=weights, adapter=adapter, verb="embed")
     given = texts if texts else list(read_lines(STDIN, limit="examples"))
     for found in embedder(given, layer=layer):
         if json:

@@ -6,8 +6,9 @@ from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.pipelines.language.filler import DEFAULT_TOP, load
+from regard.pipelines.language.filler import DEFAULT_TOP
 from regard.pipelines.language.filling import Filling
+from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import abbreviate, escape_control
 
 
@@ -40,7 +41,7 @@ def command(
         regard fill runs/roberta "Paris is the <mask> of France."
         regard fill runs/roberta < lines.txt --json
     """
-    filler = load(model, device=device, weights=weights, adapter=adapter)
+    filler = open_pipeline(model, device=device, weights=weights, adapter=adapter, verb="fill")
     given = texts if texts else list(read_lines(STDIN, limit="examples"))
     for filling in filler.fill(given, top=top):
         if json:

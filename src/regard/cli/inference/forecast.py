@@ -10,7 +10,8 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import RegardError
-from regard.pipelines.forecaster import Forecaster, SeriesAnswer, is_table, load
+from regard.pipelines.forecaster import Forecaster, SeriesAnswer, is_table
+from regard.pipelines.open_pipeline import open_pipeline
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number, not an option
 
@@ -41,7 +42,9 @@ def command(
         echo "21 34 55" | regard forecast runs/fibonacci
         regard forecast runs/weather days.csv --steps 7
     """
-    forecaster = load(model, device=device, weights=weights, adapter=adapter)
+    forecaster = open_pipeline(
+        model, device=device, weights=weights, adapter=adapter, verb="forecast"
+    )
     given = series or [STDIN]
     if is_table(given) or not _is_file(given):
         answer = forecaster(forecaster.read(given), steps=steps)

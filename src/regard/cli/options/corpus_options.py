@@ -10,9 +10,9 @@ from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import find_recipe, load_any_recipe, make_any_recipe, read_raw
-from regard.recipes.task_table import recipe_class
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import TEXT_TASKS, TRANSLATION
+from regard.tasks.names import TEXT_TASKS
+from regard.tasks.registry import DEFAULT_TASK, find_task
 
 OWN_RECIPE = "own"  # the default recipe for corpus files
 
@@ -171,7 +171,7 @@ def require_pairs(option: str, recipe: str | None) -> None:
     if recipe is None:
         return
     file = find_recipe(recipe)
-    task = read_raw(file, where=file.name).get("task", TRANSLATION)
+    task = read_raw(file, where=file.name).get("task", DEFAULT_TASK)
     if task not in TEXT_TASKS:
         raise SettingsError(f"{file.name}: its task is {task}; {option} is only for pairs: drop it")
 
@@ -191,7 +191,7 @@ def recipe_with_corpus(
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
     if "train" in corpus:
-        kind, own = recipe_class(raw.get("task", TRANSLATION), file.name), raw.get("corpus")
+        kind, own = find_task(raw.get("task", DEFAULT_TASK), file.name).recipe(), raw.get("corpus")
         try:
             corpus = kind.corpus_of_files(own if isinstance(own, dict) else {}, corpus)
         except SettingsError as error:

@@ -31,8 +31,8 @@ from regard.errors import RegardError, RunError, SettingsError, StorageError
 from regard.exchange.ctranslate2_spec import unsupported_reason, write_model
 from regard.layers.quantized import NativePrecision
 from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
+from regard.recipes.open_run import Run
 from regard.recipes.paths import NAMED_WEIGHTS, check_not_packaged
-from regard.recipes.run_folder import Run
 from regard.settings import quoted
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import run_input_settings

@@ -13,7 +13,8 @@ from regard.engines.ctranslate2.ct2_engine import CTranslate2Engine
 from regard.engines.ctranslate2.export_artifact import ParityReport, TranslationDifference
 from regard.errors import RegardError
 from regard.iterate import reservoir_sample
-from regard.recipes.run_folder import Run, load_data
+from regard.recipes.open_run import Run
+from regard.recipes.run_folder import load_data
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segments
 from regard.text.special_tokens import SPECIAL_PIECES

@@ -21,7 +21,7 @@ from regard.inspection.plots.search_tree import plot_tree
 from regard.inspection.plots.terminal import HeatMap
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
 from regard.inspection.recording.recorder import record_attention
-from regard.recipes.run_folder import Run
+from regard.recipes.open_run import Run
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import BOS, UNK, UNK_SURFACE
 from regard.text.tokenizer import Tokenizer

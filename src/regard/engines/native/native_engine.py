@@ -35,8 +35,10 @@ from regard.inspection.recording.recorder import compose_hooks, count_heads
 from regard.kernels.cuda_graphs import CudaGraphs
 from regard.layers.quantized import NativePrecision
 from regard.recipes.memory import available_memory
+from regard.recipes.open_run import LoadedFrom, Run, open_run
 from regard.recipes.paths import require_different
-from regard.recipes.run_folder import LoadedFrom, Run, load_run, pick_device
+from regard.recipes.run_folder import pick_device
+from regard.tasks.registry import tasks_with_engines
 from regard.text.preprocess import TokenizedLine, part_id
 from regard.types import AttentionHook, Hypothesis
 
@@ -84,7 +86,14 @@ class NativeEngine:
         place = pick_device(device)
         adapters = [adapter, *[None] * (len(paths) - 1)]
         return [
-            load_run(path, device=place, weights=weights, precision=chosen, adapter=one)
+            open_run(
+                path,
+                device=place,
+                weights=weights,
+                precision=chosen,
+                adapter=one,
+                tasks=tasks_with_engines(),
+            )
             for path, one in zip(paths, adapters, strict=True)
         ]
 
@@ -254,7 +263,7 @@ def load_search(origins: Sequence[LoadedFrom]) -> Callable[[SearchJob], SearchRe
     for origin in origins:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RunWarning)  # already shown by the parent process
-            run = load_run(
+            run = open_run(
                 origin.path,
                 device=CPU,
                 weights=origin.weights,

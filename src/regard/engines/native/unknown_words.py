@@ -15,7 +15,7 @@ from regard.alignment.word_axes import (
     word_axis,
 )
 from regard.errors import SettingsError
-from regard.recipes.run_folder import Run
+from regard.recipes.open_run import Run
 from regard.text.preprocess import TokenizedLine
 from regard.text.special_tokens import UNK, UNK_SURFACE
 from regard.text.tokenizer import normalize

@@ -10,6 +10,7 @@ import numpy as np
 from regard.errors import SettingsError
 from regard.evaluation.classification import Logits, log_softmax, mean_log_probs
 from regard.models.contracts import AnyPredictor
+from regard.recipes.open_run import Run
 from regard.settings import abbreviate
 from regard.tasks.classification import AnyClassificationTask
 
@@ -70,15 +71,13 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     names_examples: ClassVar[bool] = False
     """Whether examples are named by files, whose names are printed beside their labels."""
 
-    def __init__(self, task: TaskT, model: ModelT) -> None:
-        self.task, self.model = task, model
-        self.others: Sequence[LabelPipeline[TaskT, ModelT]] = ()  # of its ensemble
-
-    def vote_with(self, others: Sequence["LabelPipeline[TaskT, ModelT]"]) -> None:
-        """From now on, answer by the mean probabilities of this run and `others`."""
-        for other in others:
+    def __init__(self, run: Run, *others: Run) -> None:
+        """A classifier by a run, or by the mean probabilities of several."""
+        self.task: TaskT = run.task
+        self.model: ModelT = run.model
+        self.others = tuple(type(self)(other) for other in others)  # of its ensemble
+        for other in self.others:
             self.task.check_member(other.task)
-        self.others = others
 
     def require_single(self) -> None:
         """Raise an error if it is an ensemble, which has no attention of its own."""

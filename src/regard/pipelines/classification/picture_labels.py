@@ -58,32 +58,12 @@ from regard.pipelines.viewer_document import (
     ablated_answers,
     patch_document,
 )
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
 from regard.tasks.picture_classification import PictureClassification
 from regard.types import AttentionHook
 
 PICTURES_AT_ONCE = 64
 SHOWN_LABELS = 10  # in the terminal, and on a page
 MAX_ABLATED_PATCHES = 1 << 15  # read again for a page, once without each head
-
-
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "PictureLabelPipeline":
-    """The classifier of a run."""
-    run = load_task_run(
-        path,
-        "picture-classification",
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return PictureLabelPipeline(run.task, run.model)
 
 
 class PictureLabelPipeline(LabelPipeline[PictureClassification, PicturePredictor]):

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,8 +39,6 @@ from regard.pipelines.classification.label_pipeline import (
 from regard.pipelines.language.masked_text import BETWEEN
 from regard.pipelines.language.text_look import TextLook
 from regard.pipelines.viewer_document import HeadAblation, ablated_answers
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
 from regard.settings import counted
 from regard.tasks.classification import classify_examples
 from regard.tasks.text_classification import EncodedText, TextClassification
@@ -60,24 +57,6 @@ TEXTS_AT_ONCE = 1024
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 SHOWN_LABELS = 10  # in the terminal, and on a page
 SHOWN_NGRAMS = 5
-
-
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "TextLabelPipeline":
-    """The classifier of a run."""
-    run = load_task_run(
-        path,
-        "text-classification",
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return TextLabelPipeline(run.task, run.model)
 
 
 class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor]):

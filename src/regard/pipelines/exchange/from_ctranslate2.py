@@ -32,8 +32,8 @@ from regard.pipelines.exchange.gate import (
     largest_difference,
     refusal,
 )
+from regard.recipes.open_run import Run, open_run
 from regard.recipes.paths import EXPORT_INFO
-from regard.recipes.run_folder import Run, load_run
 from regard.settings import abbreviate
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
@@ -84,7 +84,7 @@ def _read(folder: Path) -> ForeignModel:
         settings, weights = restore_settings(card.model, settings, weights)
 
     def check(place: Path) -> GateReport:
-        run = load_run(place, device=torch.device("cpu"))
+        run = open_run(place, device=torch.device("cpu"))
         try:
             return _check(folder, run, (source, target), model.positions)
         except (IndexError, RuntimeError, ValueError) as error:  # too few positions or tokens

@@ -25,7 +25,7 @@ from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
 from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
 from regard.pipelines.exchange.gate import GateReport, largest_difference, refusal
-from regard.recipes.run_folder import Run, load_run
+from regard.recipes.open_run import Run, open_run
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 
 THEIR_LETTERS, THEIR_EOS = 3, 2  # the package's ids of the first letter and of EOS, in sources
@@ -51,7 +51,7 @@ def _read(folder: Path) -> ForeignModel:
     model, digest = read_g2p(files[0]), sha256_of_file(files[0])
 
     def check(place: Path) -> GateReport:
-        return _check(load_run(place, device=torch.device("cpu")), model, digest)
+        return _check(open_run(place, device=torch.device("cpu")), model, digest)
 
     source, target = (one.settings.model_dump(mode="json") for one in model.tokenizers)
     return ForeignModel(

@@ -23,9 +23,10 @@ from regard.pipelines.exchange.stored_answers import (
     difference_from_answers,
     write_answers,
 )
-from regard.pipelines.exchange.task_parity import TASK_PARITY
+from regard.pipelines.exchange.task_parity import TaskParity
 from regard.pipelines.exchange.translation_parity import parity_search
 from regard.settings import Settings, abbreviate
+from regard.tasks.registry import TASKS
 from regard.text.build import Tokenizers
 from regard.text.vocabulary_map import VocabularyMap
 
@@ -107,6 +108,14 @@ def require_transformers(what: str, done: str) -> None:
         )
 
 
+def _parity(family: HfFamily) -> TaskParity:
+    """How models of the family's task are compared."""
+    compared = TASKS[family.task].parity
+    assert compared is not None
+    parity: TaskParity = compared()()
+    return parity
+
+
 @torch.inference_mode()
 def compare_answers(
     family: HfFamily, folder: Path, model: Any, tokenizers: Tokenizers | None
@@ -114,7 +123,7 @@ def compare_answers(
     """Compare with the answers stored in a folder, in float32; None if there are none."""
     if not (folder / ANSWERS).exists():
         return None
-    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
+    vocabulary, parity = _vocabulary(tokenizers), _parity(family)
     sample = parity.sample(tokenizers, model)
     logits = parity.our_logits(model, sample)
     tokens = vocabulary if parity.scores_tokens(model) else None
@@ -139,7 +148,7 @@ def store_answers(
     folder: Path, family: HfFamily, peer: Any, model: Any, tokenizers: Tokenizers | None
 ) -> None:
     """Write the outputs of `transformers` for the sample into a folder."""
-    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
+    vocabulary, parity = _vocabulary(tokenizers), _parity(family)
     sample = parity.sample(tokenizers, model)
     write_answers(folder, sample, parity.peer_logits(peer, sample, vocabulary))
 
@@ -163,7 +172,7 @@ def compare(
     """Compare answers, also by the `search` of a run, and logits in float32 and in float64; a model
     that reads no text has no `tokenizers`.
     """
-    vocabulary, parity = _vocabulary(tokenizers), TASK_PARITY[family.task]
+    vocabulary, parity = _vocabulary(tokenizers), _parity(family)
     tokens = vocabulary if parity.scores_tokens(model) else None
     sample = parity.sample(tokenizers, model)
     if search is not None:

@@ -1,6 +1,6 @@
 """The outputs of models of each task, ours and those of `transformers`, for the same sample."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
@@ -12,8 +12,7 @@ from regard.decoding.batch_search import search
 from regard.decoding.constraints.rules import Constraints
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.models.contracts import AnyGenerator, MaskedLanguageModel
-from regard.pipelines.exchange.picture_parity import PictureParity, likeliest
-from regard.pipelines.exchange.translation_parity import TranslationParity
+from regard.pipelines.exchange.picture_parity import likeliest
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES
 from regard.text.vocabulary_map import VocabularyMap
@@ -260,13 +259,3 @@ def greedy_options(vocabulary: VocabularyMap, max_tokens: int) -> dict[str, Any]
         "eos_token_id": eos,
         "pad_token_id": vocabulary.special[PAD] or eos or 0,
     }
-
-
-TASK_PARITY: Mapping[str, TaskParity] = {
-    "language-model": LanguageModelParity(),
-    "masked-language-model": MaskedLanguageParity(),
-    "picture-classification": PictureParity(),
-    "text-classification": TextClassificationParity(),
-    "translation": TranslationParity(),
-}
-"""By the task of a run."""

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -30,8 +29,7 @@ from regard.models.contracts import AnyGenerator
 from regard.pipelines.language.completion import Completion, Continuation, with_next
 from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation, ablated_answers
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import Run
 from regard.settings import counted
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.preprocess import require_texts
@@ -45,24 +43,6 @@ MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has
 MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, only those of the last tokens
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
-
-
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "Completer":
-    """The completer of a run."""
-    run = load_task_run(
-        path,
-        "language-model",
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return Completer(run.task, run.model, run.recipe.decoding)
 
 
 class EncodedPrompt(NamedTuple):
@@ -79,11 +59,11 @@ class Completer:
     look_part: ClassVar[Part] = "decoder"
     look_options: ClassVar[str] = "layer head every pieces kind max_tokens track"
 
-    def __init__(
-        self, task: LanguageModelling, model: AnyGenerator, settings: DecodingSettings
-    ) -> None:
-        self.task, self.model, self.settings = task, model, settings
-        self.tokenizer = task.tokenizer
+    def __init__(self, run: Run) -> None:
+        self.task: LanguageModelling = run.task
+        self.model: AnyGenerator = run.model
+        self.settings: DecodingSettings = run.recipe.decoding  # the recipe's search
+        self.tokenizer = self.task.tokenizer
 
     def __repr__(self) -> str:
         return f"<Completer {self.task.folder}>"
@@ -341,7 +321,8 @@ class Completer:
     def text_after(self, prompt: EncodedPrompt, tokens: Sequence[int]) -> str:
         """The text of `tokens` after a prompt, with the space between them if there is one."""
         before = [*prompt.ids, prompt.first]
-        return self.tokenizer.decode([*before, *tokens])[len(self.tokenizer.decode(before)) :]
+        whole: str = self.tokenizer.decode([*before, *tokens])
+        return whole[len(self.tokenizer.decode(before)) :]
 
 
 class _Read(NamedTuple):

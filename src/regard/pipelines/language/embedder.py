@@ -14,12 +14,10 @@ from regard.inspection.interventions import HeadIntervention
 from regard.inspection.recording.attention_map import Part
 from regard.iterate import chunked
 from regard.models.contracts import WordEmbedder
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import Run
 from regard.text.preprocess import require_texts
 from regard.text.tokenizer import Tokenizer
 
-TASK_NAME = "bidirectional-language-model"
 BATCH_TEXTS = 32  # texts that are read together
 
 
@@ -47,8 +45,11 @@ class Embedder:
     look_part: ClassVar[Part] = "encoder"
     look_options: ClassVar[str] = ""
 
-    def __init__(self, path: Path, model: WordEmbedder[Any], tokenizer: Tokenizer) -> None:
-        self.path, self.model, self.tokenizer = path, model, tokenizer
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.path: Path = run.folder.path
+        self.model: WordEmbedder[Any] = run.model
+        self.tokenizer: Tokenizer = run.task.tokenizer
 
     def __call__(self, texts: Sequence[str], *, layer: int | None = None) -> list[Embedding]:
         """The vectors of the words of each text: the learned mixture of all layers, or those of one
@@ -65,8 +66,8 @@ class Embedder:
     def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> NoReturn:
         """Raise an error: the model has no attention."""
         raise SettingsError(
-            f"{self.path}: its task is {TASK_NAME}, whose models are LSTMs: there is no attention "
-            "to look at"
+            f"{self.path}: its task is {self.run.spec.name}, whose models are LSTMs: there is no "
+            "attention to look at"
         )
 
     @torch.inference_mode()
@@ -78,21 +79,3 @@ class Embedder:
 
     def __repr__(self) -> str:
         return f"<Embedder {self.path}>"
-
-
-def load(
-    path: str | Path,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> Embedder:
-    """The embedder of the run in a folder."""
-    run = load_task_run(
-        path,
-        TASK_NAME,
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return Embedder(Path(path), run.model, run.task.tokenizer)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -32,36 +31,16 @@ from regard.pipelines.language.masked_text import (
 )
 from regard.pipelines.language.text_look import LikelyToken
 from regard.pipelines.viewer_document import HeadAblation, ablated_answers
-from regard.recipes.run_folder import pick_device
-from regard.recipes.task_run import load_task_run
+from regard.recipes.open_run import Run
 from regard.tasks.masked_language import MaskedLanguageModelling
 from regard.text.preprocess import require_texts
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.types import AttentionHook, Padded
 
-TASK_NAME = "masked-language-model"
 BATCH_POSITIONS = 1 << 15  # texts of a batch, times the tokens of the longest
 DEFAULT_TOP = 5  # answers for each masked place
 MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
-
-
-def load(
-    path: Path | str,
-    *,
-    device: str = "auto",
-    weights: str = "model",
-    adapter: str | None = None,
-) -> "Filler":
-    """The filler of a run."""
-    run = load_task_run(
-        path,
-        TASK_NAME,
-        device=pick_device(device),
-        weights=weights,
-        adapter=adapter,
-    )
-    return Filler(run.task, run.model)
 
 
 class _Outputs(NamedTuple):
@@ -79,8 +58,10 @@ class Filler:
     look_part: ClassVar[Part] = "encoder"
     look_options: ClassVar[str] = "layer head every pieces kind"
 
-    def __init__(self, task: MaskedLanguageModelling, model: MaskedLanguageModel) -> None:
-        self.task, self.model, self.tokenizer = task, model, task.tokenizer
+    def __init__(self, run: Run) -> None:
+        self.task: MaskedLanguageModelling = run.task
+        self.model: MaskedLanguageModel = run.model
+        self.tokenizer = self.task.tokenizer
         self.mask = self._mask_token()
 
     def _mask_token(self) -> MaskToken:

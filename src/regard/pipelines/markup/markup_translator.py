@@ -44,7 +44,7 @@ from regard.pipelines.markup.word_links import (
     sentence_links,
 )
 from regard.pipelines.translator import Translator
-from regard.recipes.run_folder import Run
+from regard.recipes.open_run import Run
 from regard.text.preprocess import PreparedText, part_id, require_texts, sanitize, split_long
 from regard.text.segmentation import (
     CHARACTER_REFERENCE,

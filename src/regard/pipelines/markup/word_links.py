@@ -14,7 +14,7 @@ from regard.alignment.extraction import AlignmentSettings, normalize_rows_column
 from regard.alignment.run_alignment import TokenPair, token_attention
 from regard.alignment.word_axes import TokenizedText, tokenize_text, word_axis, words_of_tokens
 from regard.inspection.recording.attention_map import Axis
-from regard.recipes.run_folder import Run
+from regard.recipes.open_run import Run
 from regard.text.segmentation import Span
 from regard.text.tokenizer import WordTokenizer
 from regard.text.word_units import has_unspaced, split_units, unit_spans

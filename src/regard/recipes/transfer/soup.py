@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import SettingsError
-from regard.recipes.run_folder import RunFolder, find_weights
-from regard.recipes.task_run import TaskRun, load_task_run
+from regard.recipes.open_run import Run, open_run
+from regard.recipes.run_folder import find_weights
 from regard.training.checkpoints import average_weights, load_weights
 from regard.training.loop import Selection, Validate
 
@@ -58,7 +58,7 @@ def greedy_soup(paths: Sequence[Path], *, device: torch.device) -> Soup:
 class _ValidationScorer:
     """Scores of weights on the validation data of a run."""
 
-    def __init__(self, run: TaskRun) -> None:
+    def __init__(self, run: Run) -> None:
         self.model, training = run.model, run.task.training(run.model)
         self.validate: Validate = training.validate
         self.selection: Selection = training.selection
@@ -72,11 +72,11 @@ class _ValidationScorer:
         return -score if self.selection.lower_is_better else score
 
 
-def _load(path: Path, device: torch.device) -> TaskRun:
-    return load_task_run(path, RunFolder(path).load_any_recipe().task, device=device)
+def _load(path: Path, device: torch.device) -> Run:
+    return open_run(path, device=device)
 
 
-def _check_alike(first: TaskRun, other: TaskRun) -> None:
+def _check_alike(first: Run, other: Run) -> None:
     """An error unless two runs have the same model and started from the same weights."""
     one, two = first.folder.path, other.folder.path
     begun = [run.recipe.start and run.recipe.start.weights for run in (first, other)]

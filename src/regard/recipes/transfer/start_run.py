@@ -17,12 +17,10 @@ from regard.nested_values import UNSET, get_path, leaves
 from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS, is_packaged
 from regard.recipes.recipe_files import parse_override
 from regard.recipes.run_folder import RunFolder, find_weights
-from regard.recipes.task_table import TASKS
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.settings import abbreviate, quoted
-from regard.tasks.classification import load_labels
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
-from regard.tasks.names import CLASSIFICATION_TASKS
+from regard.tasks.registry import TASKS
 from regard.tasks.translation.auto_settings import AUTO
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
@@ -84,7 +82,7 @@ class StartRun(NamedTuple):
 
     def row_names(self) -> RowNames:
         """The pieces or labels of the rows of its model."""
-        task: AnyTrainableTask = TASKS[self.recipe.task](self.recipe, self.folder.path)
+        task = TASKS[self.recipe.task].task()(self.recipe, self.folder.path)
         task.load()
         return task.row_names()
 
@@ -183,8 +181,8 @@ class RunStart:
         own or none.
         """
         found = StartRun.find(self.recipe)
-        if self.recipe.task in CLASSIFICATION_TASKS and found.recipe.task == self.recipe.task:
-            task.given_labels = load_labels(found.folder.path)
+        if found.recipe.task == self.recipe.task:
+            task.take_labels(found.folder.path)
         if self.recipe.uses_vocabulary():
             task.given_tokenizers = given_tokenizers(self.recipe)
 

@@ -27,7 +27,8 @@ from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
-from regard.recipes.run_folder import RunFolder, count_parameters, new_model
+from regard.recipes.open_run import new_model
+from regard.recipes.run_folder import RunFolder, count_parameters
 from regard.recipes.transfer.start_run import given_tokenizers
 from regard.settings import SettingChoice
 from regard.tasks.contracts import Notify

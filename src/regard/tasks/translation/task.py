@@ -29,7 +29,6 @@ from regard.training.weight_transfer import RowNames
 class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
     """Pairs of texts, their vocabularies, and a model that learns one text from the other."""
 
-    recipe_class = TranslationRecipe
     tokenizers: Tokenizers
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
@@ -55,6 +54,9 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
 
     def load(self) -> None:
         self.tokenizers = load_tokenizers(self.folder)
+
+    def vocabularies(self) -> Tokenizers:
+        return self.tokenizers
 
     def new_model(self) -> AnyGenerator:
         return build_translator(self.recipe, self.tokenizers)

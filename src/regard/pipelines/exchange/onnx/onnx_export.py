@@ -32,8 +32,9 @@ from regard.pipelines.exchange.exchange_report import (
 from regard.pipelines.exchange.gate import FLOAT32_TOLERANCE, GateReport
 from regard.pipelines.exchange.onnx.browser_files import why_not_in_browsers, write_browser_files
 from regard.pipelines.exchange.onnx.onnx_samples import ExportableRun, load_exportable
+from regard.recipes.open_run import Run, open_run
 from regard.recipes.paths import check_not_packaged
-from regard.recipes.run_folder import Run, RunFolder, find_weights, load_run
+from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
 from regard.text.build import save_tokenizers
 from regard.text.special_tokens import BOS, EOS, PAD, UNK
@@ -169,7 +170,7 @@ def open_onnx_run(path: Path, *, weights: str = "model", precision: str = "auto"
     """A translator's run whose steps onnxruntime runs; its graphs are saved in its folder."""
     require_onnx()
     chosen = onnx_precision(precision)
-    run = load_run(path, device=torch.device("cpu"), weights=weights)
+    run = open_run(path, device=torch.device("cpu"), weights=weights)
     check_not_packaged(path, "no graphs are")
     folder = path / GRAPHS_FOLDER / f"{Path(weights).stem}-{chosen}"
     check_no_linked_folders(path)

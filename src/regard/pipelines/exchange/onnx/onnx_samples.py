@@ -1,6 +1,6 @@
 """Random inputs for the model of each task, for tracing graphs and comparing them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +9,7 @@ from torch import Tensor
 
 from regard.exchange.onnx_graphs import MakeInputs
 from regard.models.contracts import AnyModel
-from regard.recipes.paths import run_task_name
-from regard.recipes.run_folder import load_run
-from regard.recipes.task_run import load_task_run
-from regard.tasks.names import TEXT_TASKS
+from regard.recipes.open_run import Run, open_run
 from regard.text.build import Tokenizers
 from regard.text.special_tokens import SPECIAL_PIECES
 from regard.types import Padded, Pixels, Regions, Series
@@ -31,28 +28,24 @@ class ExportableRun(NamedTuple):
     recipe: Any
     facts: Mapping[str, Any]
     """Facts for programs that run its graphs, in addition to length and special tokens."""
-
-    @property
-    def has_logits(self) -> bool:
-        """Whether the model's outputs are logits, and not numbers or vectors."""
-        return self.task not in ("forecast", "bidirectional-language-model")
+    has_logits: bool
+    """Whether the model's outputs are logits, and not numbers or vectors."""
 
 
 def load_exportable(path: Path, weights: str = "model") -> ExportableRun:
     """The run in a folder, of any task."""
-    task = run_task_name(path)
-    if task in TEXT_TASKS:
-        run = load_run(path, device=CPU, weights=weights)
-        make = _text_inputs(run.tokenizers.source.size, run.longest)
-        family = run.recipe.model.family
-        return ExportableRun(run.model, task, family, make, run.tokenizers, run.recipe, {})
-    found = load_task_run(path, task, device=CPU, weights=weights)
-    make = SAMPLES[task](found)
-    facts = FACTS.get(task, lambda run: {})(found)
-    tokenizer = getattr(found.task, "tokenizer", None)
-    tokenizers = None if tokenizer is None else Tokenizers(tokenizer, tokenizer)
-    family = found.recipe.model.family
-    return ExportableRun(found.model, task, family, make, tokenizers, found.recipe, facts)
+    run = open_run(path, device=CPU, weights=weights)
+    spec, recipe = run.spec, run.recipe
+    return ExportableRun(
+        run.model,
+        spec.name,
+        recipe.model.family,
+        spec.inputs()(run),
+        run.task.vocabularies(),
+        recipe,
+        {} if spec.facts is None else spec.facts()(run),
+        spec.logits,
+    )
 
 
 def _lengths(rows: int, length: int) -> Tensor:
@@ -71,12 +64,19 @@ def _text_inputs(size: int, longest: int | None, *, segments: bool = False) -> M
     return make
 
 
-def _texts(run: Any) -> MakeInputs:
+def source_texts(run: Run) -> MakeInputs:
+    """Texts for the encoder of a model that writes texts."""
+    return _text_inputs(run.tokenizers.source.size, run.longest)
+
+
+def texts(run: Run) -> MakeInputs:
+    """Texts for a model with one vocabulary."""
     segments = bool(getattr(run.recipe.model, "segments", 0))
     return _text_inputs(run.task.tokenizer.size, run.model.max_length, segments=segments)
 
 
-def _series(run: Any) -> MakeInputs:
+def series(run: Run) -> MakeInputs:
+    """Windows of a series."""
     columns, steps = run.model.output.out_features, run.recipe.corpus.window
 
     def make(rows: int, length: int) -> Series:
@@ -86,7 +86,8 @@ def _series(run: Any) -> MakeInputs:
     return make
 
 
-def _pictures(run: Any) -> MakeInputs:
+def pictures(run: Run) -> MakeInputs:
+    """Pictures for a classifier."""
     side = run.recipe.model.picture_size
 
     def make(rows: int, length: int) -> Pixels:
@@ -95,7 +96,8 @@ def _pictures(run: Any) -> MakeInputs:
     return make
 
 
-def _captioned(run: Any) -> MakeInputs:
+def captioned_pictures(run: Run) -> MakeInputs:
+    """Pictures for a captioner, or the regions of its frozen network."""
     encoder = run.recipe.model.encoder
     height, width, channels = encoder.picture_shape()
 
@@ -108,41 +110,33 @@ def _captioned(run: Any) -> MakeInputs:
     return make
 
 
-SAMPLES: Mapping[str, Callable[[Any], MakeInputs]] = {
-    "language-model": _texts,
-    "masked-language-model": _texts,
-    "bidirectional-language-model": _texts,
-    "text-classification": _texts,
-    "picture-classification": _pictures,
-    "caption": _captioned,
-    "forecast": _series,
-}
-"""By task; translation and chat have vocabularies of their own."""
-
-
-def _masked_facts(run: Any) -> dict[str, Any]:
+def masked_facts(run: Run) -> dict[str, Any]:
+    """The id of the mask token."""
     return {"mask_id": run.model.mask_id}
 
 
-def _label_facts(run: Any) -> dict[str, Any]:
+def _label_facts(run: Run) -> dict[str, Any]:
     return {"labels": run.task.labels, "temperature": run.task.temperature}
 
 
-def _text_label_facts(run: Any) -> dict[str, Any]:
+def text_label_facts(run: Run) -> dict[str, Any]:
+    """Labels, temperature, and the token that texts begin with."""
     return {**_label_facts(run), "text_start": run.recipe.model.text_start}
 
 
-def _picture_facts(run: Any) -> dict[str, Any]:
+def picture_facts(run: Run) -> dict[str, Any]:
+    """Labels, temperature, and how a picture is made square and scaled."""
     names = ("picture_size", "framing", "resampling")
     return {**_label_facts(run), **{name: getattr(run.recipe.model, name) for name in names}}
 
 
-def _caption_facts(run: Any) -> dict[str, Any]:
+def caption_facts(run: Run) -> dict[str, Any]:
+    """The encoder's settings."""
     encoder = run.recipe.model.encoder
     return {"encoder": encoder.model_dump(mode="json"), "reads_regions": encoder.is_frozen}
 
 
-def _series_facts(run: Any) -> dict[str, Any]:
+def series_facts(run: Run) -> dict[str, Any]:
     """`offset` and `factor` apply if the scale is that of the whole series (`minmax`)."""
     offset, factor = (part.tolist() for part in run.task.windows.whole)
     whole = {"offset": offset, "factor": factor}
@@ -150,13 +144,3 @@ def _series_facts(run: Any) -> dict[str, Any]:
     facts = {"window": corpus.window, "scaling": corpus.scaling}
     facts["columns"] = run.task.series.columns
     return facts | (whole if corpus.scaling == "minmax" else {})
-
-
-FACTS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "masked-language-model": _masked_facts,
-    "text-classification": _text_label_facts,
-    "picture-classification": _picture_facts,
-    "caption": _caption_facts,
-    "forecast": _series_facts,
-}
-"""By task, for those whose graphs need more than a tokenizer."""

@@ -1,0 +1,127 @@
+"""All tasks. Importing this imports none of them."""
+
+from regard.errors import SettingsError
+from regard.settings import abbreviate
+from regard.tasks.spec import Lazy, TaskSpec
+
+SAMPLES = "regard.pipelines.exchange.onnx.onnx_samples"
+PARITY = "regard.pipelines.exchange.task_parity"
+
+TASKS: dict[str, TaskSpec] = {
+    spec.name: spec
+    for spec in (
+        TaskSpec(
+            name="translation",
+            verb="translate",
+            recipe=Lazy("regard.tasks.translation.recipe:TranslationRecipe"),
+            task=Lazy("regard.tasks.translation.task:Translation"),
+            pipeline=Lazy("regard.pipelines.translator:Translator"),
+            inputs=Lazy(f"{SAMPLES}:source_texts"),
+            parity=Lazy("regard.pipelines.exchange.translation_parity:TranslationParity"),
+            load=Lazy("regard.pipelines.translator:load"),
+            engines=True,
+            ensembles=True,
+            input=" < FILE",
+        ),
+        TaskSpec(
+            name="chat",
+            verb="chat",
+            recipe=Lazy("regard.tasks.translation.recipe:TranslationRecipe"),
+            task=Lazy("regard.tasks.translation.task:Translation"),
+            pipeline=Lazy("regard.pipelines.chat.chatbot:Chatbot"),
+            inputs=Lazy(f"{SAMPLES}:source_texts"),
+            load=Lazy("regard.pipelines.chat.chatbot:load"),
+            engines=True,
+        ),
+        TaskSpec(
+            name="forecast",
+            verb="forecast",
+            recipe=Lazy("regard.tasks.forecast:ForecastRecipe"),
+            task=Lazy("regard.tasks.forecast:Forecast"),
+            pipeline=Lazy("regard.pipelines.forecaster:Forecaster"),
+            inputs=Lazy(f"{SAMPLES}:series"),
+            facts=Lazy(f"{SAMPLES}:series_facts"),
+            logits=False,
+        ),
+        TaskSpec(
+            name="language-model",
+            verb="complete",
+            recipe=Lazy("regard.tasks.language_modelling:LanguageModelRecipe"),
+            task=Lazy("regard.tasks.language_modelling:LanguageModelling"),
+            pipeline=Lazy("regard.pipelines.language.completer:Completer"),
+            inputs=Lazy(f"{SAMPLES}:texts"),
+            parity=Lazy(f"{PARITY}:LanguageModelParity"),
+        ),
+        TaskSpec(
+            name="bidirectional-language-model",
+            verb="embed",
+            recipe=Lazy("regard.tasks.bidirectional_language:BidirectionalRecipe"),
+            task=Lazy("regard.tasks.bidirectional_language:BidirectionalModelling"),
+            pipeline=Lazy("regard.pipelines.language.embedder:Embedder"),
+            inputs=Lazy(f"{SAMPLES}:texts"),
+            logits=False,
+        ),
+        TaskSpec(
+            name="masked-language-model",
+            verb="fill",
+            recipe=Lazy("regard.tasks.masked_language:MaskedLanguageRecipe"),
+            task=Lazy("regard.tasks.masked_language:MaskedLanguageModelling"),
+            pipeline=Lazy("regard.pipelines.language.filler:Filler"),
+            inputs=Lazy(f"{SAMPLES}:texts"),
+            facts=Lazy(f"{SAMPLES}:masked_facts"),
+            parity=Lazy(f"{PARITY}:MaskedLanguageParity"),
+        ),
+        TaskSpec(
+            name="caption",
+            verb="caption",
+            recipe=Lazy("regard.tasks.captions:CaptionRecipe"),
+            task=Lazy("regard.tasks.captions:CaptionTask"),
+            pipeline=Lazy("regard.pipelines.captioner:Captioner"),
+            inputs=Lazy(f"{SAMPLES}:captioned_pictures"),
+            facts=Lazy(f"{SAMPLES}:caption_facts"),
+        ),
+        TaskSpec(
+            name="text-classification",
+            verb="classify",
+            recipe=Lazy("regard.tasks.text_classification:TextClassificationRecipe"),
+            task=Lazy("regard.tasks.text_classification:TextClassification"),
+            pipeline=Lazy("regard.pipelines.classification.text_labels:TextLabelPipeline"),
+            inputs=Lazy(f"{SAMPLES}:texts"),
+            facts=Lazy(f"{SAMPLES}:text_label_facts"),
+            parity=Lazy(f"{PARITY}:TextClassificationParity"),
+            ensembles=True,
+        ),
+        TaskSpec(
+            name="picture-classification",
+            verb="classify",
+            recipe=Lazy("regard.tasks.picture_classification:PictureClassificationRecipe"),
+            task=Lazy("regard.tasks.picture_classification:PictureClassification"),
+            pipeline=Lazy("regard.pipelines.classification.picture_labels:PictureLabelPipeline"),
+            inputs=Lazy(f"{SAMPLES}:pictures"),
+            facts=Lazy(f"{SAMPLES}:picture_facts"),
+            parity=Lazy("regard.pipelines.exchange.picture_parity:PictureParity"),
+            ensembles=True,
+        ),
+    )
+}
+"""By name."""
+DEFAULT_TASK = next(iter(TASKS))
+"""The task of a recipe that names none."""
+
+
+def find_task(name: object, where: str) -> TaskSpec:
+    """The row of a task; error messages name the file `where`."""
+    if isinstance(name, str) and name in TASKS:
+        return TASKS[name]
+    known = ", ".join(TASKS)
+    raise SettingsError(f"{where}: task: unknown, got {abbreviate(repr(name))}; there are {known}")
+
+
+def tasks_of(verb: str) -> tuple[str, ...]:
+    """The names of the tasks whose runs a command uses."""
+    return tuple(spec.name for spec in TASKS.values() if spec.verb == verb)
+
+
+def tasks_with_engines() -> tuple[str, ...]:
+    """The names of the tasks whose runs have several engines."""
+    return tuple(spec.name for spec in TASKS.values() if spec.engines)
