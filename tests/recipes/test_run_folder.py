@@ -19,7 +19,6 @@ from regard.errors import (
     StorageError,
     TextError,
 )
-from regard.recipes import run_folder
 from regard.recipes.open_run import new_model, open_run
 from regard.recipes.process_memory import peak_rss
 from regard.recipes.run_folder import RunFolder, describe_misfit, pick_device
@@ -304,7 +303,7 @@ def test_products_of_weights_in_bfloat16_are_not_remembered(
     tiny_run, monkeypatch, precision, times
 ):
     asked = []
-    monkeypatch.setattr(run_folder, "limit_onednn_caches", lambda: asked.append(True))
+    monkeypatch.setattr("regard.recipes.open_run.limit_onednn_caches", lambda: asked.append(True))
     open_run(tiny_run, device=CPU, precision=precision)
     assert len(asked) == times
 

@@ -349,9 +349,7 @@ def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
     [accuracy, _] = one.task.compare(one.model, one.task, one.model, "train")
     assert (accuracy.name, accuracy.delta, accuracy.p_value) == ("accuracy", 0, 1)
     recipe = classifier_recipe(tmp_path, rows=list(examples(60, 100)))
-    other = open_run(
-        train_recipe(recipe, tmp_path / "other"), task="text-classification", device=cpu
-    )
+    other = open_run(train_recipe(recipe, tmp_path / "other"), device=cpu)
     with pytest.raises(SettingsError, match="other has other test texts or labels"):
         one.task.compare(one.model, other.task, other.model, "test")
 

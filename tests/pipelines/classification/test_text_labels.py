@@ -169,7 +169,7 @@ def test_the_command_looks_and_draws(run, tmp_path):
 def test_a_run_of_another_task_is_refused(tmp_path):
     RunFolder(tmp_path).save_recipe(load_any_recipe("travel"))
     error = str(classify(tmp_path, "x").exception)
-    assert "its task is translation, which has no labels" in error
+    assert "its task is translation, not text-classification or picture-classification" in error
     assert error.endswith(f"the command for it is: regard translate {tmp_path}")
 
 

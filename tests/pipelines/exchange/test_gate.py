@@ -29,8 +29,8 @@ def test_of_an_import(different, monkeypatch):
         peer_logits=logits,
         other_logits=lambda *_: None,
     )
-    monkeypatch.setitem(gate.TASK_PARITY, "made up", parity)
-    family = SimpleNamespace(task="made up", to_float64=lambda peer: None)
+    monkeypatch.setattr(gate, "_parity", lambda family: parity)
+    family = SimpleNamespace(to_float64=lambda peer: None)
     found = gate.compare(family, torch.nn.Linear(1, 1), torch.nn.Linear(1, 1), None, "a peer")
     assert (found.same_answers, found.answers) == (3 - different, 3)
     assert bool(found.refused) == bool(different)
