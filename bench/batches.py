@@ -12,6 +12,7 @@ from regard.batching.collate import collate, collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.needed import require_text_task
 from regard.tasks.translation.training_inputs import prepare
 from regard.types import AnyBatch, Padded
 
@@ -26,7 +27,7 @@ def multi30k_batches(count: int, tokens: int) -> list[AnyBatch]:
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = RunFolder(cache / "regard" / "bench" / RECIPE)
-    recipe = load_recipe(RECIPE, SIZES)
+    recipe = require_text_task(load_recipe(RECIPE, SIZES), RECIPE)
     with folder.locked():
         folder.save_recipe(recipe)
         store = prepare(recipe, folder.path, SilentReporter().noted).train

@@ -33,6 +33,7 @@ from regard.models.contracts import AnyGenerator
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.memory import peak_memory, reset_peak_memory
 from regard.recipes.recipe_files import load_recipe
+from regard.tasks.translation.needed import require_text_task
 from regard.tasks.translation.training_inputs import prepare
 from regard.training.loss import batch_loss
 
@@ -117,7 +118,7 @@ def read_corpus(pairs: int) -> Callable[[], object]:
                 path.write_text("\n".join(sentence() for _ in range(pairs)), encoding="utf-8")
             files = f"{{source: {sides['source']}, target: {sides['target']}}}"
             same = ("corpus.split.test=50", "text.source.size=8000")
-            recipe = load_recipe("own", [f"corpus.train={files}", *same])
+            recipe = require_text_task(load_recipe("own", [f"corpus.train={files}", *same]), "own")
             prepare(recipe, Path(folder) / "run", SilentReporter().noted)
 
     return work

@@ -22,6 +22,7 @@ from regard.models.contracts import AnyGenerator
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.recipe_files import load_recipe
+from regard.tasks.translation.needed import require_text_task
 from regard.training.loss import batch_loss
 
 SENTENCE = [5] * 24  # EOS is the 25th token
@@ -79,7 +80,7 @@ def main() -> None:
     print("| system | parameters | FLOPs a target token | tokens | FLOPs |")
     print("|---|---:|---:|---:|---:|")
     for name, vocabulary in VOCABULARIES.items():
-        recipe = load_recipe(name)
+        recipe = require_text_task(load_recipe(name), name)
         model, training = recipe.model, recipe.training
         found = (
             cost_of_experts(model, vocabulary)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from bench.report import console
 from bench.statistics import ratio, summarise
-from regard.recipes.trial.device_plan import exchange_seconds
+from regard.tasks.translation.trial.device_plan import exchange_seconds
 from regard.training.checkpoints import list_checkpoints
 from regard.training.metric_log import read_metrics
 

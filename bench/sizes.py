@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.recipes.open_run import new_task
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, count_parameters
 from regard.tasks.translation.task import Translation
 
 
 def describe(name: str, overrides: Sequence[str], folder: Path) -> str:
     """The size of a recipe's model, and what its data are."""
-    recipe = load_any_recipe(name, overrides)
+    recipe = load_recipe(name, overrides)
     task = new_task(recipe, RunFolder(folder))
     task.prepare(print, resumed=False)
     digest = f"; data {task.inputs.data.digest}" if isinstance(task, Translation) else ""

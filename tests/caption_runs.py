@@ -4,7 +4,7 @@ from PIL import Image
 
 from forecasts import train_recipe
 from regard.corpora.captions.squares import draw
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 
 RAW = {
     "task": "caption",
@@ -39,7 +39,7 @@ TRANSFORMER = (
 
 
 def caption_recipe(*overrides):
-    return make_any_recipe(RAW, overrides, where="tiny")
+    return make_recipe(RAW, overrides, where="tiny")
 
 
 def train_captioner(path, *overrides, reporter=None):

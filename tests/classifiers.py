@@ -1,6 +1,6 @@
 """Tiny recipes of classifiers of texts, with a corpus that is learned in a second."""
 
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 
 WORDS = {"animal": ["cat", "dog", "cow", "hen"], "number": ["one", "two", "six", "ten"]}
 ENCODERS = {
@@ -51,4 +51,4 @@ def classifier_recipe(tmp_path, encoder="gpt", *overrides, rows=None, **corpus):
             "log_every": 4,
         },
     }
-    return make_any_recipe(raw, overrides, where="tiny")
+    return make_recipe(raw, overrides, where="tiny")

@@ -3,7 +3,7 @@
 import torch
 
 from regard.recipes import train_run
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import finish_task_run
 
@@ -46,7 +46,7 @@ class Quiet:
 
 
 def forecast_recipe(*overrides):
-    return make_any_recipe(RAW, overrides, where="tiny")
+    return make_recipe(RAW, overrides, where="tiny")
 
 
 def train_forecaster(path, *overrides, reporter=None):

@@ -26,7 +26,7 @@ from regard.comparison.results import (
 )
 from regard.errors import RegardError
 from regard.recipes.recipe_files import dump_recipe
-from regard.recipes.trial import dry_run
+from regard.tasks.translation.trial import dry_run
 from tiny import tiny_recipe
 
 app = command_app("compare")

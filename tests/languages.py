@@ -1,6 +1,6 @@
 """Tiny recipes of every language model."""
 
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 
 TEXT = "".join(f"the cat {n % 7} sat on the mat {n % 3} .\n" for n in range(60))
 TRAINING = {
@@ -62,4 +62,4 @@ def language_recipe(name, tmp_path, **changed):
     text.write_text(TEXT)
     corpus = {"train": str(text), "test_share": 0.1, "documents": "line"}
     raw = {"name": name, "corpus": corpus, **RECIPES[name], **changed}
-    return make_any_recipe(raw, [], where="test")
+    return make_recipe(raw, [], where="test")

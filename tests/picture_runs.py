@@ -4,7 +4,7 @@ from PIL import Image
 
 from forecasts import train_recipe
 from regard.corpora.captions.squares import draw
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 
 RAW = {
     "task": "picture-classification",
@@ -56,7 +56,7 @@ def picture_folders(folder, count=10, colours=COLOURS):
 
 def picture_recipe(folder, *overrides):
     raw = {**RAW, "corpus": {"train": str(folder), "valid_share": 0.2, "test_share": 0.2}}
-    return make_any_recipe(raw, overrides, where="tiny")
+    return make_recipe(raw, overrides, where="tiny")
 
 
 def train_picture_classifier(path, folder, *overrides, reporter=None):

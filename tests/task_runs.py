@@ -13,11 +13,11 @@ from forecasts import forecast_recipe, train_recipe
 from languages import language_recipe
 from picture_runs import train_picture_classifier
 from regard.manifest import sha256_of_file
-from regard.recipes.open_run import Run, new_model
+from regard.recipes.open_run import Run
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.tasks.registry import TASKS
-from regard.tasks.translation.task import Translation
+from regard.tasks.translation.task import Translation, new_model
 
 SHARED = {
     "translation": "tiny_run",

@@ -14,6 +14,7 @@ from regard.engines.engine_tuning import (
     count_cores,
 )
 from regard.pipelines.translator import EngineChoice, load
+from regard.tasks.translation.needed import require_text_task
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""
@@ -32,7 +33,7 @@ def export(run: Path, folder: Path) -> None:
             shutil.copyfile(file, folder / file.name)
     (folder / MEASURED_FILE).unlink(missing_ok=True)
     copy = RunFolder(folder)
-    recipe = copy.load_recipe()
+    recipe = require_text_task(copy.load_recipe(), str(copy.path))
     alike = portable_settings(recipe.decoding)
     plain = alike.model_copy(update={"rules": RuleSettings()})  # peers are told no others
     copy.save_recipe(recipe.model_copy(update={"decoding": plain}))

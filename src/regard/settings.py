@@ -49,6 +49,7 @@ _EXPECTED: Mapping[str, str] = {
     "value_error": "{error}",
 }
 """Pydantic's names of mistakes -> what was expected, in the words of our messages."""
+AUTO = "auto"  # a setting whose value training chooses
 _MAX_REPR = 40  # characters of a value that messages show whole
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MAX_TEXT = 200  # characters of a longer text that messages show

@@ -26,12 +26,12 @@ from regard.comparison.row_training import (
     train_row,
 )
 from regard.errors import CorpusError, SettingsError
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.trial.dry_run import TimedSteps
 from regard.recipes.verification import verify
 from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.training_inputs import prepare
+from regard.tasks.translation.trial.dry_run import TimedSteps
 from regard.training.checkpoints import read_progress
 from tiny import Quiet
 
@@ -156,7 +156,7 @@ def test_minutes_are_timed_once_for_all_seeds(within, folder, monkeypatch):
 
 
 def test_real_steps_are_timed(within, monkeypatch):
-    monkeypatch.setattr("regard.recipes.trial.dry_run.MIN_TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("regard.tasks.translation.trial.dry_run.MIN_TIMED_SECONDS", 0.0)
     assert within(Budget(minutes=0.5))[0] > 10
 
 
@@ -238,7 +238,7 @@ def test_an_imported_run_is_measured_on_the_corpus_of_the_others(row, tmp_path):
 
 def test_imported_runs_of_other_tasks_are_refused_with_the_command_that_measures_them(tmp_path):
     folder = RunFolder(tmp_path)
-    given = load_any_recipe("shakespeare", ["corpus.imported=true", "corpus.name=null"])
+    given = load_recipe("shakespeare", ["corpus.imported=true", "corpus.name=null"])
     folder.save_recipe(given)
     with pytest.raises(SettingsError, match=r"no data to be compared on.*regard evaluate"):
         entry_of_run(tmp_path, None)

@@ -15,7 +15,6 @@ from regard.recipes.recipe_files import (
     fill_old_defaults,
     find_recipe,
     groups_at,
-    load_any_recipe,
     load_recipe,
     make_recipe,
     read_raw,
@@ -41,17 +40,17 @@ def test_the_shelf_holds_recipes():
 
 @pytest.mark.parametrize("name", SHELF)
 def test_a_shelf_recipe_is_called_what_its_file_is(name):
-    recipe = load_any_recipe(name)
+    recipe = load_recipe(name)
     assert recipe.name == name
     assert recipe.about.endswith(".")
 
 
 @pytest.mark.parametrize("name", SHELF)
 def test_a_recipe_written_out_is_read_as_the_same(name, tmp_path):
-    recipe = load_any_recipe(name)
+    recipe = load_recipe(name)
     file = tmp_path / "all.yaml"
     file.write_text(dump_recipe(recipe), encoding="utf-8")
-    assert load_any_recipe(file) == recipe
+    assert load_recipe(file) == recipe
 
 
 def test_every_default_is_written_out():

@@ -19,10 +19,11 @@ from regard.errors import (
     StorageError,
     TextError,
 )
-from regard.recipes.open_run import new_model, open_run
+from regard.recipes.open_run import open_run
 from regard.recipes.process_memory import peak_rss
 from regard.recipes.run_folder import RunFolder, describe_misfit, pick_device
 from regard.recipes.verification import verify
+from regard.tasks.translation.task import new_model
 from regard.training.checkpoints import load_weights, save_weights
 from tiny import tiny_recipe
 

@@ -13,7 +13,7 @@ from forecasts import Quiet
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.layers.efficientnet import EfficientNetLite0
 from regard.recipes.open_run import open_run
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.tasks.captions import CaptionRecipe, CaptionTask
 
 CPU = torch.device("cpu")
@@ -165,7 +165,7 @@ def test_an_encoder_that_is_not_there_is_said_before_anything_is_computed(tmp_pa
 @pytest.mark.parametrize("name", ["squares", "flickr8k", "flickr8k-hard", "flickr8k-mean",
                                   "flickr8k-transformer"])  # fmt: skip
 def test_recipes_of_the_shelf_are_captioners(name):
-    recipe = load_any_recipe(name)
+    recipe = load_recipe(name)
     assert recipe.name == name
     assert recipe.task == "caption"
 
@@ -175,7 +175,7 @@ DATA = Path(os.environ.get("REGARD_DATA", "/nowhere"))
 
 @pytest.mark.skipif(not (DATA / "pictures").is_dir(), reason="needs pictures/ in $REGARD_DATA")
 def test_the_vocabulary_of_flickr8k_has_words_that_occur_five_times(tmp_path):
-    task = CaptionTask(load_any_recipe("flickr8k"), tmp_path)
+    task = CaptionTask(load_recipe("flickr8k"), tmp_path)
     (tmp_path / "data").mkdir()
     for split, pictures in task.corpus.splits.items():
         rows = (json.dumps({"picture": one.name, "captions": one.captions}) for one in pictures)

@@ -10,7 +10,7 @@ from forecasts import Quiet, forecast_recipe, train_forecaster, train_recipe
 from regard.batching.sampler import StreamPosition
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.recipes.open_run import open_run
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.tasks.forecast import Forecast
 
 SHELF = {"fibonacci": 11, "fibonacci-attention": 33, "fibonacci-attention-softmax": 33}
@@ -70,14 +70,14 @@ def test_a_run_learns_and_says_how_well(tmp_path):
 
 @pytest.mark.parametrize("name", SHELF)
 def test_recipes_of_the_shelf_have_the_lectures_parameters_in_their_file(name, tmp_path):
-    path = train_recipe(load_any_recipe(name, ["training.steps=1"]), tmp_path / name)
+    path = train_recipe(load_recipe(name, ["training.steps=1"]), tmp_path / name)
     weights = load_file(path / "model.safetensors")
     assert sum(tensor.numel() for tensor in weights.values()) == SHELF[name]
 
 
 @pytest.mark.slow
 def test_the_recipe_forecasts_13_within_a_hundredth(tmp_path):
-    path = train_recipe(load_any_recipe("fibonacci-attention"), tmp_path / "run")
+    path = train_recipe(load_recipe("fibonacci-attention"), tmp_path / "run")
     forecaster = regard.load(path, device="cpu")
     for size in (1, 1e-9, 1e100):
         found = forecaster([size * number for number in (1, 1, 2, 3, 5, 8)]).value

@@ -23,6 +23,7 @@ from regard.alignment.word_axes import tokenize_text, word_axis
 from regard.atomic_io import write_atomic
 from regard.batching.collate import pad, pad_source
 from regard.corpora.corpus import Pair, SplitName
+from regard.corpora.pair_texts import PreparedData
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import CorpusError, SettingsError
 from regard.evaluation.pharaoh import read_pharaoh
@@ -35,7 +36,6 @@ from regard.models.contracts import AnyGenerator
 from regard.recipes.open_run import Run
 from regard.recipes.paths import check_not_packaged
 from regard.settings import Settings
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.text.preprocess import replace_unknown_spaces
 from regard.text.ragged import Ids
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES

@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.batching.collate import collate
 from regard.decoding.batch_search import one_thread
 from regard.models.contracts import AnyModel
-from regard.recipes.open_run import new_model
 from regard.tasks.translation.batches import build_loss
+from regard.tasks.translation.task import new_model
 from regard.tasks.translation.training_inputs import TrainingInputs
 from regard.training.loss import LossFn
 from regard.types import AnyBatch

@@ -36,8 +36,8 @@ from regard.pipelines.run_evaluation import translator_perplexity
 from regard.pipelines.translator import Translator
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import count_parameters, load_data
-from regard.recipes.trial.dry_run import describe_device
 from regard.tasks.translation.training_inputs import prepare
+from regard.tasks.translation.trial.dry_run import describe_device
 from regard.text.word_units import count_units
 from regard.training.checkpoints import last_progress
 

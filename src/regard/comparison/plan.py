@@ -23,13 +23,14 @@ from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.json_files import load_json
 from regard.manifest import MANIFEST, list_files
 from regard.nested_values import UNSET
-from regard.recipes.recipe_files import rename_old_settings, require_translation
+from regard.recipes.recipe_files import rename_old_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.settings import quoted
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.names import TEXT_TASKS, TRANSLATION
 from regard.tasks.registry import DEFAULT_TASK, find_task
 from regard.tasks.translation.auto_settings import AUTO_CLEANING
+from regard.tasks.translation.needed import require_translation
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.training.checkpoints import last_progress
 
@@ -183,7 +184,7 @@ def check_finished(run: RunFolder) -> None:
     elif not run.finished():
         again = f"regard train --resume --out {quoted(run.path)}"
         problem = f"its training has not reached its end; continue with: {again}"
-    elif last_progress(run.path) is None and not run.load_any_recipe().is_imported:
+    elif last_progress(run.path) is None and not run.load_recipe().is_imported:
         gone = "its checkpoints, which say how long it was trained, are gone"
         problem = f"{gone}; compare a run that has one"
     else:
@@ -194,7 +195,7 @@ def check_finished(run: RunFolder) -> None:
 def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
-    recipe = check_comparable(folder.load_any_recipe(), str(path))
+    recipe = check_comparable(folder.load_recipe(), str(path))
     if recipe.is_imported and recipe.task != TRANSLATION:
         raise SettingsError(
             f"{path}: was imported, and has no data to be compared on; only imported translators "

@@ -14,11 +14,11 @@ from regard.comparison.measurements import (
     load_row,
 )
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, SavedRecord
+from regard.corpora.pair_texts import PreparedData
 from regard.errors import RunError
 from regard.evaluation import scores
 from regard.manifest import check_file
 from regard.tasks.translation.auto_settings import WARMUP_SETTING
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.text.word_units import count_units
 
 CHRF = "chrF2"

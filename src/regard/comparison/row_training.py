@@ -11,6 +11,7 @@ from pydantic import PositiveInt, TypeAdapter
 
 from regard.atomic_io import atomic_file, remove_tree, write_atomic
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, check_finished
+from regard.corpora.pair_texts import PREPARED_FILE, PreparedData
 from regard.errors import CorpusError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
@@ -18,11 +19,11 @@ from regard.pipelines.train import measure_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import RunReporter, train
 from regard.recipes.transfer.start_run import given_tokenizers
-from regard.recipes.trial.dry_run import TimedSteps, time_steps
-from regard.tasks.contracts import PREPARED_FILE, Notify, TaskRecipe
-from regard.tasks.translation.prepared_data import PreparedData, prepare_data
+from regard.tasks.contracts import Notify, TaskRecipe
+from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.training_inputs import TrainingInputs, prepare
+from regard.tasks.translation.trial.dry_run import TimedSteps, time_steps
 from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)

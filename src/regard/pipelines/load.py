@@ -74,5 +74,5 @@ def load_for_look(
     path: str | Path, *, device: str = "auto", weights: str = "model", adapter: str | None = None
 ) -> Any:
     """The pipeline of a run, as a `Pipeline`: by the native engine, which can record attention."""
-    options = {"engine": "native"} if run_spec(Path(path)).engines else {}
+    options = {"engine": "native"} if run_spec(Path(path)).pairs else {}
     return load(path, device=device, weights=weights, adapter=adapter, **options)

@@ -14,6 +14,7 @@ from regard.alignment.run_alignment import (
 from regard.atomic_io import write_atomic
 from regard.batching.collate import collate
 from regard.corpora.corpus import Pair, SplitName
+from regard.corpora.pair_texts import PreparedData
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
@@ -27,11 +28,10 @@ from regard.pipelines.answer import Answer
 from regard.pipelines.chat.chatbot import Chatbot
 from regard.pipelines.chat.evaluation import ChatScores, group_answers, score_chatbot
 from regard.pipelines.translator import Translator
-from regard.recipes.model_card import write_card
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.tasks.names import CHAT, TRANSLATION
-from regard.tasks.translation.prepared_data import PreparedData
+from regard.tasks.translation.card import write_card
 from regard.training.checkpoints import Progress
 
 PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together

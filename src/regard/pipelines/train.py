@@ -15,7 +15,7 @@ from regard.pipelines.load import load_for_look
 from regard.pipelines.run_evaluation import HeldOutScores, finish_run
 from regard.recipes import train_run
 from regard.recipes.paths import RUNS
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, count_parameters, pick_device
 from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import resolve_start
@@ -46,11 +46,11 @@ def train(
     step and saves before it interrupts.
     """
     changes = [f"{name}={dump_json(value)}" for name, value in (settings or {}).items()]
-    loaded = load_any_recipe(recipe, changes)
+    loaded = load_recipe(recipe, changes)
     folder = RunFolder(Path(out) if out is not None else RUNS / loaded.name)
     if resume and folder.exists():
-        loaded = folder.load_any_recipe(changes)
-        done = folder.finished() and loaded == folder.load_any_recipe()
+        loaded = folder.load_recipe(changes)
+        done = folder.finished() and loaded == folder.load_recipe()
     else:
         folder.require_new()
         loaded, done = resolve_start(loaded, changes), False

@@ -37,7 +37,7 @@ from regard.pipelines.answer import Answer, build_answer
 from regard.recipes.paths import is_packaged, weights_file, wrong_task_error
 from regard.settings import quoted
 from regard.tasks.names import TRANSLATION
-from regard.tasks.translation.auto_settings import infer_input_settings, run_input_settings
+from regard.tasks.translation.auto_settings import infer_input_settings
 from regard.text.preprocess import PreparedText, require_texts, sanitize, tokenize_for_ensemble
 from regard.text.segmentation import InputSettings, Segments, holds_codes, segment, split_lines
 from regard.text.tokenizer import Tokenizer
@@ -107,7 +107,7 @@ class Translator:
         self.target = runs[0].tokenizers.target
         self.folders = tuple(run.folder.path for run in runs)
         self.settings, self.limit = runs[0].recipe.decoding, min(run.longest for run in runs)
-        self.input = run_input_settings(runs[0].recipe, self.folders[0])
+        self.input = runs[0].task.input_settings()
 
     def __repr__(self) -> str:
         engine = "native" if self._ct2_engine is None else "ctranslate2"

@@ -9,21 +9,17 @@ import torch
 from regard.batching.malloc_tuning import limit_onednn_caches
 from regard.layers.quantized import NativePrecision, quantize
 from regard.manifest import sha256_of_file
-from regard.models.contracts import AnyGenerator
 from regard.recipes.paths import find_adapter, wrong_task_error
 from regard.recipes.run_folder import (
     RunFolder,
     count_parameters,
     find_weights,
     load_model,
-    memory_limit,
 )
 from regard.recipes.transfer.adapters import Adapter
 from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
 from regard.tasks.registry import TASKS
 from regard.tasks.spec import TaskSpec
-from regard.tasks.translation.recipe import TranslationRecipe
-from regard.tasks.translation.task import build_translator
 from regard.text.build import Tokenizers
 
 
@@ -82,7 +78,7 @@ def open_run(
     `tasks`, if there are any.
     """
     folder = RunFolder(Path(path))
-    recipe = folder.load_any_recipe()
+    recipe = folder.load_recipe()
     if tasks and recipe.task not in tasks:
         raise wrong_task_error(folder.path, recipe.task, f"not {' or '.join(tasks)}")
     file = find_weights(folder, weights)
@@ -105,12 +101,6 @@ def open_run(
 def new_task(recipe: TaskRecipe, folder: RunFolder) -> AnyTrainableTask:
     """The task of a recipe, for the run in a folder."""
     return TASKS[recipe.task].task()(recipe, folder.path)
-
-
-def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
-    """The recipe's model, initialized by torch's generator; an error if it is too large."""
-    with memory_limit():
-        return build_translator(recipe, tokenizers)
 
 
 def _same_content(file: Path, other: Path) -> bool:

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -14,22 +13,11 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from regard.decoding.settings import RuleSettings
 from regard.errors import SettingsError
 from regard.nested_values import UNSET, Raw, get_path, set_values
-from regard.settings import abbreviate, expectation
+from regard.settings import AUTO, abbreviate, expectation
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import TEXT_TASKS, TRANSLATION
 from regard.tasks.registry import DEFAULT_TASK, TASKS, find_task
-from regard.tasks.translation.auto_settings import (
-    AUTO,
-    AUTO_CLEANING,
-    AUTO_LIMITS,
-    AUTO_MODEL,
-    AUTO_SETTINGS,
-    RESIZABLE_FAMILIES,
-)
-from regard.tasks.translation.recipe import TranslationRecipe
 from regard.yaml_files import MAX_NESTING, YamlError, parse_yaml, read_yaml
 
 MAX_ERRORS_SHOWN = 10  # errors of one recipe that a message lists
@@ -53,38 +41,10 @@ would be chosen. If `steps` is given, all steps are taken: `patience: auto` is t
 """
 
 
-def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TranslationRecipe:
-    """The translation recipe in the file `name`, or of that name on the shelf, with overrides."""
-    return require_translation(load_any_recipe(name, overrides), str(name))
-
-
-def load_any_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskRecipe:
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> TaskRecipe:
     """The recipe in the file `name`, or of that name on the shelf, with `a.b=c` overrides."""
     file = find_recipe(str(name))
-    return make_any_recipe(read_raw(file, where=file.name), overrides, where=file.name)
-
-
-def require_translation(recipe: TaskRecipe, where: str) -> TranslationRecipe:
-    """The recipe, if its task is translation."""
-    found = require_text_task(recipe, where)
-    if found.task != TRANSLATION:
-        raise _needs_error(found, where, TRANSLATION)
-    return found
-
-
-def require_text_task(recipe: TaskRecipe, where: str) -> TranslationRecipe:
-    """The recipe, if its task is translation or chat."""
-    if not isinstance(recipe, TranslationRecipe):
-        raise _needs_error(recipe, where, " or ".join(TEXT_TASKS))
-    return recipe
-
-
-def _needs_error(recipe: TaskRecipe, where: str, needed: str) -> SettingsError:
-    """The error about a recipe of another task, with the command for its runs."""
-    return SettingsError(
-        f"{where}: its task is {recipe.task}, and this needs {needed}; what uses its runs is: "
-        f"regard {TASKS[recipe.task].verb}"
-    )
+    return make_recipe(read_raw(file, where=file.name), overrides, where=file.name)
 
 
 def read_raw(file: Traversable, *, where: str) -> Raw:
@@ -103,12 +63,7 @@ def read_raw(file: Traversable, *, where: str) -> Raw:
     return raw
 
 
-def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TranslationRecipe:
-    """The recipe of translation or chat made from plain values, with `a.b=c` overrides."""
-    return require_text_task(make_any_recipe(raw, overrides, where=where), where)
-
-
-def make_any_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TaskRecipe:
+def make_recipe(raw: Raw, overrides: Sequence[str] = (), *, where: str) -> TaskRecipe:
     """The recipe made from plain values, with `a.b=c` overrides; its `task` decides the class."""
     raw = rename_old_settings(raw)
     for override in overrides:
@@ -312,10 +267,9 @@ def groups_at(schema: Raw, node: Raw, keys: Sequence[int | str] = ()) -> list[Ra
 
 def recipe_schema(task: str = DEFAULT_TASK) -> Raw:
     """The JSON schema of a task's recipe, in which settings that may be chosen may be `auto`."""
-    schema = find_task(task, "recipe").recipe().model_json_schema()
-    if task not in TEXT_TASKS:
-        return schema
-    for setting in (*AUTO_SETTINGS, "model.preset"):
+    kind = find_task(task, "recipe").recipe()
+    schema = kind.model_json_schema()
+    for setting in kind.auto_settings():
         *outer, name = setting.split(".")
         for group in groups_at(schema, schema, outer):
             if name in group["properties"]:
@@ -332,7 +286,7 @@ def explain_settings() -> str:
     shown = {spec.recipe: spec for spec in reversed(TASKS.values())}  # chat's is translation's
     for task in (spec.name for spec in TASKS.values() if shown[spec.recipe] is spec):
         schema = TASKS[task].recipe().model_json_schema()
-        if task != TRANSLATION:
+        if task != DEFAULT_TASK:
             lines.append(f"# Recipes of the task `{task}`\n")
         lines += _group(schema, "", schema, done, task)
     return "\n".join(lines)
@@ -344,7 +298,7 @@ def _group(schema: Raw, path: str, node: Raw, done: set[str], task: str) -> Iter
     if title in done:
         return
     done.add(title)
-    of_task = "" if task == TRANSLATION else f"{task}: "
+    of_task = "" if task == DEFAULT_TASK else f"{task}: "
     yield f"## {of_task}{path or 'recipe'}\n\n{_text(node)}\n"
     yield "| setting | default | meaning |\n|---|---|---|"
     inner: list[tuple[str, Raw]] = []
@@ -354,8 +308,7 @@ def _group(schema: Raw, path: str, node: Raw, done: set[str], task: str) -> Iter
         inner += [(setting, group) for group in groups]
         meaning = _text(field) or " ".join(_text(group) for group in groups[:1])
         default = _default(field, groups)
-        if task == TRANSLATION:
-            default, meaning = _with_auto(setting, default, meaning)
+        default, meaning = TASKS[task].recipe().with_auto(setting, default, meaning)
         yield f"| `{name}` | {default} | {_choices(field)}{meaning} |"
     yield ""
     for setting, group in inner:
@@ -374,24 +327,6 @@ def _default(field: Raw, groups: list[Raw]) -> str:
     if "default" not in field:
         return "required"
     return f"`{json.dumps(field['default'], ensure_ascii=False)}`"
-
-
-def _with_auto(setting: str, default: str, meaning: str) -> tuple[str, str]:
-    """The default and the meaning of a setting, and what `auto` means if it may be `auto`."""
-    plain = re.sub(r" \([^)]*\)", "", setting)
-    resizable = re.search("|".join(RESIZABLE_FAMILIES), setting)
-    chosen = "chosen from the training pairs and the machine"
-    if plain == "model.preset":
-        chosen = "each size that is not given is chosen as if it were `auto`"
-    elif plain not in AUTO_SETTINGS or (plain in AUTO_MODEL and not resizable):
-        return default, meaning
-    elif plain in AUTO_LIMITS:
-        usual = getattr(RuleSettings(), plain.rpartition(".")[2])
-        chosen = f"as much as the targets of the training pairs need, but at least {usual:g}"
-    elif plain in AUTO_CLEANING:
-        chosen = f"chosen from the corpus for your own files; {default} otherwise"
-    auto_by_default = plain in (*AUTO_LIMITS, *AUTO_CLEANING)
-    return "`auto`" if auto_by_default else default, f"{meaning} `auto`: {chosen}."
 
 
 def _choices(field: Raw) -> str:

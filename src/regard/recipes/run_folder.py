@@ -22,6 +22,7 @@ from regard.atomic_io import (
     storage_error,
     write_atomic,
 )
+from regard.corpora.pair_texts import PREPARED_FILE, PreparedData, load_prepared
 from regard.errors import DamagedError, RunError, RunWarning, SettingsError
 from regard.models.build import parameter_limit
 from regard.models.contracts import AnyModel
@@ -34,19 +35,18 @@ from regard.recipes.paths import (
     require_run,
     run_spec,
     weights_file,
+    wrong_task_error,
 )
 from regard.recipes.recipe_files import (
     dump_recipe,
     fill_old_defaults,
-    make_any_recipe,
+    make_recipe,
     read_raw,
-    require_text_task,
 )
 from regard.recipes.transfer.adapters import merge_adapter
 from regard.settings import abbreviate, counted, quoted
-from regard.tasks.contracts import PREPARED_FILE, TaskRecipe
-from regard.tasks.translation.prepared_data import PreparedData, load_prepared
-from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.contracts import TaskRecipe
+from regard.tasks.registry import TASKS, tasks_of_pairs
 from regard.training.checkpoints import (
     check_finite,
     find_checkpoint,
@@ -119,11 +119,7 @@ class RunFolder:
         parts = _digest_parts(json.loads(recipe.model_dump_json()))
         write_atomic(self.recipe, dump_recipe(recipe).encode(), parts)
 
-    def load_recipe(self, overrides: Sequence[str] = ()) -> TranslationRecipe:
-        """The recipe of a run of translation or chat, with `a.b=c` overrides."""
-        return require_text_task(self.load_any_recipe(overrides), str(self.path))
-
-    def load_any_recipe(self, overrides: Sequence[str] = ()) -> TaskRecipe:
+    def load_recipe(self, overrides: Sequence[str] = ()) -> TaskRecipe:
         """The recipe that the run was begun with, with `a.b=c` overrides."""
         require_run(self.path)
         manifest.warn_without_manifest(self.path)
@@ -133,7 +129,7 @@ class RunFolder:
             changed = manifest.damaged_parts(self.path, RECIPE_FILE, _digest_parts(raw))
             if not changed:
                 break
-        recipe = make_any_recipe(fill_old_defaults(raw), overrides, where=where)
+        recipe = make_recipe(fill_old_defaults(raw), overrides, where=where)
         if wrong := [WEIGHT_SETTINGS[part] for part in changed if part in WEIGHT_SETTINGS]:
             raise DamagedError(
                 f"{self.recipe}: {' and '.join(wrong)}: not what "
@@ -249,10 +245,13 @@ def _digest_parts(raw: Raw) -> dict[str, str]:
 
 
 def load_data(folder: RunFolder) -> PreparedData:
-    """The data that a run of translation or chat was trained on."""
+    """The pairs that a run was trained on."""
     saved = folder.data / PREPARED_FILE
-    if not saved.exists() or run_spec(folder.path).recipe() is not TranslationRecipe:
+    if not saved.exists() or not run_spec(folder.path).pairs:
         recipe = folder.load_recipe()  # raises its own error if there is no such run
+        if not TASKS[recipe.task].pairs:
+            needed = " or ".join(tasks_of_pairs())
+            raise wrong_task_error(folder.path, recipe.task, f"and this needs {needed}")
         if recipe.is_imported:
             raise RunError(
                 f"{folder.path}: was imported and has no data; name files, as with --source"

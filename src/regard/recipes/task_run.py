@@ -1,5 +1,6 @@
 """The measurements and the card of a run whose task has its own evaluation."""
 
+import filecmp
 import platform
 from collections.abc import Iterator
 
@@ -8,9 +9,8 @@ import torch
 from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.json_files import dump_json
-from regard.recipes.model_card import describe_weights
 from regard.recipes.open_run import Run, open_run
-from regard.recipes.run_folder import RunFolder, count_parameters
+from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, RunFolder, count_parameters
 from regard.recipes.transfer.start_run import RunStart
 from regard.tasks.contracts import Evaluation
 from regard.training.checkpoints import Progress
@@ -50,3 +50,14 @@ def _card(run: Run, progress: Progress, found: Evaluation) -> Iterator[str]:
     yield f"- steps: {progress.step:,} in {progress.seconds:,.0f} s; seed: {training.seed}"
     yield f"- weights: {describe_weights(run.folder, progress)}, best in validation"
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}\n"
+
+
+def describe_weights(folder: RunFolder, progress: Progress) -> str:
+    """The steps whose weights training ended with: the mean of the best ones, or the best alone."""
+    trained = folder.refined.path / "weights" / FIRST_WEIGHTS_FILE
+    used = trained if trained.is_file() else folder.weights("model")
+    best = folder.weights("best")
+    is_best = used.is_file() and best.is_file() and filecmp.cmp(used, best, shallow=False)
+    steps = [f"{step:,}" for _, step in (progress.best[:1] if is_best else progress.best)]
+    what = "the mean of those of steps" if len(steps) > 1 else "those of step"
+    return f"{what} {' and '.join(steps)}"

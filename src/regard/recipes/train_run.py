@@ -110,7 +110,7 @@ def _prepare(
     start = None if recipe.start is None else RunStart(recipe, folder)
     resumed = folder.has_checkpoints() or (start is not None and start.kept)
     if resumed:
-        saved = folder.load_any_recipe()
+        saved = folder.load_recipe()
         recipe = recipe.resumed_from(saved)
         _check_resumable(recipe, saved, folder)
     folder.mark_unfinished()
@@ -128,7 +128,7 @@ def _prepare(
 
 def _prepared_elsewhere(folder: RunFolder, device: torch.device, note: Notify) -> AnyTrainableTask:
     """The task of a run that another process has just prepared."""
-    recipe = folder.load_any_recipe()
+    recipe = folder.load_recipe()
     task = new_task(recipe, folder)
     task.device = device
     task.prepare(note, resumed=True)

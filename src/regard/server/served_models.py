@@ -19,6 +19,7 @@ from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 from regard.settings import abbreviate, quoted
+from regard.tasks.translation.needed import require_text_task
 
 NUM_EXAMPLES = 2  # sentences of a model that a page offers
 EXAMPLE_LENGTH = 60  # the most characters of an example
@@ -66,7 +67,7 @@ def parse_model_spec(argument: str) -> ModelSpec:
             )
         return ModelSpec(LanguageDirection(*codes), Path(rest))
     folder = RunFolder(Path(argument))
-    folder.load_recipe()  # raises its own error if there is no run
+    require_text_task(folder.load_recipe(), str(folder.path))
     try:
         languages = LanguageDirection(*load_data(folder).languages)
         if UNDETERMINED not in languages:

@@ -21,6 +21,7 @@ from pydantic import PositiveInt, ValidationError, model_validator
 
 from regard.atomic_io import write_atomic
 from regard.corpora.cleaning.pair_filters import CleaningReport
+from regard.corpora.pair_texts import PREPARED_FILE
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
 from regard.evaluation.metrics import Counts, SummedMetric
@@ -38,7 +39,6 @@ from regard.training.weight_transfer import RowNames
 
 SplitName = Literal["train", "valid", "test"]
 Notify = Callable[[str], None]  # shows a message about progress
-PREPARED_FILE = "prepared.json"  # in the data folder: describes what was read, written after it
 CPU = torch.device("cpu")
 AdapterName = Annotated[
     str,
@@ -140,6 +140,16 @@ class TaskRecipe(Settings):
         Raises a `SettingsError` if the task does not learn from files.
         """
         raise SettingsError("its task does not learn from files named by options; drop them")
+
+    @classmethod
+    def auto_settings(cls) -> tuple[str, ...]:
+        """The dotted names of settings that may be `auto`."""
+        return ()
+
+    @classmethod
+    def with_auto(cls, setting: str, default: str, meaning: str) -> tuple[str, str]:
+        """The default and the meaning of a setting, and what `auto` means if it may be `auto`."""
+        return default, meaning
 
     @property
     def is_imported(self) -> bool:

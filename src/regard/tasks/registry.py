@@ -19,7 +19,8 @@ TASKS: dict[str, TaskSpec] = {
             inputs=Lazy(f"{SAMPLES}:source_texts"),
             parity=Lazy("regard.pipelines.exchange.translation_parity:TranslationParity"),
             load=Lazy("regard.pipelines.translator:load"),
-            engines=True,
+            pairs=True,
+            ctranslate2=True,
             ensembles=True,
             input=" < FILE",
         ),
@@ -31,7 +32,7 @@ TASKS: dict[str, TaskSpec] = {
             pipeline=Lazy("regard.pipelines.chat.chatbot:Chatbot"),
             inputs=Lazy(f"{SAMPLES}:source_texts"),
             load=Lazy("regard.pipelines.chat.chatbot:load"),
-            engines=True,
+            pairs=True,
         ),
         TaskSpec(
             name="forecast",
@@ -122,6 +123,6 @@ def tasks_of(verb: str) -> tuple[str, ...]:
     return tuple(spec.name for spec in TASKS.values() if spec.verb == verb)
 
 
-def tasks_with_engines() -> tuple[str, ...]:
-    """The names of the tasks whose runs have several engines."""
-    return tuple(spec.name for spec in TASKS.values() if spec.engines)
+def tasks_of_pairs() -> tuple[str, ...]:
+    """The names of the tasks that learn from pairs of texts."""
+    return tuple(spec.name for spec in TASKS.values() if spec.pairs)

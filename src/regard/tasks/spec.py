@@ -44,10 +44,14 @@ class TaskSpec:
     """How its models are compared with those of `transformers`; None: none are imported."""
     load: "Lazy[Callable[..., Any]]" = Lazy("regard.pipelines.open_pipeline:open_pipeline")
     """The function that makes a pipeline of runs in folders."""
-    engines: bool = False
-    """Whether its runs have several engines, between which `load` chooses."""
+    pairs: bool = False
+    """Whether its runs learn from pairs of texts, which they keep as `corpora.pair_texts` says, and
+    have several engines, between which `load` chooses.
+    """
     logits: bool = True
     """Whether the model's outputs are logits, and not numbers or vectors."""
+    ctranslate2: bool = False
+    """Whether CTranslate2 may run its models."""
     ensembles: bool = False
     """Whether several runs can answer together."""
     input: str = ""

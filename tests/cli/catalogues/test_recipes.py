@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from regard.cli.catalogues.recipes import app
 from regard.errors import SettingsError
-from regard.recipes.recipe_files import explain_settings, load_any_recipe, shelf_recipes
+from regard.recipes.recipe_files import explain_settings, load_recipe, shelf_recipes
 
 
 def run(*args):
@@ -17,7 +17,7 @@ def test_the_list_names_every_recipe():
     lines = run().stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(shelf_recipes())
     for line in lines:
-        recipe = load_any_recipe(line.split()[0])
+        recipe = load_recipe(line.split()[0])
         assert line.split()[1] == recipe.model.family
         assert line.rstrip().endswith(recipe.about)
 
@@ -30,7 +30,7 @@ def test_a_recipe_as_it_was_written(name):
 def test_a_recipe_with_all_its_defaults(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(run("show", "travel", "--resolved").stdout)
-    assert load_any_recipe(file) == load_any_recipe("travel")
+    assert load_recipe(file) == load_recipe("travel")
     assert "label_smoothing" in file.read_text()
 
 

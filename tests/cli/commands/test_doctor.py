@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.errors import CorpusError, SettingsError
-from regard.recipes.trial import dry_run
+from regard.tasks.translation.trial import dry_run
 
 app = command_app("doctor")
 

@@ -7,7 +7,7 @@ from regard.cli.options.corpus_options import (
     require_pairs,
 )
 from regard.errors import SettingsError
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 
 
 def test_two_files_and_held_out_ones():
@@ -121,7 +121,7 @@ def test_a_recipe_on_a_named_corpus_cleans_as_that_does(tmp_path):
 
 def test_the_recipe_of_a_run_on_files_keeps_its_model_and_how_texts_are_read():
     changes = ["corpus.documents=line", "start.run=runs/old", "model.layers=1"]
-    given = load_any_recipe("shakespeare", changes)
+    given = load_recipe("shakespeare", changes)
     made = recipe_of_run(given, {"train": {"data": "novel.txt"}}, ["training.steps=3"])
     assert (made.task, made.name, made.start) == (given.task, "own", None)
     assert made.corpus.train == ("novel.txt",)

@@ -13,7 +13,7 @@ from regard.cli.main import command_app
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.pipelines.load import load
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 
 TEXTS = ["the cow cow", "two two", "", "w1 hen w2 n7 n9", "zzz zzz"]
@@ -167,7 +167,7 @@ def test_the_command_looks_and_draws(run, tmp_path):
 
 
 def test_a_run_of_another_task_is_refused(tmp_path):
-    RunFolder(tmp_path).save_recipe(load_any_recipe("travel"))
+    RunFolder(tmp_path).save_recipe(load_recipe("travel"))
     error = str(classify(tmp_path, "x").exception)
     assert "its task is translation, not text-classification or picture-classification" in error
     assert error.endswith(f"the command for it is: regard translate {tmp_path}")

@@ -10,7 +10,7 @@ from regard.errors import SettingsError
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.pipelines.language.completer import Completer, EncodedPrompt
 from regard.recipes.open_run import Run
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer
@@ -34,7 +34,7 @@ def make_task(folder, *, documents):
         "text": {"kind": "characters", "size": 0},
         "model": {"family": "gpt", "layers": 1, "width": 8, "heads": 2, "context": CONTEXT},
     }
-    task = LanguageModelling(make_any_recipe(raw, where="tiny"), folder)
+    task = LanguageModelling(make_recipe(raw, where="tiny"), folder)
     task.tokenizer = train_tokenizer(TEXT.splitlines(keepends=True), task.recipe.text)
     return task
 

@@ -17,7 +17,7 @@ from regard.models.language.gpt import Gpt, GptSettings
 from regard.pipelines.language import completer as completer_module
 from regard.pipelines.language.completer import Completer
 from regard.recipes.open_run import Run
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.tasks.language_modelling import LanguageModelling
 from regard.text.build import train_tokenizer
@@ -41,7 +41,7 @@ def make_completer(folder, model=None, **changed):
         "text": {"kind": "characters", "size": 0},
         "model": model or {"family": "gpt"},
     }
-    task = LanguageModelling(make_any_recipe(raw, where="tiny"), folder)
+    task = LanguageModelling(make_recipe(raw, where="tiny"), folder)
     task.tokenizer = train_tokenizer(TEXT.splitlines(keepends=True), task.recipe.text)
     settings = {"layers": LAYERS, "width": 16, "heads": HEADS, "context": CONTEXT}
     torch.manual_seed(3)

@@ -9,7 +9,7 @@ import regard
 from regard.cli.main import command_app
 from regard.errors import SettingsError
 from regard.recipes import train_run
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 
 
@@ -25,7 +25,7 @@ def path(tmp_path_factory):
     """A run of a tiny model in both directions."""
     folder = tmp_path_factory.mktemp("elmo")
     (folder / "text.txt").write_text("the cat sat on the mat .\n" * 20)
-    recipe = make_any_recipe(
+    recipe = make_recipe(
         {
             "task": "bidirectional-language-model",
             "name": "tiny",

@@ -102,7 +102,7 @@ def test_the_packaged_run_is_given_no_adapter(runs, tmp_path, monkeypatch):
     folder = RunFolder(shutil.copytree(runs / "legal", tmp_path / "legal"))
     given, notes = runs / "base" / "adapters" / "legal.safetensors", []
     before = given.stat()
-    RunStart(folder.load_any_recipe(), folder).save_adapter("laws", notes.append)
+    RunStart(folder.load_recipe(), folder).save_adapter("laws", notes.append)
     assert notes[-1].endswith(f"use it with --adapter {folder.path / ADAPTER_FILE}")
     assert given.stat() == before
 

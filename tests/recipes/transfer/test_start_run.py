@@ -14,7 +14,7 @@ from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.json_files import dump_json
 from regard.recipes import train_run
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import RunStart
@@ -84,7 +84,7 @@ def test_a_run_begins_with_vocabulary_and_weights_of_another(name, first, tmp_pa
     assert all(torch.equal(begun[name], given[name]) for name in given)
     shutil.rmtree(first)  # the run needs nothing of it
     finish_task_run(folder, progress, CPU)
-    recipe = folder.load_any_recipe()
+    recipe = folder.load_recipe()
     assert f"`{recipe.start.weights}`" in folder.card.read_text()
     assert f"taken: {len(given)} tensors" in folder.card.read_text()
 
@@ -108,7 +108,7 @@ def test_stopped_and_resumed_equals_unbroken(name, first, tmp_path, stop):
     shutil.rmtree(first)
     if stop == 1:  # killed before its first checkpoint
         shutil.rmtree(tmp_path / "broken" / "checkpoints")
-    again = RunFolder(tmp_path / "broken").load_any_recipe()
+    again = RunFolder(tmp_path / "broken").load_recipe()
     assert train(again, tmp_path / "broken").step == 12
     whole, broken = (tmp_path / x / "model.safetensors" for x in ("whole", "broken"))
     assert whole.read_bytes() == broken.read_bytes()
@@ -137,7 +137,7 @@ def classifier(tmp_path, **model):
     """A recipe of a classifier that begins with the run `first`."""
     plain = classifier_recipe(tmp_path).model_dump(mode="json")
     start = {"run": str(tmp_path / "first")}
-    return make_any_recipe(plain | {"start": start, "model": model}, where="test")
+    return make_recipe(plain | {"start": start, "model": model}, where="test")
 
 
 def test_a_classifier_has_the_model_of_a_language_model_as_its_encoder(name, first, tmp_path):
@@ -149,8 +149,8 @@ def test_a_classifier_has_the_model_of_a_language_model_as_its_encoder(name, fir
     given = load_weights(first / "model.safetensors")
     assert all(torch.equal(begun[f"encoder.{name}"], given[name]) for name in given)
     assert begun.keys() - {f"encoder.{name}" for name in given} == {"output.weight", "output.bias"}
-    model = folder.load_any_recipe().model
-    assert model.encoder == RunFolder(first).load_any_recipe().model
+    model = folder.load_recipe().model
+    assert model.encoder == RunFolder(first).load_recipe().model
     assert model.pooling == "max"
 
 
@@ -167,7 +167,7 @@ def test_with_low_rank_updates_what_is_new_learns_whole(name, first, tmp_path):
     assert not (tmp_path / "tuned" / "adapter.safetensors").exists()
     assert any("in output.weight, output.bias: new weights" in note for note in notes)
     train(recipe, tmp_path / "broken", stop_after=7)
-    train(RunFolder(tmp_path / "broken").load_any_recipe(), tmp_path / "broken")
+    train(RunFolder(tmp_path / "broken").load_recipe(), tmp_path / "broken")
     files = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("tuned", "broken")]
     assert files[0] == files[1]
 
@@ -177,7 +177,7 @@ def test_a_classifier_begins_with_another_one_and_its_labels(name, first, tmp_pa
     train(classifier(tmp_path, pooling="max"), tmp_path / "tuned")
     plain = classifier(tmp_path, pooling="max").model_dump(mode="json")
     start = {"run": str(tmp_path / "tuned")}
-    again = make_any_recipe(plain | {"start": start}, where="test")
+    again = make_recipe(plain | {"start": start}, where="test")
     train(again, tmp_path / "again")
     report = RunStart(again, RunFolder(tmp_path / "again")).read_report()
     assert not report.new
@@ -209,7 +209,7 @@ def test_a_classifier_keeps_the_labels_of_the_one_it_begins_with_in_their_order(
 def test_a_classifier_without_an_encoder_is_refused(tmp_path):
     plain = classifier_recipe(tmp_path).model_dump(mode="json")
     with pytest.raises(SettingsError, match=r"model\.encoder: missing"):
-        make_any_recipe(plain | {"model": {}}, where="test")
+        make_recipe(plain | {"model": {}}, where="test")
 
 
 @pytest.mark.parametrize("name", ["gpt"], indirect=True)
@@ -232,7 +232,7 @@ def test_the_command_begins_with_a_run_and_says_what_it_took(name, first, tmp_pa
 def test_a_start_that_was_trained_on_is_noticed(name, first, tmp_path):
     recipe = tuned_recipe(name, tmp_path)
     train(recipe, tmp_path / "broken", stop_after=1)
-    again = RunFolder(tmp_path / "broken").load_any_recipe()
+    again = RunFolder(tmp_path / "broken").load_recipe()
     shutil.rmtree(tmp_path / "broken" / "checkpoints")
     (tmp_path / "broken" / "weights" / "start.safetensors").unlink()
     longer = language_recipe(name, tmp_path, training=recipe.training.model_dump() | {"steps": 20})

@@ -3,7 +3,6 @@ import pytest
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import (
     dump_recipe,
-    load_any_recipe,
     load_recipe,
     make_recipe,
     recipe_schema,
@@ -61,7 +60,7 @@ def test_a_preset_that_is_auto_leaves_every_size_open_that_is_not_given():
 
 
 def test_of_shelf_recipes_with_a_named_corpus_only_limits_are_open():
-    recipes = map(load_any_recipe, shelf_recipes())
+    recipes = map(load_recipe, shelf_recipes())
     named = [one for one in recipes if one.task == "translation" and one.corpus.name]
     named = [one for one in named if one.start is None]  # others have the model of a run
     assert named

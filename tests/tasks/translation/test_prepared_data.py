@@ -8,10 +8,10 @@ import pytest
 from flips import flip
 from number_pairs import PAIRS, recipe, write_files
 from regard.corpora.corpus import Pair
+from regard.corpora.pair_texts import PairFiles
 from regard.errors import CorpusError, DamagedError, RunError
 from regard.evaluation.pharaoh import read_pharaoh
 from regard.recipes.run_folder import RunFolder, load_data
-from regard.tasks.translation.pair_texts import PairFiles
 from regard.tasks.translation.prepared_data import prepare_data
 
 

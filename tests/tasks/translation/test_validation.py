@@ -6,7 +6,7 @@ import torch
 
 from regard.corpora.corpus import Pair
 from regard.decoding.settings import RuleSettings
-from regard.recipes.open_run import new_model
+from regard.tasks.translation.task import new_model
 from regard.tasks.translation.training_inputs import prepare
 from regard.tasks.translation.validation import (
     build_validation,

@@ -20,7 +20,7 @@ def command(context: Context) -> None:
     if context.invoked_subcommand is None:
         table = plain_table("recipe", "model", "about")
         for name in recipe_files.shelf_recipes():
-            recipe = recipe_files.load_any_recipe(name)
+            recipe = recipe_files.load_recipe(name)
             table.add_row(f"[bold]{name}[/bold]", recipe.model.family, escape(recipe.about))
         out.print(table)
 
@@ -32,7 +32,7 @@ def show(
     resolved: bool = flag("--resolved", "Write out every default."),
 ) -> None:
     """Print a recipe, to save and change it: regard recipes show travel > mine.yaml"""
-    loaded = recipe_files.load_any_recipe(recipe, settings or [])
+    loaded = recipe_files.load_recipe(recipe, settings or [])
     if resolved or settings:
         print(recipe_files.dump_recipe(loaded), end="")
     else:

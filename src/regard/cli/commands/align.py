@@ -17,6 +17,7 @@ from regard.cli.options import shared_options
 from regard.cli.options.eval_options import read_run_split
 from regard.cli.options.shared_options import OptionRule, check_options, flag, option
 from regard.corpora.corpus import Pair, SplitName
+from regard.corpora.pair_texts import PREPARED_FILE
 from regard.corpora.readers.pair_files import FilesSettings, read_lines, read_pairs
 from regard.errors import SettingsError
 from regard.evaluation.alignment_error import score_alignments
@@ -27,8 +28,7 @@ from regard.iterate import reservoir_sample
 from regard.manifest import check_file
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.run_folder import load_data, pick_device
-from regard.tasks.contracts import PREPARED_FILE
-from regard.tasks.registry import tasks_with_engines
+from regard.tasks.registry import tasks_of_pairs
 from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link
 
@@ -139,7 +139,7 @@ def command(
     given = {"layer": layer, "head": head, "shift": shift or None, "links": links}
     reading = {name: value for name, value in given.items() if value is not None}
     torch_device = pick_device(device)
-    tasks = tasks_with_engines()
+    tasks = tasks_of_pairs()
     runs = [open_run(model, device=torch_device, adapter=adapter, tasks=tasks)]
     runs += [open_run(reverse, device=torch_device, tasks=tasks)] if reverse else []
     if reverse:

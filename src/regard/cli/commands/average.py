@@ -58,7 +58,7 @@ def command(
         regard average runs/trec6-1 runs/trec6-2 runs/trec6-3
     """
     folder = RunFolder(model)
-    folder.load_any_recipe()
+    folder.load_recipe()
     if output is not None and output.suffix != ".safetensors":
         raise SettingsError(f"--output {output}: the file's name should end in .safetensors")
     destination = output or folder.weights("average")

@@ -31,15 +31,15 @@ from regard.comparison.plan import (
 )
 from regard.comparison.results import aggregate_results
 from regard.comparison.task_results import aggregate_task_results
+from regard.corpora.pair_texts import PreparedData
 from regard.decoding.settings import MAX_BEAM
 from regard.errors import RegardError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
-from regard.recipes.recipe_files import load_any_recipe, shelf_recipes
+from regard.recipes.recipe_files import load_recipe, shelf_recipes
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import check_overrides
 from regard.settings import quoted
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
 DEFAULT_BEAM = 5  # default beam of every row's search
@@ -200,7 +200,7 @@ def _plan(
         ["regard", *sys.argv[1:]],
         tokenize=tokenize,
         against=against,
-        starts=start_entries(entries, load_any_recipe),
+        starts=start_entries(entries, load_recipe),
     )
     for entry in plan.entries:
         if (start := plan.start_of(entry)) is not None:

@@ -15,6 +15,7 @@ from regard.cli.display.tables import plain_table, scores_table
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
+from regard.corpora.pair_texts import PreparedData
 from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.plots.figure import save_figure
 from regard.pipelines.run_evaluation import finish_run
@@ -23,7 +24,6 @@ from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.train_run import train
 from regard.settings import quoted
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.signals import StopRequests
 
 RECIPE = "travel"

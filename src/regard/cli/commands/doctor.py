@@ -27,16 +27,22 @@ from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.paths import RUNS
-from regard.recipes.recipe_files import load_recipe, require_translation, shelf_recipes
+from regard.recipes.recipe_files import load_recipe, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
-from regard.recipes.trial.device_plan import DEFAULT_BANDWIDTH, plan_devices
-from regard.recipes.trial.dry_run import SAMPLE_PAIRS, CorpusSizes, DryRun, dry_run_training
-from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
 from regard.settings import SettingChoice, format_times
 from regard.tasks.translation.auto_settings import format_choices
+from regard.tasks.translation.needed import require_translation
 from regard.tasks.translation.prepared_data import LEAKS_SETTING, choose_cleaning
 from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.trial.device_plan import DEFAULT_BANDWIDTH, plan_devices
+from regard.tasks.translation.trial.dry_run import (
+    SAMPLE_PAIRS,
+    CorpusSizes,
+    DryRun,
+    dry_run_training,
+)
+from regard.tasks.translation.trial.findings import busy_clause, diagnose_dry_run
 
 MAX_DEVICES = 1 << 16  # to plan for
 OPTION_RULES = (OptionRule("bandwidth", needs="devices"),)
@@ -185,8 +191,11 @@ def _recipe_to_examine(
         _refuse_stdin(own)
     elif corpus in shelf or str(corpus).endswith((".yaml", ".yml")):
         if recipe is None:
-            return resolve_start(load_recipe(str(corpus), overrides), overrides)
-        own = load_recipe(str(corpus)).corpus.model_dump(exclude_unset=True)
+            chosen = require_translation(load_recipe(str(corpus), overrides), str(corpus))
+            return resolve_start(chosen, overrides)
+        own = require_translation(load_recipe(str(corpus)), str(corpus)).corpus.model_dump(
+            exclude_unset=True
+        )
     elif corpus in CORPORA:
         own = {"name": corpus}
     else:

@@ -20,7 +20,7 @@ from regard.json_files import dump_json
 from regard.pipelines.train import measure_run
 from regard.recipes import train_run
 from regard.recipes.paths import RUNS
-from regard.recipes.recipe_files import load_any_recipe
+from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.settings import quoted
@@ -110,14 +110,14 @@ def command(
     if resume:
         _refuse_to_change_what_is_resumed(corpus, mix, start, vocabulary or adapter)
         folder = _resumed_folder(recipe, out_folder)
-        recipe_to_train = folder.load_any_recipe(settings or [])
+        recipe_to_train = folder.load_recipe(settings or [])
     else:
         corpus_options.require_pairs("--mix", recipe if mix else None)
         changes = [*(settings or []), *_start_settings(start, vocabulary, adapter, mix)]
         recipe_to_train = resolve_start(_load_new(recipe, corpus, start, changes), changes)
         folder = RunFolder(out_folder or RUNS / recipe_to_train.name)
         if launch.restarts and folder.exists():
-            recipe_to_train = folder.load_any_recipe(settings or [])
+            recipe_to_train = folder.load_recipe(settings or [])
         elif launch.leads:
             folder.require_new()
     if not launch.ranks and devices is not None and (devices > 1 or max_restarts):
@@ -249,7 +249,7 @@ def _load_new(
         )
     kept: dict[str, Any] = {}
     if name is None and start is not None and corpus is not None:
-        given = RunFolder(start).load_any_recipe()
+        given = RunFolder(start).load_recipe()
         if given.task not in TEXT_TASKS:
             return corpus_options.recipe_of_run(given, corpus, overrides)
         if given.task == TRANSLATION:
@@ -268,11 +268,11 @@ def _resumed_folder(name: str | None, out_folder: Path | None) -> RunFolder:
     if name is None:
         raise SettingsError("--resume needs the run's folder: --out DIR, or the recipe's name")
     is_file = name.endswith((".yaml", ".yml"))
-    return RunFolder(RUNS / (load_any_recipe(name).name if is_file else name))
+    return RunFolder(RUNS / (load_recipe(name).name if is_file else name))
 
 
 def _check_own_recipe(name: str, folder: RunFolder) -> None:
     """Raise an error if the recipe called `name` is not the run's own."""
-    own = folder.load_any_recipe().name
-    if load_any_recipe(name).name != own:
+    own = folder.load_recipe().name
+    if load_recipe(name).name != own:
         raise SettingsError(f"--resume continues with the run's own recipe, {own}: drop {name}")

@@ -72,7 +72,7 @@ class ComparisonProgress(LiveProgress):
         task, run = self._task_of[job.entry.name], self._folder.run(job.entry)
         if self.tasks[self.task_ids.index(task)].total is None:
             with suppress(RegardError):
-                self.update(task, total=run.load_any_recipe().training.steps)
+                self.update(task, total=run.load_recipe().training.steps)
         with suppress(OSError, ValueError, LookupError, TypeError):
             last = parse_json(_last_line(run.path / "metrics.jsonl"))
             self.update(task, completed=last["step"], numbers=f"loss {last['loss']:.3f}")

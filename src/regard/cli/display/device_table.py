@@ -5,7 +5,7 @@ from rich.markup import escape
 from regard.cli.display.console import out
 from regard.cli.display.tables import plain_table
 from regard.recipes.memory import format_bytes
-from regard.recipes.trial.device_plan import DevicePlan
+from regard.tasks.translation.trial.device_plan import DevicePlan
 
 COLUMNS = ("devices", "step", "exchange", "tokens/s", "efficiency", "memory")
 SHARDED_COLUMNS = ("sharded: step", "memory")

@@ -9,7 +9,7 @@ from typer import Option
 from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
 from regard.errors import SettingsError
-from regard.recipes.recipe_files import find_recipe, load_any_recipe, make_any_recipe, read_raw
+from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 from regard.tasks.contracts import TaskRecipe
 from regard.tasks.names import TEXT_TASKS
 from regard.tasks.registry import DEFAULT_TASK, find_task
@@ -187,7 +187,7 @@ def recipe_with_corpus(
     """
     if corpus is None:
         _require_data(name, overrides)
-        return load_any_recipe(name, overrides)
+        return load_recipe(name, overrides)
     file = find_recipe(name)
     raw = read_raw(file, where=file.name)
     if "train" in corpus:
@@ -197,7 +197,7 @@ def recipe_with_corpus(
         except SettingsError as error:
             raise SettingsError(f"{file.name}: {error}") from None
     raw = {**raw, **(groups or {}), "corpus": dict(corpus)}
-    return make_any_recipe(raw, overrides, where=file.name)
+    return make_recipe(raw, overrides, where=file.name)
 
 
 def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[str]) -> TaskRecipe:
@@ -206,7 +206,7 @@ def recipe_of_run(given: TaskRecipe, corpus: Mapping[str, Any], overrides: list[
     own = {name: value for name, value in raw["corpus"].items() if value is not None}
     files = given.corpus_of_files(own, corpus)
     where = f"the recipe of {given.name}"
-    return make_any_recipe({**raw, "name": OWN_RECIPE, "corpus": files}, overrides, where=where)
+    return make_recipe({**raw, "name": OWN_RECIPE, "corpus": files}, overrides, where=where)
 
 
 def _require_data(name: str, overrides: Sequence[str]) -> None:

@@ -8,12 +8,13 @@ from typer import Option
 
 from regard.cli.display.console import note
 from regard.corpora.corpus import UNDETERMINED, Pair, SplitName
+from regard.corpora.pair_texts import PreparedData
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import RunError, SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available, check_lines
 from regard.recipes.run_folder import RunFolder, load_data
-from regard.tasks.translation.prepared_data import PreparedData
+from regard.tasks.translation.needed import require_text_task
 
 Tokenize = Annotated[
     TokenizerChoice,
@@ -68,7 +69,7 @@ def run_tokenizer(
     """The tokenizer to score a run with: the one given, the run's own, or its language's."""
     folder = RunFolder(Path(model))
     if tokenize == "auto":
-        tokenize = folder.load_recipe().evaluation.tokenize
+        tokenize = require_text_task(folder.load_recipe(), model).evaluation.tokenize
     try:
         language = load_data(folder).languages[1] if tokenize == "auto" else UNDETERMINED
     except RunError:  # a run translates without its data

@@ -34,8 +34,6 @@ from regard.manifest import MANIFEST, rebuild_manifest, sha256_of_file
 from regard.recipes.open_run import Run
 from regard.recipes.paths import NAMED_WEIGHTS, check_not_packaged
 from regard.settings import quoted
-from regard.tasks.names import TRANSLATION
-from regard.tasks.translation.auto_settings import run_input_settings
 from regard.text.build import save_tokenizers
 
 POSITIONS = 1024  # the least number of positions of an export of a model without a limit
@@ -48,7 +46,7 @@ EXPORT_FILE = re.compile(
 def require_exportable(run: Run) -> None:
     """Raise an error if CTranslate2 cannot run the run's model."""
     reason = unsupported_reason(run.recipe.model)
-    if run.recipe.task != TRANSLATION:
+    if not run.spec.ctranslate2:
         reason = f"its task is {run.recipe.task}, and exports can only translate"
     if reason is not None:
         raise SettingsError(f"{run.folder.path}: cannot be exported: {reason}")
@@ -186,7 +184,7 @@ def _write(run: Run, file: Path, folder: Path, precision: ExportPrecision) -> Ex
         recipe_sha256=sha256_of_file(run.folder.recipe),
         model=run.recipe.model.model_dump(mode="json"),
         decoding=run.recipe.decoding,
-        input=run_input_settings(run.recipe, run.folder.path),
+        input=run.task.input_settings(),
         longest=run.longest,
         positions=positions,
         limit=run.model.max_length,

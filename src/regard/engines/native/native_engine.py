@@ -38,7 +38,7 @@ from regard.recipes.memory import available_memory
 from regard.recipes.open_run import LoadedFrom, Run, open_run
 from regard.recipes.paths import require_different
 from regard.recipes.run_folder import pick_device
-from regard.tasks.registry import tasks_with_engines
+from regard.tasks.registry import tasks_of_pairs
 from regard.text.preprocess import TokenizedLine, part_id
 from regard.types import AttentionHook, Hypothesis
 
@@ -92,7 +92,7 @@ class NativeEngine:
                 weights=weights,
                 precision=chosen,
                 adapter=one,
-                tasks=tasks_with_engines(),
+                tasks=tasks_of_pairs(),
             )
             for path, one in zip(paths, adapters, strict=True)
         ]

@@ -53,7 +53,7 @@ def export_compact(
 ) -> int:
     """Write a compact copy of a run into the folder `out`, and return its size in bytes."""
     run = RunFolder(path)
-    run.load_any_recipe()  # raises an error if there is no run
+    run.load_recipe()  # raises an error if there is no run
     file = find_weights(run, weights)
     rounded = _round(file, load_checked_weights(run, file), precision)
     require_free(out)

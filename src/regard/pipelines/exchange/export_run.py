@@ -37,6 +37,7 @@ from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
 from regard.tasks.classification import load_labels
 from regard.tasks.contracts import TaskRecipe
+from regard.tasks.translation.needed import require_text_task
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 
@@ -47,7 +48,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
     If the gate refuses it, `out` has only the report, and a `RunError` is raised.
     """
     require_transformers(str(path), "exported")
-    run, recipe = RunFolder(path), RunFolder(path).load_any_recipe()
+    run, recipe = RunFolder(path), RunFolder(path).load_recipe()
     file = find_weights(run, weights)
     family, described = find_writer(recipe, path)
     tokenizers = described.tokenizers
@@ -59,7 +60,7 @@ def export_folder(path: Path, out: Path, *, weights: str = "model") -> ExportedF
         for name, content in described.files.items():
             write_atomic(place / name, content)
         if family.searches and tokenizers is not None:
-            search = run.load_recipe().decoding
+            search = require_text_task(recipe, str(path)).decoding
             target, opening = imported_vocabulary(tokenizers), tokenizers.target.opening
             write_atomic(place / GENERATION_CONFIG, generation_config(search, target, opening))
         pipeline = load_for_look(path, device="cpu", weights=weights)

@@ -18,7 +18,7 @@ from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
 from regard.pipelines.exchange.from_g2p_en import G2P_EN
 from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
 from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, require_folder
-from regard.recipes.recipe_files import make_any_recipe
+from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.text.build import save_tokenizers
 from regard.training.checkpoints import check_finite, save_weights
@@ -88,7 +88,7 @@ def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) 
         "about": f"Imported: {model.about}.",
         "model": model.settings.model_dump(mode="json"),
     }
-    folder.save_recipe(make_any_recipe(raw, where=str(source)))
+    folder.save_recipe(make_recipe(raw, where=str(source)))
     if model.tokenizers is not None:
         save_tokenizers(model.tokenizers, folder.path)
     for file, content in model.run_files.items():

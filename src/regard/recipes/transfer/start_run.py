@@ -18,10 +18,9 @@ from regard.recipes.paths import ADAPTER_FILE, ADAPTERS, EXCHANGE_REPORT, RUNS, 
 from regard.recipes.recipe_files import parse_override
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
-from regard.settings import abbreviate, quoted
+from regard.settings import AUTO, abbreviate, quoted
 from regard.tasks.contracts import AnyTrainableTask, Notify, TaskRecipe
 from regard.tasks.registry import TASKS
-from regard.tasks.translation.auto_settings import AUTO
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.vocabulary_extension import piece_parts
 from regard.training.checkpoints import check_finite, load_weights, save_weights
@@ -58,7 +57,7 @@ class StartRun(NamedTuple):
                 f"finished one: train it with `regard train {quoted(by)}`, or name one with --from "
                 "RUN"
             )
-        return cls(folder, folder.load_any_recipe())
+        return cls(folder, folder.load_recipe())
 
     @property
     def weights_file(self) -> Path:

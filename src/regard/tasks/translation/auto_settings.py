@@ -4,6 +4,7 @@ Until it is chosen, an `auto` setting holds its default, and `TranslationRecipe.
 dotted name.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from regard.atomic_io import plain_lines
 from regard.corpora.corpus import Pair
 from regard.corpora.segmentation_statistics import measure_segmentation
+from regard.decoding.settings import RuleSettings
 from regard.nested_values import UNSET, Raw, get_path, set_values
-from regard.settings import SettingChoice
+from regard.settings import AUTO, SettingChoice
 from regard.text.segmentation import InputSettings
 
 if TYPE_CHECKING:  # it imports torch
     from regard.tasks.translation.recipe import TranslationRecipe
 
-AUTO = "auto"
 AUTO_CLEANING = ("corpus.cleaning.max_ratio", "corpus.cleaning.leaks")
 
 
@@ -131,3 +132,21 @@ def infer_input_settings(run: Path) -> InputSettings:
     except (OSError, ValueError):
         return InputSettings()
     return measure_segmentation(pairs).settings()
+
+
+def with_auto(setting: str, default: str, meaning: str) -> tuple[str, str]:
+    """The default and the meaning of a setting, and what `auto` means if it may be `auto`."""
+    plain = re.sub(r" \([^)]*\)", "", setting)
+    resizable = re.search("|".join(RESIZABLE_FAMILIES), setting)
+    chosen = "chosen from the training pairs and the machine"
+    if plain == "model.preset":
+        chosen = "each size that is not given is chosen as if it were `auto`"
+    elif plain not in AUTO_SETTINGS or (plain in AUTO_MODEL and not resizable):
+        return default, meaning
+    elif plain in AUTO_LIMITS:
+        usual = getattr(RuleSettings(), plain.rpartition(".")[2])
+        chosen = f"as much as the targets of the training pairs need, but at least {usual:g}"
+    elif plain in AUTO_CLEANING:
+        chosen = f"chosen from the corpus for your own files; {default} otherwise"
+    auto_by_default = plain in (*AUTO_LIMITS, *AUTO_CLEANING)
+    return "`auto`" if auto_by_default else default, f"{meaning} `auto`: {chosen}."

@@ -9,21 +9,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Self
-
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeInt,
-    PlainSerializer,
-    PositiveInt,
-    model_validator,
-)
 
 from regard.atomic_io import remove_file, write_atomic
 from regard.corpora.build import CorpusSettings, build_corpus, files_label, mixed_parts
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
-from regard.corpora.cleaning.pair_filters import CleaningReport, Reason, clean
+from regard.corpora.cleaning.pair_filters import CleaningReport, clean
 from regard.corpora.corpus import Corpus, CorpusPart, Pair, SplitName
 from regard.corpora.dedup import HashSet
 from regard.corpora.mixture import (
@@ -32,76 +22,27 @@ from regard.corpora.mixture import (
     concatenate_pairs,
     repeat_pairs,
 )
+from regard.corpora.pair_texts import (
+    PREPARED_FILE,
+    SPLITS,
+    PairFiles,
+    PreparedData,
+    load_prepared,
+    read_pairs,
+    write_pairs,
+)
 from regard.corpora.splits import MIN_PAIRS_TO_SPLIT, drop_leaks, split_corpus
 from regard.corpora.token_store import fingerprint
 from regard.errors import CorpusError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.iterate import peek
-from regard.json_files import load_json
 from regard.manifest import is_intact
-from regard.settings import SettingChoice, Settings
-from regard.tasks.contracts import PREPARED_FILE, Notify
+from regard.settings import SettingChoice
+from regard.tasks.contracts import Notify
 from regard.tasks.translation.auto_settings import AUTO_CLEANING
-from regard.tasks.translation.pair_texts import PairFiles, read_pairs, write_pairs
 from regard.tasks.translation.recipe import TranslationRecipe
 
-SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 RATIO_SETTING, LEAKS_SETTING = AUTO_CLEANING
-
-
-class _SavedReport(Settings):
-    """The form of a saved `CleaningReport`."""
-
-    total: NonNegativeInt
-    kept: NonNegativeInt
-    dropped: dict[Reason, NonNegativeInt]
-    examples: dict[Reason, list[Pair]]
-
-
-def _load_report(report: object) -> CleaningReport:
-    if isinstance(report, CleaningReport):
-        return report
-    return CleaningReport.from_json(_SavedReport.model_validate(report).model_dump())
-
-
-class PreparedData(Settings):
-    """The cleaned splits of a run, as `prepared.json` describes them."""
-
-    mark: str
-    """Fingerprint of the corpus settings and of the files that they name."""
-    languages: tuple[str, str]
-    pairs: dict[SplitName, NonNegativeInt]
-    """How many pairs each split has."""
-    digest: str
-    """SHA-256 of the texts of all splits."""
-    origin: str
-    report: Annotated[
-        CleaningReport, BeforeValidator(_load_report), PlainSerializer(CleaningReport.to_json)
-    ]
-    choices: tuple[SettingChoice, ...] = ()
-    """Values chosen for cleaning settings that were `auto`."""
-    copies: PositiveInt = 1
-    """How often each training pair of the corpus is repeated beside the pairs that are mixed in."""
-    folder: Path = Field(default=Path(), exclude=True, validate_default=False)
-    """The folder with the files of the splits."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if missing := [name for name in SPLITS if name not in self.pairs]:
-            raise ValueError(f"it lacks the number of pairs of {', '.join(missing)}")
-        return self
-
-    def held_out(self) -> SplitName:
-        """The split to score on: test, or valid where there is no test."""
-        return "test" if self.pairs["test"] else "valid"
-
-    def gold(self, split: SplitName) -> Path:
-        """The file of a split's gold alignments, which need not exist."""
-        return self.folder / f"{split}.gold.txt"
-
-    def read(self, split: SplitName) -> Iterator[Pair]:
-        """The pairs of a split."""
-        return read_pairs(PairFiles.of(self.folder, split))
 
 
 def prepare_data(
@@ -293,12 +234,6 @@ def _dropped_text(report: CleaningReport) -> str:
     """The numbers of pairs that were dropped, by reason."""
     reasons = [f"{row.num_pairs:,} were dropped as {row.reason!r}" for row in report.rows()]
     return f"of {report.total:,}, {', '.join(reasons) or 'none were dropped'}: see corpus.cleaning"
-
-
-def load_prepared(folder: Path) -> PreparedData:
-    """The data that `prepare_data` wrote into a folder."""
-    data = load_json(folder / PREPARED_FILE, PreparedData, advice="train again in another folder")
-    return data.model_copy(update={"folder": folder})
 
 
 def _corpus_fingerprint(settings: CorpusSettings) -> str:

@@ -21,10 +21,15 @@ from regard.evaluation.bleu_tokenizer import EvaluationSettings
 from regard.models.build import ModelSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.nested_values import set_values
-from regard.settings import SettingChoice
+from regard.settings import AUTO, SettingChoice
 from regard.tasks.contracts import TaskRecipe, without_vocabulary
 from regard.tasks.names import TEXT_TASKS
-from regard.tasks.translation.auto_settings import AUTO, AUTO_MODEL, extract_auto
+from regard.tasks.translation.auto_settings import (
+    AUTO_MODEL,
+    AUTO_SETTINGS,
+    extract_auto,
+    with_auto,
+)
 from regard.tasks.translation.refinement import refinement_training_settings
 from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.text.segmentation import InputSettings
@@ -66,6 +71,14 @@ class TranslationRecipe(TaskRecipe):
         """Files, cleaned, split and read with the settings of `own`."""
         kept = ("cleaning", "split", "dialogue", "mix")
         return {**{key: own[key] for key in kept if key in own}, **files}
+
+    @classmethod
+    def auto_settings(cls) -> tuple[str, ...]:
+        return (*AUTO_SETTINGS, "model.preset")
+
+    @classmethod
+    def with_auto(cls, setting: str, default: str, meaning: str) -> tuple[str, str]:
+        return with_auto(setting, default, meaning)
 
     def begun_with(self, other: TaskRecipe) -> "TranslationRecipe":
         """The vocabulary is that of the run, unless the recipe asks for its own. So is the model

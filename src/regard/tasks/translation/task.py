@@ -8,8 +8,10 @@ from regard.corpora.diagnostics.findings import advise_dropped
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
+from regard.recipes.run_folder import memory_limit
 from regard.settings import SettingChoice
 from regard.tasks.contracts import Notify, SecondStage, TrainableTask
+from regard.tasks.translation.auto_settings import run_input_settings
 from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.refinement import build_refinement_loss
@@ -21,6 +23,7 @@ from regard.tasks.translation.validation import (
     with_bleu_tokenizer,
 )
 from regard.text.build import Tokenizers, load_tokenizers
+from regard.text.segmentation import InputSettings
 from regard.training.loop import TrainingTask
 from regard.training.loss import LossFn
 from regard.training.weight_transfer import RowNames
@@ -54,6 +57,10 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
 
     def load(self) -> None:
         self.tokenizers = load_tokenizers(self.folder)
+
+    def input_settings(self) -> InputSettings:
+        """How a line of input is split, and which parts of it are translated."""
+        return run_input_settings(self.recipe, self.folder)
 
     def vocabularies(self) -> Tokenizers:
         return self.tokenizers
@@ -117,6 +124,12 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
 
     def origin(self) -> str:
         return self.inputs.data.origin
+
+
+def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
+    """The recipe's model, initialized by torch's generator; an error if it is too large."""
+    with memory_limit():
+        return build_translator(recipe, tokenizers)
 
 
 def build_translator(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:

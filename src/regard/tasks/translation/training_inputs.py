@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from regard.atomic_io import write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
 from regard.corpora.corpus import SplitName
+from regard.corpora.pair_texts import PreparedData
 from regard.corpora.token_store import (
     TokenChunk,
     TokenStore,
@@ -30,7 +31,7 @@ from regard.tasks.translation.auto_choices import (
     resolve_text,
     resolve_tokens,
 )
-from regard.tasks.translation.prepared_data import PreparedData, prepare_data
+from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.settings import TranslationTrainingSettings
 from regard.text.build import (

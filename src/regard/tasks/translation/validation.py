@@ -6,6 +6,7 @@ from itertools import compress, islice
 from regard.batching.collate import held_out_batches
 from regard.batching.sampler import within_max_tokens
 from regard.corpora.corpus import Pair
+from regard.corpora.pair_texts import PreparedData
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import SettingsError
@@ -15,7 +16,6 @@ from regard.evaluation.perplexity import perplexity
 from regard.evaluation.scores import ScoreSettings, score
 from regard.models.contracts import AnyGenerator
 from regard.tasks.contracts import Notify
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.training_inputs import TrainingInputs
 from regard.text.preprocess import encode_sources

@@ -4,8 +4,8 @@ import pytest
 
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, TruncationReport
 from regard.recipes.recipe_files import make_recipe
-from regard.recipes.trial.dry_run import DryRun, PerSide, RunSeconds, StepStats, TextStats
-from regard.recipes.trial.findings import busy_clause, diagnose_dry_run
+from regard.tasks.translation.trial.dry_run import DryRun, PerSide, RunSeconds, StepStats, TextStats
+from regard.tasks.translation.trial.findings import busy_clause, diagnose_dry_run
 
 GB = 10**9
 

@@ -1,6 +1,5 @@
-"""The model card: scores, data, model and training of a run."""
+"""The model card of a translator: scores, data, model and training of a run."""
 
-import filecmp
 import platform
 from collections.abc import Iterator, Sequence
 
@@ -9,11 +8,12 @@ import torch
 from regard import __version__
 from regard.atomic_io import write_atomic
 from regard.corpora.corpus import SplitName
+from regard.corpora.pair_texts import PreparedData
 from regard.evaluation.scores import Score
 from regard.recipes.open_run import Run
-from regard.recipes.run_folder import FIRST_WEIGHTS_FILE, RunFolder, count_parameters
+from regard.recipes.run_folder import RunFolder, count_parameters
+from regard.recipes.task_run import describe_weights
 from regard.recipes.transfer.start_run import RunStart
-from regard.tasks.translation.prepared_data import PreparedData
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.metric_log import read_metrics
 
@@ -62,17 +62,6 @@ def _card(
     yield f"- regard {__version__}, torch {torch.__version__}, {platform.machine()}, {_device(run)}"
     yield "\n## Use\n"
     yield f"```\n{run.spec.use_command('DIR')}\n```\n"
-
-
-def describe_weights(folder: RunFolder, progress: Progress) -> str:
-    """The steps whose weights training ended with: the mean of the best ones, or the best alone."""
-    trained = folder.refined.path / "weights" / FIRST_WEIGHTS_FILE
-    used = trained if trained.is_file() else folder.weights("model")
-    best = folder.weights("best")
-    is_best = used.is_file() and best.is_file() and filecmp.cmp(used, best, shallow=False)
-    steps = [f"{step:,}" for _, step in (progress.best[:1] if is_best else progress.best)]
-    what = "the mean of those of steps" if len(steps) > 1 else "those of step"
-    return f"{what} {' and '.join(steps)}"
 
 
 def _refinement(folder: RunFolder) -> Iterator[str]:

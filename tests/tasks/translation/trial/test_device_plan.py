@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from regard.recipes.trial.device_plan import exchange_seconds, plan_devices, state_bytes
-from regard.recipes.trial.dry_run import StepStats
+from regard.tasks.translation.trial.device_plan import exchange_seconds, plan_devices, state_bytes
+from regard.tasks.translation.trial.dry_run import StepStats
 from tiny import tiny_recipe
 
 STEPS = StepStats(

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from regard.recipes.trial.dry_run import DryRun, StepStats
 from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.trial.dry_run import DryRun, StepStats
 from regard.training.settings import TrainingSettings
 
 BYTES_PER_NUMBER = 4

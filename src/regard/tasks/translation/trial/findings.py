@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from regard.corpora.diagnostics.findings import Finding
 from regard.recipes.memory import format_bytes, format_seconds
 from regard.recipes.train_run import warmup_warning
-from regard.recipes.trial.device_plan import state_bytes
-from regard.recipes.trial.dry_run import DryRun
 from regard.settings import format_times
 from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.trial.device_plan import state_bytes
+from regard.tasks.translation.trial.dry_run import DryRun
 
 LONG_RUN_SECONDS = 86_400.0  # of a run; longer ones get a warning
 TIGHT_SHARE, ROOMY_SHARE = 0.85, 0.4  # of memory: above, a risk; below, hardly used

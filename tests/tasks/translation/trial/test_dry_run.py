@@ -8,8 +8,13 @@ from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.trial import dry_run
-from regard.recipes.trial.dry_run import CorpusSizes, PerSide, RunSeconds, dry_run_training
+from regard.tasks.translation.trial import dry_run
+from regard.tasks.translation.trial.dry_run import (
+    CorpusSizes,
+    PerSide,
+    RunSeconds,
+    dry_run_training,
+)
 from regard.text.build import save_tokenizers, train_tokenizers
 from regard.text.settings import TextSettings, TokenizerSettings
 

@@ -7,9 +7,9 @@ from regard import __version__
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.corpus import Pair
 from regard.evaluation.scores import Interval, Score
-from regard.recipes.model_card import write_card
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.translation.card import write_card
 from regard.training.checkpoints import Progress
 
 SCORES = [

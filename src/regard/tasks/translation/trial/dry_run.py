@@ -27,13 +27,13 @@ from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
-from regard.recipes.open_run import new_model
 from regard.recipes.run_folder import RunFolder, count_parameters
 from regard.recipes.transfer.start_run import given_tokenizers
 from regard.settings import SettingChoice
 from regard.tasks.contracts import Notify
 from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
 from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.translation.task import new_model
 from regard.tasks.translation.training_inputs import TrainingInputs, prepare
 from regard.tasks.translation.validation import VALIDATION_BATCH_TOKENS
 from regard.text.special_tokens import UNK
