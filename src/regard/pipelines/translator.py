@@ -310,8 +310,9 @@ class Translator:
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
         """The sentences of a text, or its lines if `split` is False, and copied text between."""
         settings = self._segmentation(split)
-        whole_lines = split is False or settings is None
-        return split_lines(text) if whole_lines else segment(text, settings)
+        if split is False or settings is None:
+            return split_lines(text)
+        return segment(text, settings)
 
     def _check_not_forked(self) -> None:
         """Raise an error in a fork of the process that loaded the translator."""
@@ -421,9 +422,10 @@ def load(
     the native engine, which does everything else. A missing export in `precision` is made and saved
     in the run's folder (see `remarks`). The choices of `auto`, and batch sizes, are those that
     `regard bench` measured for the run on this machine, or those in `choice`. The default precision
-    of the native engine, and of imported models, is float32. `onnx` is our search with steps that onnxruntime runs, without
-    attention. An `adapter` of the run, by its name or in a file, is merged into its weights; the
-    native engine then translates. `tell` is called with a message before long work.
+    of the native engine, and of imported models, is float32. `onnx` is our search with steps that
+    onnxruntime runs, without attention. An `adapter` of the run, by its name or in a file, is
+    merged into its weights; the native engine then translates. `tell` is called with a message
+    before long work.
     """
     _check_names(engine, precision)
     folder = Path(path)
@@ -450,8 +452,6 @@ def load(
         choice, reason = None, f"exports have no adapters, and {adapter} was given"
     if choice is not None and reason is None and (engine, precision) == ("auto", "auto"):
         engine, precision = "native" if choice.engine == "native" else "auto", choice.precision
-    if precision == "auto" and (folder / EXCHANGE_REPORT).is_file():  # as in its source
-        precision = "float32"
     if engine == "native" or (engine == "auto" and reason is not None):
         open_runs = _native_engine_class().open_runs
         runs = open_runs(
@@ -524,6 +524,12 @@ def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
     return Translator(export=engine)
 
 
+def _own_precision(folder: Path, precision: ExportPrecision) -> ExportPrecision:
+    """`precision`; instead of `auto`, for an imported run, the float32 that it was checked in."""
+    imported = precision == "auto" and (folder / EXCHANGE_REPORT).is_file()
+    return "float32" if imported else precision
+
+
 def _load_run(
     folder: Path,
     weights: str,
@@ -543,6 +549,7 @@ def _load_run(
         open_all = _native_engine_class().open_runs
         return open_all((folder,), device="cpu", weights=weights, precision=precision)
 
+    precision = _own_precision(folder, precision)
     runs: Sequence[Run] = ()
     remarks, file = [], weights_file(folder, weights)
     export = find_export(folder, file, weights, precision) if file.is_file() else None

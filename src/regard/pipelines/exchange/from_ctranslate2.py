@@ -37,8 +37,8 @@ from regard.recipes.run_folder import Run, load_run
 from regard.settings import abbreviate
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
-from regard.text.settings import TokenizerSettings
 from regard.text.segmentation import VERBATIM
+from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK, token_labels
 from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
