@@ -63,7 +63,7 @@ def test_a_run_of_ours_is_a_marian_model_that_writes_the_same_text(tiny_run, tmp
 ODD_TEXTS = [
     "  two  spaces,\tand\u00a0others ",
     "One ends. Two begins! And three?",
-    "control \x01 \x07 end",
+    "con\x07trol \x01 end",
     "- item https://a.b/c {name}",
     "9 8 7",
     "a\nb",
