@@ -3,16 +3,14 @@
     python -m bench stops --model RUN [RUN ...] [--beam N] [--sentences N] [--rounds N]
 
 The test sentences of each run are translated by the native engine with `beam.stop` size, heuristic
-and safe, and by CTranslate2 in float32, whose rule is `size`, with more and more `patience` (Kasai
-et al. 2022), which waits for so many times as many hypotheses to end. `below greedy` counts
-sentences whose answer the model scores lower than the one that greedy search finds.
+and safe, and by CTranslate2 in float32, whose rule is `size`, with more and more `beam.patience`.
+`below greedy` counts sentences whose answer the model scores lower than greedy search's.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.exports import TestSet, test_set
 from bench.machine_state import measure_machine_state
@@ -40,33 +38,21 @@ class Way:
         return self.translator.translate(sources, self.settings, split=False)
 
 
-class PatientEngine:
-    """CTranslate2's translator, which waits for `patience` times as many hypotheses to end."""
-
-    def __init__(self, translator: Any, patience: float) -> None:
-        self._translator, self._patience = translator, patience
-
-    def translate_batch(self, *given: Any, **settings: Any) -> Any:
-        if settings["beam_size"] > 1:
-            settings["patience"] = max(settings["patience"], self._patience)
-        return self._translator.translate_batch(*given, **settings)
-
-
 def ways(run: Path, beam: int) -> list[Way]:
     """Greedy search, and a beam by every rule of both engines."""
     native = load(run, device="cpu", engine="native")
 
-    def settings(size: int, stop: Stop) -> DecodingSettings:
-        wide = native.search_settings(beam=size, n_best=1)
-        return wide.model_copy(update={"beam": wide.beam.model_copy(update={"stop": stop})})
+    fast = load(run, device="cpu", engine="ctranslate2", precision="float32")
 
-    found = [Way("native, greedy", native, settings(1, "size"))]
-    found += [Way(f"native, {stop}", native, settings(beam, stop)) for stop in STOPS]
+    def settings(size: int, **beam: object) -> DecodingSettings:
+        wide = native.search_settings(beam=size, n_best=1)
+        return wide.model_copy(update={"beam": wide.beam.model_copy(update=beam)})
+
+    found = [Way("native, greedy", native, settings(1))]
+    found += [Way(f"native, {stop}", native, settings(beam, stop=stop)) for stop in STOPS]
     for patience in PATIENCE:
-        fast = load(run, device="cpu", engine="ctranslate2", precision="float32")
-        assert fast._ct2_engine is not None
-        fast._ct2_engine._engine = PatientEngine(fast._ct2_engine._engine, patience)
-        found.append(Way(f"CTranslate2, patience {patience:g}", fast, settings(beam, "size")))
+        patient = settings(beam, stop="size", patience=patience)
+        found.append(Way(f"CTranslate2, size, patience {patience:g}", fast, patient))
     return found
 
 
