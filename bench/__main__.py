@@ -31,6 +31,7 @@ COMMANDS = {
     "ranks": "training in two processes against one; and what is left of it when they are killed",
     "sizes": "parameters of the models of recipes, sizes and digests of their corpora",
     "serve": "how many requests a server answers in a second, and whether rightly",
+    "stops": "what the rules by which a beam stops give and cost, in both engines",
     "tags": "how many tags of a document come to stand at the words they belong to",
     "planted_faults": "whether the tests notice faults that are planted on purpose",
     "import_fuzz": "whether runs of random models of every family answer as transformers does",

@@ -95,7 +95,7 @@ InPrecision = Annotated[
     Option(
         "--precision",
         help="Of the weights. auto: with ctranslate2, int8 if it is close enough; with native, "
-        "float32 (bfloat16 and int8 can be asked for).",
+        "float32 (bfloat16 and int8 can be asked for); of an imported model float32.",
     ),
 ]
 Split = Annotated[
@@ -104,7 +104,7 @@ Split = Annotated[
         "--sentences/--whole-lines",
         help="Translate sentences of a line one by one, and keep text that is not a sentence "
         "(numbers, URLs, bullets); or give the model whole lines. By default as the run has "
-        "learned from its training pairs.",
+        "learned from its training pairs; an imported model is given lines unchanged.",
     ),
 ]
 Unknown = Annotated[
