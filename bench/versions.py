@@ -27,7 +27,7 @@ TORCH = "torch==2.13.0"  # which constraints.txt names
 SENTENCE, ANSWER = "Elle ne la visite pas.", "She does not visit it."
 TRAINING = "--set training.steps=20 --set corpus.generated.train=2000 --device cpu".split()
 NO_MODEL = "no MODEL is given"
-LIMIT = 600  # seconds of a command
+LIMIT = 1800  # seconds of a command
 
 
 def lower_bounds(project: Mapping[str, Any], extras: Sequence[str] = ("serve",)) -> list[str]:
