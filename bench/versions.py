@@ -4,14 +4,15 @@
 
 Makes a virtual environment for each, installs this checkout with the extra serve, and runs `look`,
 `translate`, a short `train` and `serve` in it, of which each must answer rightly. "lowest" is the
-least version of each dependency (what these depend on is as new as they allow); "newest" is what pip
-finds. torch is the build that --torch names in both, as other versions bring gigabytes of CUDA on
-Linux: where a CPU build of another is at hand, name it. Needs a network, and some minutes for each.
+least version of each dependency (what these depend on is as new as they allow); "newest" is what
+pip finds. torch is the build that --torch names in both, as other versions bring gigabytes of CUDA
+on Linux: where a CPU build of another is at hand, name it. Needs a network, and minutes for each.
 """
 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,17 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 TORCH = "torch==2.13.0"  # which constraints.txt names
 SENTENCE, ANSWER = "Elle ne la visite pas.", "She does not visit it."
-TRAINING = "--set training.steps=20 --set corpus.generated.train=2000 --device cpu".split()
+TRAINING = {
+    "training.steps": 5,
+    "training.schedule.warmup": 1,
+    "training.validation.sentences": 8,
+    "model.width": 16,
+    "model.encoder_layers": 1,
+    "model.decoder_layers": 1,
+    "model.heads": 2,
+    "model.feed_forward": 32,
+    "corpus.generated.train": 500,
+}
 NO_MODEL = "no MODEL is given"
 LIMIT = 1800  # seconds of a command
 
@@ -89,17 +100,17 @@ def check_translate(commands: Path, folder: Path) -> bool:
 
 
 def check_train(commands: Path, folder: Path) -> bool:
-    """Twenty steps, to the card."""
-    run(commands, "train", "travel", "--out", folder / "run", *TRAINING)
+    """Some steps, to the card."""
+    shutil.rmtree(folder / "run", ignore_errors=True)
+    settings = [word for key, value in TRAINING.items() for word in ("--set", f"{key}={value}")]
+    run(commands, "train", "travel", "--out", folder / "run", "--device", "cpu", *settings)
     return (folder / "run" / "model.safetensors").is_file()
 
 
 def check_serve(commands: Path, folder: Path) -> bool:
     """A form's answer, and the page."""
     command = [commands / "regard", "serve", "--port", "0", "--device", "cpu"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=_environment()
-    ) as server:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_environment()) as server:
         assert server.stderr is not None
         said = []
         for line in server.stderr:

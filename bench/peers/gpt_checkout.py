@@ -1,5 +1,5 @@
-"""A GPT whose `model.py` lies in somebody's checkout, with the interface of Karpathy's nanoGPT: `GPT`,
-`GPTConfig` and `configure_optimizers`.
+"""A GPT whose `model.py` lies in somebody's checkout, with the interface of Karpathy's nanoGPT:
+`GPT`, `GPTConfig` and `configure_optimizers`.
 
 Nothing of it is held here: the checkout is named, its commit is told, and it is trained as its own
 `train.py` does on one GPU.
@@ -59,7 +59,7 @@ def load_module(checkout: Path) -> Any:
 def training_step(
     checkout: Path, device: torch.device, *, compiled: bool, **sizes: int
 ) -> Callable[[Tensor], Tensor]:
-    """A step on a window of ids (B, T + 1), with the loss; `sizes` differ from those of `GPTConfig`.
+    """A step on a window of ids (B, T + 1), which gives the loss; `sizes` are of `GPTConfig`.
 
     The defaults are GPT-2's smallest model, its vocabulary padded to a multiple of 64.
     """
