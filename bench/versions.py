@@ -55,7 +55,13 @@ def install(folder: Path, constraints: Sequence[str], torch: str) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     held = folder / "constraints.txt"
     held.write_text("\n".join((*constraints, torch)), encoding="utf-8")
-    pip = [folder / "bin" / "pip", "install", "--quiet", "--no-compile", "--prefer-binary"]
+    pip: list[str | Path] = [
+        folder / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--prefer-binary",
+    ]
     subprocess.run([*pip, torch], check=True)  # first: else the newest, with CUDA, is looked at
     subprocess.run([*pip, "-c", held, f"{ROOT}[serve]"], check=True)
     return folder / "bin"
@@ -89,14 +95,12 @@ def check_look(commands: Path, folder: Path) -> bool:
     )
 
 
-ENGINES = "native", "ctranslate2"
-
-
 def check_translate(commands: Path, folder: Path) -> bool:
-    """By both engines; the run that was trained answers each line."""
-    answers = [run(commands, "translate", "--engine", e, text=SENTENCE) for e in ENGINES]
-    lines = run(commands, "translate", folder / "run", text="Elle part.\n\nIl dort.\n").stdout
-    return all(one.stdout == f"{ANSWER}\n" for one in answers) and lines.count("\n") == 3
+    """By the native engine, and by the export of the run that was trained, line by line."""
+    answer = run(commands, "translate", "--engine", "native", text=SENTENCE).stdout
+    command = "translate", folder / "run", "--engine", "ctranslate2"
+    lines = run(commands, *command, text="Elle part.\n\nIl dort.\n").stdout
+    return answer == f"{ANSWER}\n" and lines.count("\n") == 3
 
 
 def check_train(commands: Path, folder: Path) -> bool:
@@ -109,7 +113,7 @@ def check_train(commands: Path, folder: Path) -> bool:
 
 def check_serve(commands: Path, folder: Path) -> bool:
     """A form's answer, and the page."""
-    command = [commands / "regard", "serve", "--port", "0", "--device", "cpu"]
+    command: list[str | Path] = [commands / "regard", "serve", "--port", "0", "--device", "cpu"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_environment()) as server:
         assert server.stderr is not None
         said = []
@@ -142,7 +146,7 @@ def check(which: str, constraints: Sequence[str], torch: str, folder: Path) -> b
     except subprocess.CalledProcessError:
         print(f"{which}: pip cannot install these versions together: {' '.join(constraints)}")
         return False
-    listed = [commands / "pip", "list", "--format", "freeze"]
+    listed: list[str | Path] = [commands / "pip", "list", "--format", "freeze"]
     names = re.compile("|".join([one.partition("==")[0] for one in constraints] or ["."]), re.I)
     versions = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
     print(f"{which}: {' '.join(one for one in versions if names.match(one))}")
