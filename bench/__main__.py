@@ -11,7 +11,7 @@ COMMANDS = {
     "train_gpu": "training on a GPU part by part: kernels, tiles, whole steps, captured steps",
     "translate": "sentences and tokens a second of translating a test set, beside the peers",
     "translate_gpu": "the same on a GPU, ids to ids, beside Hugging Face at its best batch size",
-    "gpt_gpu": "training GPT and completing prompts on a GPU, beside Hugging Face",
+    "gpt_gpu": "training GPT and completing prompts on a GPU, beside the peers",
     "bert_gpu": "training BERT on a GPU, beside our GPT and Hugging Face's BERT",
     "vit_gpu": "training ViT and Swin on a GPU, beside Hugging Face",
     "latency": "milliseconds for one sentence at a time, beside the peers",
@@ -35,6 +35,7 @@ COMMANDS = {
     "tags": "how many tags of a document come to stand at the words they belong to",
     "planted_faults": "whether the tests notice faults that are planted on purpose",
     "import_fuzz": "whether runs of random models of every family answer as transformers does",
+    "versions": "whether the lowest and the newest versions of pyproject.toml work",
     "windows": "what attention through a window costs, in time and memory",
 }
 """Name -> what it measures; the module of that name has the command."""

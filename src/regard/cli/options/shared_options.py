@@ -160,9 +160,9 @@ def _option_spellings(context: Context) -> dict[str, str]:
 def _given_options(context: Context) -> set[str]:
     """The names of the parameters that are given on the command line."""
     names = (str(param.name) for param in context.command.params)
-    return {
-        name for name in names if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
-    }
+    sources = {name: context.get_parameter_source(name) for name in names}
+    # By name: click and typer each have the class of sources, and str() differs between versions.
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 def note_packaged_model(context: Context, name: str = "model") -> None:
