@@ -25,6 +25,7 @@ COMMANDS = {
     "fibonacci": "test errors of the lectures' recurrent network, with and without attention",
     "paper_flops": "operations of training the systems of the Transformer paper, in their sizes",
     "files_entered": "how many files a training step, a translation and a request go through",
+    "busy": "how fast a training is beside other busy processes, by how its threads wait",
     "bulk": "whether regard bulk loses a line while it is killed, and what Ray costs",
     "ray_serve": "whether Ray Serve loses an answer while replicas are killed and updated",
     "runtimes": "whether transformers, onnxruntime and CTranslate2 write what we do, and how fast",
