@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 TYPES := $(VENV)/.types
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+CPU_INDEX := https://download.pytorch.org/whl/cpu
 PACKAGED := src/regard/recipes/packaged/travel
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist worksteal -q
 
@@ -70,13 +72,17 @@ browser:
 	  || echo "no Chromium found: the tests of the pages will be skipped; install it to run them"
 
 # --no-compile: Python compiles what it imports; there are ten thousand files, most never asked for.
+# On Linux without an NVIDIA GPU torch comes first, in its build for CPUs: the other one brings gigabytes
+# of CUDA. Where that index cannot be reached, the next line installs what there is.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	test "$$(uname)" != Linux || command -v nvidia-smi >/dev/null \
+	  || $(PIP) --no-deps --retries 1 --index-url $(CPU_INDEX) torch || true
+	$(PIP) -e '.[dev]'
 	touch $(READY)
 
 $(DOCS_READY): $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[docs]'
+	$(PIP) -e '.[docs]'
 	touch $(DOCS_READY)
 
 clean:

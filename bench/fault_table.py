@@ -514,4 +514,20 @@ FAULTS = (
         "",
         "tests/cli/commands/test_every_look.py",
     ),
+    Fault(
+        "edge",
+        "the served page shows no sentences of a user's own corpus",
+        "server/served_models.py",
+        "if corpus.name is None or not known:",
+        "if not known:",
+        "tests/server/test_served_models.py",
+    ),
+    Fault(
+        "edge",
+        "what seems too long, and is tried because nothing waited, stays out of the estimates",
+        "server/batcher.py",
+        "        if not pending.on_trial:\n            self._queued",
+        "        if not pending.on_trial or tokens < 0:\n            self._queued",
+        "tests/server/test_batcher.py",
+    ),
 )

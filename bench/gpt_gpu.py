@@ -1,19 +1,25 @@
-"""GPT on a GPU beside Hugging Face's: training GPT-2's smallest model, and completing prompts.
+"""GPT on a GPU beside its peers: training GPT-2's smallest model, and completing prompts.
 
-Everything is in bfloat16, with SDPA and a fused AdamW on both sides; tokens are random.
+Everything is in bfloat16, with SDPA and a fused AdamW on all sides; tokens are random. A peer of
+training is trained from a checkout of one's own, whose `model.py` has nanoGPT's interface:
+
+    git clone https://github.com/karpathy/nanoGPT && python -m bench gpt_gpu --peer-dir nanoGPT
 """
 
 import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bench.gpu_steps import CUDA, step_context
+from bench.peers.gpt_checkout import commit_of, training_step
 from bench.peers.training_loop import wait_for_device
 from regard.batching.collate import pad
 from regard.batching.shape_buckets import ExactShapes
@@ -28,6 +34,7 @@ from regard.types import AnyBatch, Batch, Padded
 VOCABULARY, CONTEXT, ROWS = 50257, 1024, 32
 WARM_UP, TIMED, ROUNDS = 6, 16, 3
 PROMPTS, NEW_TOKENS = 64, 256
+KINDS = "training", "completing"
 SHORTEST, LONGEST = 16, 64  # tokens of a prompt
 
 
@@ -167,7 +174,8 @@ def time_completion(run: Callable[[], int]) -> list[float]:
     return rates
 
 
-CONTENDERS: dict[str, Callable[[], list[float]]] = {
+Measure = Callable[[], list[float]]
+CONTENDERS: dict[str, Measure] = {
     "training: regard": lambda: time_training(our_training()),
     "training: Hugging Face, compiled": lambda: time_training(peer_training(compiled=True)),
     "training: Hugging Face": lambda: time_training(peer_training(compiled=False)),
@@ -177,17 +185,55 @@ CONTENDERS: dict[str, Callable[[], list[float]]] = {
 }
 
 
+def contenders(checkouts: Sequence[Path]) -> dict[str, Measure]:
+    """All of them by name, with the peers of these checkouts, whose commits are printed."""
+    found = {}
+    for checkout in checkouts:
+        name = checkout.resolve().name
+        print(f"{name}: commit {commit_of(checkout)}")
+
+        def measure(checkout: Path = checkout, *, compiled: bool) -> list[float]:
+            return time_training(training_step(checkout, CUDA, compiled=compiled))
+
+        found[f"training: {name}, compiled"] = partial(measure, compiled=True)
+        found[f"training: {name}"] = partial(measure, compiled=False)
+    return CONTENDERS | found
+
+
+def compare(medians: dict[str, float]) -> None:
+    """Print how we compare with each peer, and which of those that ran is the fastest."""
+    for kind in KINDS:
+        ours = medians.get(f"{kind}: regard")
+        peers = {
+            name.partition(": ")[2]: rate
+            for name, rate in medians.items()
+            if name.startswith(f"{kind}: ") and not name.endswith(": regard")
+        }
+        if ours is None or not peers:
+            continue
+        for who, rate in peers.items():
+            print(f"{kind}: regard is {ours / rate:.2f} times {who}")
+        print(f"{kind}: the strongest of these peers is {max(peers, key=peers.__getitem__)}")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("training", "completing"), help="one of both")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=KINDS, help="one of both")
+    parser.add_argument(
+        "--peer-dir", type=Path, action="append", default=[], metavar="DIR",
+        help="a checkout of a peer, whose model.py is run; may be repeated",
+    )  # fmt: skip
     asked = parser.parse_args()
+    measured = contenders(asked.peer_dir)
     if not torch.cuda.is_available():
         print("error: this measures a GPU, and torch finds none here", file=sys.stderr)
         return 1
     torch.set_float32_matmul_precision("high")
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     medians: dict[str, float] = {}
-    for name, measure in CONTENDERS.items():
+    for name, measure in measured.items():
         if asked.only and not name.startswith(asked.only):
             continue
         try:
@@ -201,10 +247,7 @@ def main() -> int:
             f"{name:<34} {medians[name]:>12,.0f} tokens/s ({least:,.0f} to {most:,.0f})", flush=True
         )
         torch.cuda.empty_cache()
-    for name, rate in medians.items():
-        kind, _, who = name.partition(": ")
-        if who != "regard" and f"{kind}: regard" in medians:
-            print(f"{kind}: regard is {medians[f'{kind}: regard'] / rate:.2f} times {who}")
+    compare(medians)
     return 0
 
 

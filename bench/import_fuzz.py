@@ -239,7 +239,7 @@ def compare_translations(
     for number, text in enumerate(texts):
         given = tokenizer(text, return_tensors="pt")
         theirs = given["input_ids"][0].tolist()
-        if len(theirs) > longest:
+        if len(theirs) > longest or not text.strip():  # blank texts stay blank, as import says
             outcome.left_out += 1
             continue
         outcome.compared += 1
@@ -377,7 +377,7 @@ def report(name: str, outcomes: Sequence[Outcome], shown: int) -> bool:
     console.print(
         f"{name}: {len(outcomes)} models, {len(refused)} refused, {len(told)} different as told, "
         f"{len(silent)} silently different; {texts:,} texts compared, {left_out:,} too long for "
-        "theirs",
+        "theirs or blank",
         markup=False,
     )
     reasons = Counter(re.sub(r"FOLDER/?|\s+", " ", one.refused or "")[:110] for one in refused)

@@ -9,6 +9,7 @@ SETTINGS = st.fixed_dictionaries(
             {
                 "size": st.integers(2, 4),
                 "stop": st.sampled_from(["safe", "size", "heuristic", "limit"]),
+                "patience": st.sampled_from([1.0, 1.5, 3.0]),
                 "coverage_penalty": st.sampled_from([0.0, 0.3]),
                 "length_penalty": st.sampled_from([0.0, 0.6, 2.0]),
             }

@@ -351,6 +351,54 @@ def test_lengths_and_sampling_are_those_of_the_folder(tmp_path: Path) -> None:
         read_search(tmp_path)
 
 
+PUBLISHED: dict[str, tuple[dict[str, Any], tuple[int, int, int], tuple[Any, ...]]] = {
+    "Helsinki-NLP/opus-mt-en-de": (
+        {"num_beams": 4, "max_length": 512, "renormalize_logits": True, "forced_eos_token_id": 0}
+        | {"bad_words_ids": [[58100]]},
+        (58100, 1, 0),
+        (4, 1.0, "heuristic", 0, 511, 0, "spread", "eos"),
+    ),
+    "facebook/nllb-200-distilled-600M": (
+        {"max_length": 200},
+        (1, 3, 2),
+        (1, 1.0, "heuristic", 0, 199, 0, "lost", "ranked"),
+    ),
+    "facebook/m2m100_418M": (
+        {"num_beams": 5, "max_length": 200, "early_stopping": True},
+        (1, 3, 2),
+        (5, 1.0, "size", 0, 199, 0, "lost", "ranked"),
+    ),
+    "facebook/mbart-large-50-many-to-many-mmt": (
+        {"num_beams": 5, "max_length": 200, "early_stopping": True, "forced_eos_token_id": 2},
+        (1, 3, 2),
+        (5, 1.0, "size", 0, 199, 0, "lost", "eos"),
+    ),
+    "facebook/bart-large-cnn": (
+        {"num_beams": 4, "max_length": 142, "min_length": 56, "length_penalty": 2.0}
+        | {"early_stopping": True, "no_repeat_ngram_size": 3, "forced_eos_token_id": 2}
+        | {"forced_bos_token_id": 0},
+        (1, 3, 2),
+        (4, 2.0, "size", 55, 141, 3, "lost", "eos"),
+    ),
+}
+"""Generation settings as they are published, the ids of PAD, UNK and EOS -> the search of a run."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_searches_of_published_models(tmp_path: Path, name: str) -> None:
+    values, (pad, unk, eos), expected = PUBLISHED[name]
+    start = pad if pad > eos else eos
+    ids = {"pad_token_id": pad, "eos_token_id": eos, "decoder_start_token_id": start}
+    (tmp_path / "config.json").write_text("{}")
+    write_generation(tmp_path, **values, **ids)
+    vocabulary = VocabularyMap(special=(pad, unk, None, eos), rows=pad + 90, start=start)
+    found = DecodingSettings.model_validate(search_groups(HfFolder(tmp_path), vocabulary, 1024))
+    beam, rules = found.beam, found.rules
+    lengths = rules.min_length, rules.max_length, rules.no_repeat_ngram
+    ends = rules.excluded, rules.at_limit
+    assert (beam.size, beam.length_penalty, beam.stop, *lengths, *ends) == expected
+
+
 OPUS = {"num_beams": 4, "max_length": 30, "renormalize_logits": True, "forced_eos_token_id": 0}
 SEARCHES: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "opus-mt": (make_marian, OPUS),

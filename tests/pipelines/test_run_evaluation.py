@@ -111,7 +111,7 @@ def test_perplexity_is_that_of_the_model(translator, tiny_run, monkeypatch):
 
 
 def test_perplexity_of_nothing_is_an_error(translator):
-    with pytest.raises(CorpusError, match="at least one pair"):
+    with pytest.raises(CorpusError, match="at least one token"):
         translator_perplexity(translator, [], [])
 
 

@@ -232,13 +232,30 @@ def test_a_run_has_begun_when_it_has_a_checkpoint(copied, tmp_path):
     [
         (lambda path: None, "run: no such folder"),
         (lambda path: path.mkdir(), r"run: not a run: it has no recipe\.yaml"),
-        (lambda path: path.touch(), "run: a file; give the folder that it is in: .*folders"),
+        (lambda path: path.touch(), "run: a file; a run is a folder$"),
     ],
 )
 def test_folders_that_are_no_runs(tmp_path, make, message):
     make(tmp_path / "run")
     with pytest.raises(RunError, match=message):
         open_run(tmp_path / "run", device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("beside", "step"),
+    [
+        ("recipe.yaml", "give the folder that it is in: 'a b'"),
+        ("config.json", "import the folder that it is in: regard import 'a b' --out 'runs/a b'"),
+        ("x.gguf", "import the folder that it is in: regard import 'a b' --out 'runs/a b'"),
+    ],
+)
+def test_a_file_is_answered_with_what_its_folder_is_for(beside, step, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a b").mkdir()
+    (Path("a b") / beside).touch()
+    with pytest.raises(RunError) as caught:
+        open_run(Path("a b") / beside, device=CPU)
+    assert str(caught.value) == f"a b/{beside}: a file; {step}"
 
 
 def test_an_export_is_called_one(tmp_path):

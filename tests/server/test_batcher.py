@@ -462,6 +462,29 @@ def test_a_request_alone_is_admitted_however_long_it_seems():
     assert answers[2][1] < 3, "as soon as the next batch begins"
 
 
+def test_of_requests_that_seem_too_long_one_is_tried_and_nothing_of_them_stays_counted():
+    async def scenario(batcher, loop):
+        await warm_up(batcher, loop)
+        together = await asyncio.gather(*(ask(batcher, loop, 10_000) for _ in range(3)))
+        await asyncio.sleep(4)  # a batch of the one that was tried may still be running
+        return Counter(status for status, _ in together), batcher.backlog()
+
+    assert run_virtual(scenario, timeout=4) == (Counter({503: 2, 504: 1}), 0.0)
+
+
+def test_nobody_is_told_to_wait_longer_than_what_is_before_them_takes():
+    async def scenario(batcher, loop):
+        await warm_up(batcher, loop)
+        first = asyncio.create_task(ask(batcher, loop, 2000))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestError) as refused:
+            submit(batcher, Echo(), "x", cost=10**6, deadline=loop.time() + 20)
+        await first
+        return int(refused.value.headers["Retry-After"])
+
+    assert run_virtual(scenario, timeout=20) <= 2
+
+
 def test_requests_that_turn_out_too_late_are_refused_before_they_are_translated():
     """Nothing is known at first, so all are admitted."""
 

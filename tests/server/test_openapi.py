@@ -17,7 +17,10 @@ CHECKS = (
     "content_type_conformance",
     "response_schema_conformance",
     "response_headers_conformance",
+    "negative_data_rejection",
+    "positive_data_acceptance",
 )
+CONFIG = Path(__file__).with_name("schemathesis.toml")
 ROUTES = {
     "/translate": "post",
     "/translate/stream": "post",
@@ -68,6 +71,13 @@ def test_the_document_has_the_languages_and_limits_of_the_server(document):
     assert aligning["source"]["enum"] == ["fr", "en"]
 
 
+def test_the_names_of_files_are_documented(document):
+    body = document["paths"]["/translate_file"]["post"]["requestBody"]["content"]
+    name = body["multipart/form-data"]["encoding"]["file"]["headers"]["Content-Disposition"]
+    assert ".srt" in name["description"]
+    assert 'filename="letter.txt"' in name["example"]
+
+
 def test_status_422_is_not_documented(document):
     assert "HTTPValidationError" not in document["components"]["schemas"]
     for methods in document["paths"].values():
@@ -85,7 +95,8 @@ def test_schemathesis_finds_nothing(tiny_run, tmp_path):
     """A few cases; docs/server.md has the command for thousands."""
     schemathesis = Path(sys.executable).with_name("schemathesis")
     with process(tmp_path, tiny_run) as server:
-        command = [schemathesis, "run", f"{server.url}/openapi.json", "--max-examples", "8"]
+        command = [schemathesis, "--config-file", CONFIG, "run", f"{server.url}/openapi.json"]
+        command += ["--max-examples", "8"]
         command += ["--phases", "fuzzing", "--checks", ",".join(CHECKS), "--seed", "1"]
         found = subprocess.run(
             list(map(str, command)),

@@ -6,6 +6,7 @@ import yaml
 
 from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RunError, RunWarning, SettingsError
+from regard.recipes.run_folder import RunFolder, load_data
 from regard.server.errors import RequestError
 from regard.server.served_models import (
     LanguageDirection,
@@ -161,8 +162,11 @@ def test_files_of_ones_own_give_no_examples(tiny_run, tmp_path):
     with pytest.warns(RunWarning, match="manifest"):
         assert len(read_examples(spec)) == 2
     recipe = yaml.safe_load((run / "recipe.yaml").read_text("utf-8"))
-    files = {"source": ["letters.fr"], "target": ["letters.en"]}
+    files = {"source": "letters.fr", "target": "letters.en"}
     recipe["corpus"] = {"train": files, "languages": ["fr", "en"]}
     (run / "recipe.yaml").write_text(yaml.safe_dump(recipe), encoding="utf-8")
     with pytest.warns(RunWarning, match="manifest"):
         assert read_examples(spec) == ()
+    data = load_data(RunFolder(run))
+    assert data.languages == spec.languages
+    assert any(data.read(data.held_out())), "there is something to show, but it is confidential"

@@ -174,6 +174,31 @@ def wait_until(true):
         time.sleep(0.02)
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /health HTTP/1.1\nHost: localhost\n\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\n",
+    ],
+)
+def test_heads_with_bare_line_feeds_are_refused(server, sent):
+    with connect(server) as connection:
+        connection.sendall(sent)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
+def test_line_feeds_in_a_body_and_heads_behind_others_are_read(server):
+    asked = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    body = b'{"q": "Elle danse.",\n\n"source": "fr", "target": "en"}'
+    with connect(server) as connection:
+        connection.sendall(asked + head("POST", "/translate", len(body)) + body)
+        answers = b""
+        while answers.count(b"HTTP/1.1 200 ") < 2:
+            answers += connection.recv(1000)
+            assert b" 400 " not in answers
+
+
 def test_connections_without_a_complete_head_are_closed(server):
     slow = [connect(server) for _ in range(200)]
     for one in slow:

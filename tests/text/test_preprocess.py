@@ -10,6 +10,7 @@ from regard.text.preprocess import (
     split_long,
     tokenize_lines,
 )
+from regard.text.segmentation import VERBATIM, InputSettings
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import UNK
 
@@ -52,6 +53,17 @@ def test_white_space_that_is_unknown_parts_words(words, space):
 def test_white_space_that_is_known_stays():
     known = train_tokenizer(["Jane\u00a0visits"] * 5, TokenizerSettings(kind="characters"))
     assert replace_unknown_spaces("a\u00a0b\u3000c", known) == "a\u00a0b c"
+
+
+def test_a_verbatim_text_stays_as_it_is():
+    text = " Jane\u00a0 visits.\x07\n\tPaul. 1. 😀 "
+    known = train_tokenizer([text] * 5, TokenizerSettings(kind="characters", form="none"))
+    line = tokenize_lines([text, " \n"], known, 50, VERBATIM)
+    assert (line[0].parts, line[0].texts) == (known.encode([text]), [text])
+    assert not any("control" in note for note in line[0].notes)
+    assert (line[1].parts, line[1].segments.join([])) == ([], " \n")
+    with pytest.raises(ValueError, match="verbatim needs split_sentences: false"):
+        InputSettings(verbatim=True)
 
 
 def test_control_characters_are_spaces(subwords):

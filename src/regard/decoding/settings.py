@@ -21,6 +21,7 @@ Excluded = Literal["spread", "lost"]
 AtLimit = Literal["behind", "ranked", "eos"]
 
 MAX_BEAM = 1000  # hypotheses
+NEAR_SAFE = 2.0  # patience with which `stop: size` is nearest to the rules that wait
 MIN_COUNTED_LENGTH = 4  # of a sentence in a budget: its hypotheses have logits, however short
 
 
@@ -46,6 +47,14 @@ class BeamSettings(Settings):
     find a better answer. heuristic: when `size` hypotheses have finished, and the best of the
     others would score no higher than any of them if it ended now. limit: at the length limit.
     """
+    patience: float = Field(default=1.0, ge=1.0, le=10.0)
+    """How many times `size` hypotheses have to finish for `stop: size` (Kasai et al. 2022); in all
+    engines. With 2 it seldom answers otherwise than `safe`."""
+
+    @property
+    def num_finished(self) -> int:
+        """Finished hypotheses that end the search of a sentence with `stop: size`."""
+        return 1 if self.size == 1 else int(self.size * self.patience + 0.5)
 
 
 class SamplingSettings(Settings):
@@ -180,7 +189,9 @@ def native_only_reason(settings: DecodingSettings) -> str | None:
 
 def portable_settings(settings: DecodingSettings) -> DecodingSettings:
     """The nearest settings that every engine supports."""
-    beam = {"normalise": "power", "stop": "size", "coverage_penalty": 0.0}
+    beam: dict[str, Any] = {"normalise": "power", "stop": "size", "coverage_penalty": 0.0}
+    if settings.beam.stop != "size":
+        beam["patience"] = NEAR_SAFE
     return DecodingSettings(
         n_best=settings.n_best if settings.sampling is None else 1,
         beam=settings.beam.model_copy(update=beam),

@@ -7,10 +7,10 @@ to force a word needs token positions; these come from first translating without
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 from torch import Tensor
 
 from regard.errors import SettingsError
@@ -18,8 +18,17 @@ from regard.inspection.recording.attention_map import AttentionMaps, Axis, Part
 from regard.types import Site
 
 PUNCTUATION = ".,;:!?…\"'«»“”‘’()[]¿¡。、，！？"  # at a word's edges: optional in references
-Index = Annotated[StrictInt, Field(ge=0)]
-WordReference = Index | Annotated[StrictStr, Field(min_length=1)]
+
+
+def whole_number(value: Any) -> Any:
+    """The integer that a number such as 2.0 is by a JSON schema; other values unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Whole = BeforeValidator(whole_number)
+_Count = Annotated[StrictInt, Field(ge=0)]
+Index = Annotated[_Count, _Whole]
+WordReference = Annotated[_Count | Annotated[StrictStr, Field(min_length=1)], _Whole]
 """A word of a sentence: its index, from 0, or the word itself if it occurs only once."""
 PYDANTIC_CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 

@@ -34,7 +34,7 @@ from regard.errors import RunError, SearchError, SettingsError
 from regard.iterate import Track, untracked
 from regard.manifest import warn_without_manifest
 from regard.pipelines.answer import Answer, build_answer
-from regard.recipes.paths import is_packaged, weights_file, wrong_task_error
+from regard.recipes.paths import EXCHANGE_REPORT, is_packaged, weights_file, wrong_task_error
 from regard.settings import quoted
 from regard.tasks.names import TRANSLATION
 from regard.tasks.translation.auto_settings import infer_input_settings
@@ -211,7 +211,8 @@ class Translator:
 
         With `split` True, sentences are translated one by one, and text that is not a sentence (a
         number, a URL) is copied. With False, a text is one sentence, and its line breaks and tabs
-        become spaces. The default is the run's (see `input`). A sentence with URLs, e-mail
+        become spaces. The default is the run's (see `input`); an imported model is given texts as
+        they are, unless `split` is True. A sentence with URLs, e-mail
         addresses or placeholders has one candidate, which keeps them, unless the request has a
         prefix, samples, records or changes attention, or is observed.
 
@@ -271,7 +272,8 @@ class Translator:
 
     def source_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each whole text, as the first model reads it."""
-        return self.sources[0].encode([text.strip() for text in texts])
+        texts = texts if self.input.verbatim else [text.strip() for text in texts]
+        return self.sources[0].encode(texts)
 
     def translate_tokenized(
         self, prepared: Sequence[PreparedText], settings: DecodingSettings | None = None
@@ -309,7 +311,9 @@ class Translator:
     def segment(self, text: str, *, split: bool | None = None) -> Segments:
         """The sentences of a text, or its lines if `split` is False, and copied text between."""
         settings = self._segmentation(split)
-        return split_lines(text) if settings is None else segment(text, settings)
+        if split is False or settings is None:
+            return split_lines(text)
+        return segment(text, settings)
 
     def _check_not_forked(self) -> None:
         """Raise an error in a fork of the process that loaded the translator."""
@@ -322,7 +326,9 @@ class Translator:
 
     def _segmentation(self, split: bool | None) -> InputSettings | None:
         """How texts are segmented; None: not at all."""
-        if split is None:
+        if split and self.input.verbatim:
+            return InputSettings()
+        if split is None or self.input.verbatim:
             return self.input
         return self.input.model_copy(update={"split_sentences": True}) if split else None
 
@@ -416,10 +422,11 @@ def load(
     With the engine `auto`, CTranslate2 translates plain requests if its translations equal those of
     the native engine, which does everything else. A missing export in `precision` is made and saved
     in the run's folder (see `remarks`). The choices of `auto`, and batch sizes, are those that
-    `regard bench` measured for the run on this machine, or those in `choice`. The native engine's
-    default precision is float32. `onnx` is our search with steps that onnxruntime runs, without
-    attention. An `adapter` of the run, by its name or in a file, is merged into its weights; the
-    native engine then translates. `tell` is called with a message before long work.
+    `regard bench` measured for the run on this machine, or those in `choice`. The default precision
+    of the native engine, and of imported models, is float32. `onnx` is our search with steps that
+    onnxruntime runs, without attention. An `adapter` of the run, by its name or in a file, is
+    merged into its weights; the native engine then translates. `tell` is called with a message
+    before long work.
     """
     _check_names(engine, precision)
     folder = Path(path)
@@ -518,6 +525,12 @@ def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
     return Translator(export=engine)
 
 
+def _own_precision(folder: Path, precision: ExportPrecision) -> ExportPrecision:
+    """`precision`; instead of `auto`, for an imported run, the float32 that it was checked in."""
+    imported = precision == "auto" and (folder / EXCHANGE_REPORT).is_file()
+    return "float32" if imported else precision
+
+
 def _load_run(
     folder: Path,
     weights: str,
@@ -537,6 +550,7 @@ def _load_run(
         open_all = _native_engine_class().open_runs
         return open_all((folder,), device="cpu", weights=weights, precision=precision)
 
+    precision = _own_precision(folder, precision)
     runs: Sequence[Run] = ()
     remarks, file = [], weights_file(folder, weights)
     export = find_export(folder, file, weights, precision) if file.is_file() else None

@@ -81,8 +81,12 @@ def require_folder(folder: Path, out: Path | None = None) -> None:
     if folder.is_dir():
         return
     if folder.exists():
-        inside = import_command(folder.parent, out) if out else quoted(folder.parent)
-        raise RunError(f"{folder}: a file; give the folder that it is in: {inside}")
+        step = "a run is a folder"
+        if (folder.parent / RECIPE_FILE).is_file():
+            step = f"give the folder that it is in: {quoted(folder.parent)}"
+        elif _is_foreign(folder.parent):
+            step = f"import the folder that it is in: {import_command(folder.parent, out)}"
+        raise RunError(f"{folder}: a file; {step}")
     name, hint = str(folder), ""
     is_place = folder.parent == RUNS or folder.parent.is_dir()
     if HUB_NAME.fullmatch(name) and (out is not None or not is_place):
@@ -99,6 +103,11 @@ def import_command(folder: Path, out: Path | None = None) -> str:
     return f"regard import {quoted(folder)} --out {quoted(out)}"
 
 
+def _is_foreign(folder: Path) -> bool:
+    """Whether another toolkit has written into the folder."""
+    return any(next(folder.glob(pattern), None) for pattern in FOREIGN_FILES)
+
+
 def require_run(folder: Path) -> None:
     """Raise an error if there is no run in a folder."""
     require_folder(folder)
@@ -107,7 +116,7 @@ def require_run(folder: Path) -> None:
     hint = ""
     if (folder / EXPORT_INFO).is_file():
         hint = f"; it is an export, which can only translate: regard translate {quoted(folder)}"
-    elif any(next(folder.glob(pattern), None) for pattern in FOREIGN_FILES):
+    elif _is_foreign(folder):
         hint = f"; import the model of another toolkit first: {import_command(folder)}"
     raise RunError(f"{folder}: not a run: it has no {RECIPE_FILE}{hint}")
 

@@ -62,6 +62,7 @@ class PendingRequest:
     arrival_time: float
     deadline: float
     order: float  # place in the queue, as a time
+    on_trial: bool  # it seems too long, and is tried only as long as nothing else waits
     num_batched: int = 0  # items that were put into a batch
     answers: dict[int, Any] = field(default_factory=dict)
     partial_texts: dict[int, str] = field(default_factory=dict)  # by item, if streamed
@@ -118,7 +119,6 @@ class Batcher:
         self._queued_tokens: Counter[Hashable] = Counter()  # by kind
         self._batch_ends: list[float] = []  # when the batches of the threads are expected to end
         self._reserved = 0.0  # seconds of requests that are being prepared
-        self._on_trial: PendingRequest | None = None  # seems too long, but nothing else waited
         self._throughput = Throughput(settings.batch_tokens, settings.timeout * BATCH_SHARE)
         metrics.queued.labels(name).set_function(lambda: len(self._queue))
         metrics.backlog.labels(name).set_function(self.backlog)
@@ -150,7 +150,7 @@ class Batcher:
         last_batch = self._throughput.batch_seconds(self._last_kind)  # it is answered at its end
         late = (backlog + seconds) * SAFETY + last_batch - (deadline - self._clock())
         if backlog and late > 0:
-            raise overloaded(late)
+            raise overloaded(min(late, backlog))
         if len(self._queue) >= self._settings.queue:
             message = f"the queue is full: {len(self._queue)} requests wait; try again soon"
             raise RequestError(503, message, retry_after=backlog)
@@ -170,16 +170,14 @@ class Batcher:
         """Queue a request; an error with status 503 if it cannot be answered by its deadline."""
         seconds, now = self.seconds(function, costs), self._clock()
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        order = now + STRETCH * seconds
-        pending = PendingRequest(function, items, costs, future, now, deadline, order)
+        order, too_long = now + STRETCH * seconds, now + seconds / self._settings.workers > deadline
+        pending = PendingRequest(function, items, costs, future, now, deadline, order, too_long)
         if not items:
             future.set_result([])
             return pending
         self.check(seconds, deadline)
         future.add_done_callback(lambda _: self._remove(pending))
         self._queue[pending] = None
-        if now + seconds / self._settings.workers > deadline:
-            self._on_trial = pending
         self._count(pending, pending.tokens_left)
         self._arrival.set()
         return pending
@@ -214,7 +212,7 @@ class Batcher:
 
     def _count(self, pending: PendingRequest, tokens: int) -> None:
         """Count tokens that are queued, or no longer, as work that others wait for."""
-        if pending is not self._on_trial:
+        if not pending.on_trial:
             self._queued_tokens[pending.function.kind] += tokens
 
     async def _wait_for_requests(self) -> None:
@@ -281,7 +279,7 @@ class Batcher:
             late = now + batch_end - pending.deadline
             if late > 0 and len(self._queue) > 1:
                 self._remove(pending)
-                pending.future.set_exception(overloaded(late))
+                pending.future.set_exception(overloaded(min(late, all_end)))
             else:
                 kept.append(pending)
                 begin, spare = end, min(spare, -late)
@@ -322,7 +320,7 @@ class Batcher:
 
 
 def overloaded(seconds: float) -> RequestError:
-    """The error of a request that could only be answered so many seconds too late."""
+    """The error of a request that has a chance in so many seconds."""
     message = "more is asked of the model than it can answer in time; try again later, or send less"
     return RequestError(503, message, retry_after=seconds)
 

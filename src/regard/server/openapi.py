@@ -1,5 +1,6 @@
 """The OpenAPI document: FastAPI's own, plus request bodies, errors and this server's limits."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
@@ -41,9 +42,13 @@ def error_responses(*statuses: int) -> Responses:
     return responses
 
 
-def describe_body(request_type: type[BaseModel], *content_types: str) -> dict[str, Any]:
+def describe_body(
+    request_type: type[BaseModel], *content_types: str, encoding: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The arguments of a route with a body that `request_parsing` reads instead of FastAPI."""
-    schema = {"schema": {"$ref": f"#/components/schemas/{request_type.__name__}"}}
+    schema: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{request_type.__name__}"}}
+    if encoding:
+        schema["encoding"] = encoding
     content = dict.fromkeys(content_types or (JSON, FORM, MULTIPART), schema)
     return {
         "responses": error_responses(*BODY_ERRORS),

@@ -13,7 +13,7 @@ from pydantic import (
     Tag,
 )
 
-from regard.inspection.interventions import InterventionRequestJson
+from regard.inspection.interventions import InterventionRequestJson, whole_number
 from regard.pipelines.viewer_document import ViewerDocument
 from regard.server.language_detection import LanguageGuess
 
@@ -24,18 +24,22 @@ MAX_DIGITS = 9  # digits of a number that is sent as a string
 def parse_number(value: Any) -> Any:
     """The number in a string of digits, as some programs send it; other values unchanged."""
     if not isinstance(value, str) or len(value) > MAX_DIGITS:
-        return value
+        return whole_number(value)
     return int(value) if value.isascii() and value.isdecimal() else value
 
 
 NonNegativeCount = Annotated[NonNegativeInt, BeforeValidator(parse_number)]
 Format = Annotated[
-    Literal["text", "html"], BeforeValidator(lambda value: "text" if value in (None, "") else value)
+    Literal["text", "html"],
+    BeforeValidator(
+        lambda value: "text" if value in (None, "") else value,
+        json_schema_input_type=Literal["text", "html", ""] | None,
+    ),
 ]
 Text = Annotated[str, Field(min_length=1)]
 Texts = Annotated[list[str], Field(min_length=1)]
 OneOrMore = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[Texts, Tag("texts")],
+    Annotated[str, Tag("text")] | Annotated[Texts, Tag("texts")],
     Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
 UNION_TAGS = frozenset(

@@ -1,6 +1,7 @@
 """uvicorn with connection timeouts and a graceful stop: sockets and signals of one server."""
 
 import asyncio
+import re
 import resource
 import signal
 import socket
@@ -26,6 +27,8 @@ BACKLOG = 2048  # connections that the system queues until they are accepted
 MACOS_MAX_FILES = 10_240  # OPEN_MAX of macOS
 MAX_HEAD_BYTES = 32 * 1024
 KEEP_ALIVE_SECONDS = 15  # seconds after which an idle connection is closed
+BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+END_OF_HEAD = re.compile(rb"\r\n\r\n")
 CLOSE_SECONDS = 10  # seconds for the last connections to close when all requests are answered
 
 
@@ -125,6 +128,18 @@ class TimeoutProtocol(H11Protocol):
             self._set_timer("head")
         elif "head" not in self._timers:
             self._set_timer("head", self._close_if_idle)
+
+    def handle_events(self) -> None:
+        """As uvicorn does, but a head with a bare line feed is refused: a proxy in front of the
+        server may not end a line there, and see other requests than the server does.
+        """
+        if self.conn.their_state is h11.IDLE:
+            unread, _ = self.conn.trailing_data
+            head, *_ = END_OF_HEAD.split(unread, maxsplit=1)
+            if BARE_LINE_FEED.search(head):
+                self.send_400_response("A line of the head ends in a line feed alone.")
+                return
+        super().handle_events()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_timer("head")

@@ -87,10 +87,9 @@ def tokenize_lines(
         else segment(text, settings)
         for text in texts
     ]
-    plain = ([CONTROL_CHARACTER.sub(" ", line) for line in one.lines] for one in segments)
-    sentences = [
-        [replace_unknown_spaces(line, tokenizer).strip() for line in lines] for lines in plain
-    ]
+    sentences = [one.lines for one in segments]
+    if settings is None or not settings.verbatim:
+        sentences = [[_clean(line, tokenizer) for line in lines] for lines in sentences]
     ids = tokenizer.encode([sentence for some in sentences for sentence in some])
     unknown = _unknown_ids(ids, tokenizer)
     rest = iter(ids)
@@ -112,7 +111,7 @@ def _build_line(
     notes = []
     if lost := sum(part.text.count(REPLACEMENT_CHARACTER) for part in segments.parts):
         notes.append(f"has U+FFFD ({lost}) in place of unreadable characters; is it UTF-8?")
-    if control := sum(len(CONTROL_CHARACTER.findall(line)) for line in segments.lines):
+    if control := _count_control(segments.lines) - _count_control(sentences):
         notes.append(f"has control characters ({control}), which were read as spaces")
     if num_unknown := sum(token in unknown for own in ids for token in own):
         total = sum(map(len, ids))
@@ -129,6 +128,15 @@ def _build_line(
     ]
     all_parts = [part for parts in split for part in parts]
     return TokenizedLine(all_parts, notes, sentences, list(map(len, split)), segments)
+
+
+def _count_control(texts: Iterable[str]) -> int:
+    return sum(len(CONTROL_CHARACTER.findall(text)) for text in texts)
+
+
+def _clean(text: str, tokenizer: Tokenizer) -> str:
+    """`text` without space at its ends; control characters and unknown white space are spaces."""
+    return replace_unknown_spaces(CONTROL_CHARACTER.sub(" ", text), tokenizer).strip()
 
 
 def replace_unknown_spaces(text: str, tokenizer: Tokenizer) -> str:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, Self, get_args
+
+from pydantic import model_validator
 
 from regard.settings import Settings
 
@@ -77,6 +79,18 @@ class InputSettings(Settings):
     single letters of an alphabet; these three only in sentences without words. layout: bullets,
     item numbers, bars and wide spaces between cells. auto: the kinds that the training pairs do not
     show to be translated."""
+    verbatim: bool = False
+    """Whether the model is given each text as it is, with its line breaks, white space and control
+    characters, as an imported model is; nothing is split or copied then, but blank texts."""
+
+    @model_validator(mode="after")
+    def _keep_whole(self) -> Self:
+        if self.verbatim and (self.split_sentences or self.pass_through):
+            raise ValueError("verbatim needs split_sentences: false and pass_through: []")
+        return self
+
+
+VERBATIM = InputSettings(split_sentences=False, pass_through=(), verbatim=True)
 
 
 class Span(NamedTuple):
@@ -130,6 +144,8 @@ class Segments:
 
 def segment(text: str, settings: InputSettings) -> Segments:
     """The sentences of a text, or its lines if these are not split, and all text between them."""
+    if settings.verbatim:
+        return Segments([Segment(text, translatable=bool(text.strip()))])
     parts: list[Segment] = []
     for line, breaks in _split_at_breaks(text):
         parts += [Segment(line)] if breaks else _split_line(line, settings)

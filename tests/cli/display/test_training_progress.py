@@ -6,6 +6,7 @@ from rich.console import Console
 
 from regard.cli.display.training_progress import TerminalReporter
 from regard.corpora.corpus import Pair
+from regard.recipes.machine_load import OtherWork
 from regard.settings import SettingChoice
 from regard.tasks.translation.task import Translation
 from tiny import tiny_recipe
@@ -27,6 +28,12 @@ def prepared(recipe, folder):
     task.prepare(print, resumed=False)
     torch.manual_seed(1)
     return task, task.new_model()
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch):
+    """Other processes of this machine change nothing."""
+    monkeypatch.setattr(OtherWork, "takes_from", lambda self, threads: False)
 
 
 @pytest.fixture
@@ -58,6 +65,21 @@ def test_a_pipe_is_told_the_time_and_some_fifty_lines_of_loss(console, monkeypat
     assert lines[1] == "time        about 83 minutes for the 9,960 steps left"
     assert lines[2] == "step     220  loss 1.500  12,346 tokens/s  82 minutes left"
     assert 45 <= len(lines) <= 55
+
+
+def test_beside_other_work_no_time_is_told(console, monkeypatch):
+    busy = iter([False, True, True, False])
+    monkeypatch.setattr(OtherWork, "takes_from", lambda self, threads: next(busy))
+    clock = iter([0, 10, 300, 310])
+    monkeypatch.setattr("regard.cli.display.training_progress.time.monotonic", lambda: next(clock))
+    with TerminalReporter(100, console=console) as reporter:
+        for step in (10, 20, 30, 40):
+            reporter.logged(step, LOGGED)
+    *_, second, third, time, fourth = console.export_text().splitlines()
+    assert second.endswith("tokens/s  the machine is busy")
+    assert third.endswith("tokens/s  the machine is busy")
+    assert time == "time        about 10 minutes for the 60 steps left"
+    assert fourth.endswith("10 minutes left")
 
 
 def test_after_the_last_step_no_time_is_estimated(console):

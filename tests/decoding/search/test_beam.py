@@ -175,15 +175,16 @@ CHAIN = {BOS: {4: 0.6, 5: 0.4}, 4: {EOS: 0.5, 4: 0.5}, 5: {EOS: 0.9, 5: 0.1}}
 
 def test_safe_stopping_saves_steps():
     steps = {}
-    for stop in ("safe", "size", "limit"):
+    for stop, patience in (("safe", 1), ("size", 1), ("size", 1.5), ("size", 2), ("limit", 1)):
         decoder = HistoryTable(1, WORDS, 2, sharp=0.0)
         decoder.table[:] = torch.tensor([-50.0, -50, -50, 2, 1, 2, 3]).double()
         rules = {"max_length": 30, "max_length_offset": 30}
-        how = {"stop": stop, "rules": rules, "scored": GNMT}
+        how = {"stop": stop, "patience": patience, "rules": rules, "scored": GNMT}
         search(decoder, decoder.start(), LENGTHS[:1], decoding(size=2, **how))
-        steps[stop] = len(decoder.batches)
+        steps[stop, patience] = len(decoder.batches)
     # Ending at once scores -1.626; the likeliest token adds -0.626, over lp(30) = 2.88.
-    assert steps == {"safe": 8, "size": 2, "limit": 30}
+    rushed = {("size", 1): 2, ("size", 1.5): 5, ("size", 2): 6}
+    assert steps == {("safe", 1): 8, **rushed, ("limit", 1): 30}
 
 
 def test_stopping_at_size_may_miss_what_safe_stopping_finds():

@@ -59,6 +59,10 @@ SEARCHES = {
     "beam": decoding(size=5),
     "all of a beam": decoding(4, size=4, length_penalty=1.0),
     "beam without a penalty": decoding(3, size=3, length_penalty=0.0),
+    "patient": decoding(3, size=3, patience=2.5, length_penalty=1.0),
+    "patient, cut short": decoding(
+        2, size=3, patience=2.0, rules={"max_length_ratio": 0.7, "max_length_offset": 1}
+    ),
     "long answers": decoding(2, size=3, length_penalty=3.0),
     "at least nine tokens": decoding(2, size=3, rules={"min_length": 9}),
     "unknown words": decoding(2, size=3, rules={"allow_unknown": True}),

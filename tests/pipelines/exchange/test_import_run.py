@@ -645,7 +645,9 @@ def test_a_run_that_has_files_is_not_replaced(folders, tmp_path):
 
 
 def test_files_and_links_in_the_place_of_folders_are_called_so(folders, tmp_path):
-    with pytest.raises(RunError, match=r"config\.json: a file; give the folder .*: regard import "):
+    with pytest.raises(
+        RunError, match=r"config\.json: a file; import the folder .*: regard import "
+    ):
         import_folder(folders("gpt2") / "config.json", tmp_path / "run")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RunError, match="link: a link; name a folder that is new or empty"):

@@ -116,6 +116,24 @@ def test_closing_ends_in_time_though_requests_keep_coming(monkeypatch):
     assert asyncio.run(close()) == (True, [REFUSED] * 3)
 
 
+def test_refused_requests_that_never_pause_do_not_use_up_the_grace_period(monkeypatch):
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(module, "DRAIN_SECONDS", 0.1)
+
+    async def close():
+        lifecycle = make_lifecycle()
+        closing = asyncio.create_task(lifecycle.close(60))
+        await asyncio.sleep(0)
+        late = set()
+        while not closing.done():  # each is read for longer than it takes until the next one
+            late.add(asyncio.create_task(send_request(lifecycle, trickle)[0]))
+            await asyncio.sleep(0.01)
+            assert len(late) < 1000
+        return closing.result()
+
+    assert asyncio.run(close())
+
+
 @pytest.mark.parametrize("stopping", [True, False])
 def test_a_request_active_at_the_end_of_the_grace_period_gets_503(stopping):
     async def never(scope, receive, send):

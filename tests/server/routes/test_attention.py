@@ -47,6 +47,8 @@ def test_interventions_come_with_the_translation_before_them(server, translator)
     payload = {"q": SENTENCE, **PAIR, "changes": [SILENCE]}
     document = server.post("/attention", json=payload).json()
     assert document["changes"] == [SILENCE]
+    floats = {"sentence": 0.0, "changes": [{**SILENCE, "layer": float(SILENCE["layer"])}]}
+    assert server.post("/attention", json=payload | floats).json() == document
     plain = translator(SENTENCE).text
     assert document["before"] == {"text": plain, "words": plain.split()}
 

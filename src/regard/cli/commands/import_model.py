@@ -26,6 +26,8 @@ def command(
     do; or the .npz of g2p_en. No pickle is read, and no code in the folder is executed.
     The run must compute the same logits as the other toolkit and write the same text; otherwise it
     is refused, and RUN holds only the report, exchange.json.
+    A translator's run keeps what its source does: float32, whole texts, its search. The options
+    --precision, --sentences and --engine of `regard translate` and `serve` ask for more.
 
     Examples:
 
@@ -43,5 +45,5 @@ def command(
         print_json({"run": str(run.folder), **run.report.model_dump(mode="json")})
         return
     console.print(f"{run.folder}  [dim]{run.report.format}[/]")
-    for line in (run.report.gate.summary(), *run.report.notes):
+    for line in (run.report.gate.summary(), *run.report.notes, *run.report.usage):
         console.print(f"  {line}")

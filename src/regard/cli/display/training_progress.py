@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 
+import torch
 from rich import progress
 from rich.console import Console
 from rich.markup import escape
@@ -12,6 +13,7 @@ from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import cleaning_table, plain_table
 from regard.evaluation.metrics import METRICS, VALIDATION_METRICS
 from regard.models.contracts import AnyModel
+from regard.recipes.machine_load import OtherWork
 from regard.recipes.memory import format_seconds
 from regard.recipes.run_folder import count_parameters
 from regard.tasks.contracts import AnyTrainableTask
@@ -36,11 +38,11 @@ class TerminalReporter(LiveProgress):
             progress.BarColumn(bar_width=24),
             progress.MofNCompleteColumn(),
             progress.TextColumn("{task.fields[numbers]}"),
-            progress.TextColumn("[dim]left[/dim]"),
-            progress.TimeRemainingColumn(elapsed_when_finished=True),
+            progress.TextColumn("[dim]{task.fields[left]}[/dim]"),
             console=console,
         )
-        self._task = self.add_task("training", total=steps, numbers="", visible=False)
+        self._task = self.add_task("training", total=steps, numbers="", left="", visible=False)
+        self._other_work = OtherWork()
         self._begin(steps)
 
     def _begin(self, steps: int) -> None:
@@ -95,17 +97,30 @@ class TerminalReporter(LiveProgress):
         )
         shown = f"loss {loss:.{3 if loss >= 0.01 else 2}{'f' if loss >= 0.01 else 'g'}}"
         shown = f"{shown}  {speed:,.0f} {unit}/s"
-        self.update(self._task, completed=step, numbers=shown, visible=True)
-        left = self._seconds_left(step)
-        if left and not self._estimated:
-            self._estimated = True
-            steps = f"the {self._steps - step:,} steps left"
-            self._say(f"time        about {format_seconds(left)} for {steps}")
+        left = self._describe_time_left(step)
+        self.update(self._task, completed=step, numbers=shown, left=left, visible=True)
         if self.console.is_terminal or step < self._next_line:
             return
         self._next_line = step + self._steps / NUM_LOG_LINES
-        time_left = f"  {format_seconds(left)} left" if left else ""
-        self._say(f"step {step:>7,}  {shown}{time_left}")
+        self._say(f"step {step:>7,}  {shown}{left and f'  {left}'}")
+
+    def _describe_time_left(self, step: int) -> str:
+        """The time left, which is printed in a line of its own when it is first known; or that
+        other processes use the cores, while it cannot be known.
+        """
+        seconds, busy = (
+            self._seconds_left(step),
+            self._other_work.takes_from(torch.get_num_threads()),
+        )
+        if not seconds:
+            return ""
+        if busy:
+            return "the machine is busy"
+        if not self._estimated:
+            self._estimated = True
+            steps = f"the {self._steps - step:,} steps left"
+            self._say(f"time        about {format_seconds(seconds)} for {steps}")
+        return f"{format_seconds(seconds)} left"
 
     def _seconds_left(self, step: int) -> float | None:
         """Seconds left, by the steps since the first log line, as earlier ones are slower."""

@@ -95,7 +95,7 @@ InPrecision = Annotated[
     Option(
         "--precision",
         help="Of the weights. auto: with ctranslate2, int8 if it is close enough; with native, "
-        "float32 (bfloat16 and int8 can be asked for).",
+        "float32 (bfloat16 and int8 can be asked for); of an imported model float32.",
     ),
 ]
 Split = Annotated[
@@ -104,7 +104,7 @@ Split = Annotated[
         "--sentences/--whole-lines",
         help="Translate sentences of a line one by one, and keep text that is not a sentence "
         "(numbers, URLs, bullets); or give the model whole lines. By default as the run has "
-        "learned from its training pairs.",
+        "learned from its training pairs; an imported model is given lines unchanged.",
     ),
 ]
 Unknown = Annotated[
@@ -160,9 +160,9 @@ def _option_spellings(context: Context) -> dict[str, str]:
 def _given_options(context: Context) -> set[str]:
     """The names of the parameters that are given on the command line."""
     names = (str(param.name) for param in context.command.params)
-    return {
-        name for name in names if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
-    }
+    sources = {name: context.get_parameter_source(name) for name in names}
+    # By name: click and typer each have the class of sources, and str() differs between versions.
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
 def note_packaged_model(context: Context, name: str = "model") -> None:

@@ -48,6 +48,7 @@ class SearchConfig:
     n_best: int
     stop: Stop
     first: Tensor | None = None  # (B,) the token before each answer; None: BOS
+    num_finished: int = 0  # that end a search with the stop `size`; at least the beam's width
 
     @classmethod
     def build(
@@ -64,7 +65,8 @@ class SearchConfig:
         beam, n_best = settings.beam, settings.n_best
         if settings.sampling is None:
             penalties = Penalties(beam, lengths, rules.lengths)
-            return cls(BeamSelector(beam.size), rules, penalties, n_best, beam.stop, first)
+            selector, slots = BeamSelector(beam.size), beam.num_finished
+            return cls(selector, rules, penalties, n_best, beam.stop, first, slots)
         longest = max(rules.limits)
         sampler = SamplingSelector(settings.sampling, n_best, numbers, longest, lengths.device)
         penalties = Penalties(SAMPLING_PENALTIES, lengths, rules.lengths)
@@ -73,7 +75,9 @@ class SearchConfig:
     @property
     def num_slots(self) -> int:
         """Finished hypotheses to keep for each sentence."""
-        return self.selector.width if self.stop in ("size", "heuristic") else self.n_best
+        if self.stop == "size":
+            return max(self.num_finished, self.selector.width)
+        return self.selector.width if self.stop == "heuristic" else self.n_best
 
     def candidates(self, logits: Tensor, hypotheses: Hypotheses) -> Candidates:
         """Candidates (B, C) from logits (B, K, V), which may be overwritten."""

@@ -190,11 +190,12 @@ class CTranslate2Engine:
         """Futures of the results of a batch of sources and prefixes.
 
         `suppressed` phrases may occur in prefixes, whose tokens do not count in the score.
-        CTranslate2 ranks truncated hypotheses among those that ended; with twice the patience it
+        CTranslate2 ranks truncated hypotheses among those that ended; with room for `size` more it
         keeps all of both.
         """
-        size = settings.beam.size
-        patience = 2 if batch.at_limit and size > 1 else 1
+        size, kept = settings.beam.size, settings.beam.num_finished
+        if batch.at_limit and size > 1:
+            kept += size
         source_labels, prefix_labels = (
             [self._labels_of(ids) for ids in side] for side in zip(*pairs, strict=True)
         )
@@ -203,8 +204,8 @@ class CTranslate2Engine:
             prefix_labels if any(prefix_labels) else None,
             asynchronous=True,
             beam_size=size,
-            patience=patience,
-            num_hypotheses=size * patience,
+            patience=kept / size,
+            num_hypotheses=kept,
             length_penalty=settings.beam.length_penalty or NO_PENALTY,
             max_decoding_length=batch.limit,
             min_decoding_length=min(settings.rules.min_length, batch.limit),

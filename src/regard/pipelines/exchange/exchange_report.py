@@ -32,6 +32,8 @@ class ExchangeReport(Settings):
     """The version of regard that converted it."""
     notes: tuple[str, ...] = ()
     """Facts that the source does not state, and the values used instead."""
+    usage: tuple[str, ...] = ()
+    """How an imported translator is used: what it does to texts, and what is faster."""
     gate: GateReport
 
 

@@ -37,6 +37,7 @@ from regard.recipes.paths import EXPORT_INFO
 from regard.settings import abbreviate
 from regard.text.build import VOCAB_TOKENIZERS, Tokenizers, load_tokenizers
 from regard.text.mapped_sentencepiece import MappedSentencePieceTokenizer, PieceTable
+from regard.text.segmentation import VERBATIM
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK, token_labels
 from regard.text.tokenizer import Tokenizer
@@ -127,7 +128,7 @@ def _own_sides(model: Ct2Model) -> tuple[_Side, _Side]:
 def _search_groups(card: ExportCard | None) -> dict[str, Any]:
     """The groups of a recipe that say how the run of an export translates."""
     if card is None:
-        return {}
+        return {"input": VERBATIM.model_dump(mode="json")}
     groups = {"decoding": card.decoding, "input": card.input}
     return {name: one.model_dump(mode="json") for name, one in groups.items() if one is not None}
 

@@ -17,7 +17,7 @@ def generate_settings(search: DecodingSettings) -> DecodingSettings:
     beam, rules = search.beam, search.rules
     stop = "safe" if beam.stop == "limit" else beam.stop
     at_limit = "ranked" if rules.at_limit == "behind" else rules.at_limit
-    changed = {"normalise": "power", "coverage_penalty": 0.0, "stop": stop}
+    changed = {"normalise": "power", "coverage_penalty": 0.0, "stop": stop, "patience": 1.0}
     return search.model_copy(
         update={
             "beam": beam.model_copy(update=changed),

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.atomic_io import read_limited, temporary_folder, write_atomic
+from regard.decoding.settings import native_only_reason
 from regard.errors import RunError
+from regard.exchange.ctranslate2_spec import unsupported_reason
 from regard.exchange.huggingface.folder import GGUF, gguf_error
 from regard.manifest import check_folder, warn_without_manifest
 from regard.pipelines.exchange.exchange_report import (
@@ -20,6 +22,8 @@ from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folde
 from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, require_folder
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.contracts import TaskRecipe
+from regard.tasks.translation.recipe import TranslationRecipe
 from regard.text.build import save_tokenizers
 from regard.training.checkpoints import check_finite, save_weights
 
@@ -61,7 +65,7 @@ def import_folder(
     check_finite(source, model.weights, NOT_FINITE)
     require_free(out)
     with temporary_folder(out.parent) as place:
-        _write_run(RunFolder(place), model, name or out.resolve().name, source)
+        recipe = _write_run(RunFolder(place), model, name or out.resolve().name, source)
         report = ExchangeReport(
             direction="import",
             format=model.format,
@@ -69,6 +73,7 @@ def import_folder(
             files=dict(model.digests),
             licence=read_licence(source),
             notes=model.notes,
+            usage=usage_notes(recipe),
             gate=model.check(place),
         )
         write_atomic(place / "card.md", "\n".join(_card(out.name, model, report)).encode())
@@ -81,19 +86,43 @@ def _find_format(source: Path) -> ImportFormat:
     return next((one for one in FORMATS if one.is_format(source)), TRANSFORMERS)
 
 
-def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) -> None:
+def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) -> TaskRecipe:
     raw: dict[str, Any] = {
         **model.recipe,
         "name": name,
         "about": f"Imported: {model.about}.",
         "model": model.settings.model_dump(mode="json"),
     }
-    folder.save_recipe(make_recipe(raw, where=str(source)))
+    recipe = make_recipe(raw, where=str(source))
+    folder.save_recipe(recipe)
     if model.tokenizers is not None:
         save_tokenizers(model.tokenizers, folder.path)
     for file, content in model.run_files.items():
         write_atomic(folder.path / file, content)
     save_weights(folder.weights("model"), model.weights)
+    return recipe
+
+
+def usage_notes(recipe: TaskRecipe) -> tuple[str, ...]:
+    """How a run of an imported translator is used: which texts stay as they are, what its search
+    costs, and the options that ask for something else.
+    """
+    if not isinstance(recipe, TranslationRecipe):
+        return ()
+    notes = []
+    if recipe.input.verbatim:
+        notes.append(
+            "it is given whole texts, unchanged, in float32, as in its source; only blank texts "
+            "stay blank. --sentences splits texts and keeps what is no sentence, --precision int8 "
+            "is faster"
+        )
+    reason = native_only_reason(recipe.decoding)
+    if reason and not recipe.decoding.sampling and not unsupported_reason(recipe.model):
+        notes.append(
+            f"its search ({reason}) is the native engine's, which takes several times as long on a "
+            "CPU; --engine ctranslate2 is faster, by the nearest search that it has"
+        )
+    return tuple(notes)
 
 
 def read_licence(source: Path) -> str | None:
@@ -120,7 +149,7 @@ def _card(name: str, model: ForeignModel, report: ExchangeReport) -> Iterator[st
     yield f"- source: `{report.source}`, {model.about}"
     yield f"- licence: {report.licence or 'the source states none'}"
     yield from (f"- SHA-256 of {file}: `{digest}`" for file, digest in report.files.items())
-    yield from (f"- {note}" for note in report.notes)
+    yield from (f"- {note}" for note in (*report.notes, *report.usage))
     yield f"\n## Parity\n\n{report.gate.summary()}.\n"
     yield "## Model\n"
     yield "`recipe.yaml` has every setting. The run was not trained here and has no training data."

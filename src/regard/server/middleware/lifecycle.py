@@ -65,9 +65,9 @@ class RequestLifecycle:
         self._host_names = frozenset(name.lower() for name in settings.allowed_hosts)
         self.stopping = False
         self._deadline = float("inf")  # of all active requests, by the clock of the event loop
-        self._active = self._num_requests = 0
+        self._active = self._accepted = self._num_requests = 0
         metrics.active_requests.set_function(lambda: self._active)
-        self._idle = asyncio.Event()
+        self._idle = asyncio.Event()  # while no accepted request is active
         self._idle.set()
         self.held_bytes = 0  # of active requests' bodies; parsing takes thirty times as much
 
@@ -78,13 +78,17 @@ class RequestLifecycle:
         exchange = Exchange(scope, receive, send, self)
         self._active += 1
         self._num_requests += 1
-        self._idle.clear()
+        if not exchange.came_too_late:
+            self._accepted += 1
+            self._idle.clear()
         try:
             await self._respond(exchange)
         finally:
             exchange.release()
             self._active -= 1
-            if not self._active:
+            if not exchange.came_too_late:
+                self._accepted -= 1
+            if not self._accepted:
                 self._idle.set()
             self._log_and_count(exchange)
 
@@ -92,7 +96,8 @@ class RequestLifecycle:
         """Answer new requests with 503 and wait for the active ones; True if all have finished.
 
         Connections stay open until no request has arrived for a while: a client whose connection is
-        closed cannot know whether its request was read.
+        closed cannot know whether its request was read. Requests that keep coming delay the end by
+        DRAIN_SECONDS at most, however slow they are.
         """
         self.stopping = True
         self._deadline = asyncio.get_running_loop().time() + grace
@@ -103,9 +108,8 @@ class RequestLifecycle:
                 while seen < self._num_requests and time.monotonic() < give_up_at:
                     seen = self._num_requests
                     await asyncio.sleep(QUIET_SECONDS)
-                    await self._idle.wait()
         except TimeoutError:
-            return not self._active
+            return self._idle.is_set()
         return True
 
     async def _respond(self, exchange: "Exchange") -> None:

@@ -38,6 +38,18 @@ FILE_DESCRIPTION = {
     "description": "The file, which a browser saves rather than shows.",
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
+FILE_ENCODING = {
+    "file": {
+        "contentType": "text/plain, text/markdown, text/html, application/x-subrip, text/vtt",
+        "headers": {
+            "Content-Disposition": {
+                "description": f"Its file name ends in {', '.join(FORMAT_OF_SUFFIX)}.",
+                "schema": {"type": "string"},
+                "example": 'form-data; name="file"; filename="letter.txt"',
+            }
+        },
+    }
+}
 
 KEEP_SECONDS = 600.0  # how long a translated file can be fetched
 TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
@@ -137,7 +149,7 @@ def build_store(folder: Path | None, max_bytes: int) -> FileStore:
     return MemoryStore(max_bytes) if folder is None else FolderStore(folder, max_bytes)
 
 
-@router.post("/translate_file", **describe_body(FileRequest, MULTIPART))
+@router.post("/translate_file", **describe_body(FileRequest, MULTIPART, encoding=FILE_ENCODING))
 async def translate_file(request: Request, service: ServiceDep) -> TranslatedFile:
     """Translate a file: plain text, Markdown or HTML with its markup kept, SRT or VTT subtitles."""
     payload, name = await _read_upload(request, service)

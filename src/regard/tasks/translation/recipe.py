@@ -1,12 +1,11 @@
 """The recipe of a translator: the settings classes of the lower layers, nested."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import (
-    ModelWrapValidatorHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -164,7 +163,7 @@ class TranslationRecipe(TaskRecipe):
     @model_validator(mode="wrap")
     @classmethod
     def _extract_auto(
-        cls, given: Any, handler: ModelWrapValidatorHandler["TranslationRecipe"]
+        cls, given: Any, handler: Callable[[Any], "TranslationRecipe"]
     ) -> "TranslationRecipe":
         if not isinstance(given, dict):
             return handler(given)

@@ -28,6 +28,7 @@ from regard.exchange.tensor_table import (
 from regard.models.translation.transformer_settings import TransformerSettings, per_side
 from regard.settings import abbreviate
 from regard.text.build import Tokenizers
+from regard.text.segmentation import VERBATIM
 from regard.text.special_tokens import PAD, UNK
 from regard.text.vocabulary_map import MAX_ROWS, MIN_ROWS, VocabularyMap
 
@@ -260,7 +261,7 @@ def _attention(ours: str, theirs: str, width: int) -> Iterator[TensorEntry]:
 
 def recipe_groups(folder: HfFolder, tokenizers: Tokenizers, positions: int) -> JsonObject:
     """The groups of a recipe: no corpus, sentences of at most `positions` tokens with EOS, and the
-    search settings of the folder.
+    search settings of the folder; texts are given to the model as they are.
     """
     joint = tokenizers.source is tokenizers.target
     sides = {"source": tokenizers.source, "target": None if joint else tokenizers.target}
@@ -271,6 +272,7 @@ def recipe_groups(folder: HfFolder, tokenizers: Tokenizers, positions: int) -> J
         "text": {**text, "joint": joint},
         "training": {"max_tokens": max(1, positions - 1)},
         "decoding": search_groups(folder, require_map(tokenizers.target.vocabulary_map), positions),
+        "input": VERBATIM.model_dump(mode="json"),
     }
 
 
