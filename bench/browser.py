@@ -22,7 +22,7 @@ from bench.report import console
 from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import BROWSER_FOLDER
 from regard.pipelines.exchange.onnx.onnx_export import export_onnx, onnx_precision
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 from regard.text.build import load_tokenizers
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ FAULTS = (
     Fault(
         "edge",
         "forbidden words are in no translation that is looked into",
-        "pipelines/translator.py",
+        "tasks/translation/pipeline.py",
         "self._request(search, n_best, prefix, forbidden, unknown)\n        return look_at",
         "self._request(search, n_best, prefix, (), unknown)\n        return look_at",
         "tests/cli/inference/test_every_way.py",
@@ -112,10 +112,10 @@ FAULTS = (
     Fault(
         "edge",
         "changes of attention act on every step of a forecast",
-        "pipelines/forecaster.py",
+        "tasks/forecast/pipeline.py",
         "[*changes, *([recorder] if recorder else [])]",
         "[*(changes if step == 0 else ()), *([recorder] if recorder else [])]",
-        "tests/pipelines/test_forecaster.py",
+        "tests/tasks/forecast/test_pipeline.py",
     ),
     Fault(
         "edge",
@@ -136,7 +136,7 @@ FAULTS = (
     Fault(
         "edge",
         "a look at a caption shows the changed attention",
-        "pipelines/captioner.py",
+        "tasks/captions/pipeline.py",
         "hook = compose_hooks(*self._changes, recorder)",
         "hook = recorder",
         "tests/cli/commands/test_every_look.py",
@@ -144,7 +144,7 @@ FAULTS = (
     Fault(
         "edge",
         "sampled captions of one picture differ from chunk to chunk",
-        "pipelines/captioner.py",
+        "tasks/captions/pipeline.py",
         "            first += len(names)\n",
         "",
         "tests/cli/inference/test_every_option.py",
@@ -160,7 +160,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a caption",
-        "pipelines/captioner.py",
+        "tasks/captions/pipeline.py",
         '"notes": list(self.notes)}',
         '"notes": []}',
         "tests/cli/inference/test_every_option.py",
@@ -168,7 +168,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a continuation",
-        "pipelines/language/completion.py",
+        "tasks/language/completion.py",
         '"notes": list(self.notes),',
         '"notes": [],',
         "tests/cli/inference/test_every_option.py",
@@ -176,7 +176,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a filled text",
-        "pipelines/language/filling.py",
+        "tasks/masked/filling.py",
         '"notes": list(self.notes),',
         '"notes": [],',
         "tests/cli/inference/test_every_option.py",
@@ -184,7 +184,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of what was classified",
-        "pipelines/classification/label_pipeline.py",
+        "tasks/families/label_pipeline.py",
         '"notes": list(self.notes)}',
         '"notes": []}',
         "tests/cli/inference/test_every_option.py",
@@ -192,7 +192,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a forecast",
-        "pipelines/forecaster.py",
+        "tasks/forecast/pipeline.py",
         'document["notes"] = list(self.notes)',
         'document["notes"] = []',
         "tests/cli/inference/test_every_option.py",
@@ -208,7 +208,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a look at a picture",
-        "pipelines/classification/picture_labels.py",
+        "tasks/picture_classes/pipeline.py",
         '            "notes": list(self.notes),\n            "before"',
         '            "notes": [],\n            "before"',
         "tests/cli/commands/test_every_look.py",
@@ -240,7 +240,7 @@ FAULTS = (
     Fault(
         "edge",
         "a call of a translator with look=True keeps its prefix",
-        "pipelines/translator.py",
+        "tasks/translation/pipeline.py",
         "text, search, changes=changes, prefix=prefix, forbidden=forbidden, unk"
         "nown=unknown,\n                split=split,",
         "text, search, changes=changes, forbidden=forbidden, unknown=unknown,\n "
@@ -250,7 +250,7 @@ FAULTS = (
     Fault(
         "edge",
         "a call of a translator with look=True keeps its way to split",
-        "pipelines/translator.py",
+        "tasks/translation/pipeline.py",
         "forbidden=forbidden, unknown=unknown,\n                split=split,",
         "forbidden=forbidden, unknown=unknown,",
         "tests/cli/inference/test_every_way.py",
@@ -258,7 +258,7 @@ FAULTS = (
     Fault(
         "edge",
         "the search of a changed translation is in its tree",
-        "pipelines/look.py",
+        "tasks/translation/look.py",
         "changed = look_at(translator, chosen, request, (), tree=tree)",
         "changed = look_at(translator, chosen, request, ())",
         "tests/cli/commands/test_every_look.py tests/cli/commands/test_look.py",
@@ -266,44 +266,44 @@ FAULTS = (
     Fault(
         "edge",
         "a page's translations without a head contain no forbidden words",
-        "pipelines/look.py",
+        "tasks/translation/look.py",
         "        forbidden=request.forbidden,\n",
         "",
-        "tests/pipelines/test_translator.py tests/cli/commands/test_look.py",
+        "tests/tasks/translation/test_pipeline.py tests/cli/commands/test_look.py",
     ),
     Fault(
         "edge",
         "a page's translations without a head begin with the prefix",
-        "pipelines/look.py",
+        "tasks/translation/look.py",
         "        prefix=request.prefix,\n",
         "",
-        "tests/pipelines/test_translator.py tests/cli/commands/test_look.py",
+        "tests/tasks/translation/test_pipeline.py tests/cli/commands/test_look.py",
     ),
     Fault(
         "edge",
         "a sentence with an address is searched with the beam asked for",
-        "pipelines/markup/markup_translator.py",
+        "tasks/translation/markup/markup_translator.py",
         "        translator,\n        request.settings,\n        split=False,",
         "        translator,\n        None,\n        split=False,",
-        "tests/pipelines/test_translator.py tests/pipelines/markup tests/cli/in"
+        "tests/tasks/translation/test_pipeline.py tests/tasks/translation/markup tests/cli/in"
         "ference/test_every_way.py",
     ),
     Fault(
         "edge",
         "a sentence with an address has its unknown words replaced",
-        "pipelines/markup/markup_translator.py",
+        "tasks/translation/markup/markup_translator.py",
         "        unknown=request.unknown,\n",
         "",
-        "tests/pipelines/test_translator.py tests/pipelines/markup tests/cli/in"
+        "tests/tasks/translation/test_pipeline.py tests/tasks/translation/markup tests/cli/in"
         "ference/test_every_way.py",
     ),
     Fault(
         "edge",
         "a sentence with an address contains no forbidden words",
-        "pipelines/markup/markup_translator.py",
+        "tasks/translation/markup/markup_translator.py",
         "        forbidden=request.forbidden,\n",
         "",
-        "tests/pipelines/test_translator.py tests/pipelines/markup tests/cli/in"
+        "tests/tasks/translation/test_pipeline.py tests/tasks/translation/markup tests/cli/in"
         "ference/test_every_way.py",
     ),
     Fault(
@@ -357,15 +357,15 @@ FAULTS = (
     Fault(
         "edge",
         "each turn of a conversation is sampled anew",
-        "pipelines/chat/chatbot.py",
+        "tasks/translation/chat/pipeline.py",
         "n_best=n_best, first=len(self.turns)",
         "n_best=n_best",
-        "tests/pipelines/chat/test_chatbot.py tests/cli/inference/test_every_option.py",
+        "tests/tasks/translation/chat/test_pipeline.py tests/cli/inference/test_every_option.py",
     ),
     Fault(
         "edge",
         "changes of attention act on the words of a caption",
-        "tasks/caption_search.py",
+        "tasks/captions/search.py",
         "lengths, settings, numbers=numbers, hook=hook)",
         "lengths, settings, numbers=numbers)",
         "tests/cli/commands/test_every_look.py",
@@ -373,18 +373,18 @@ FAULTS = (
     Fault(
         "edge",
         "changes of attention act on the tokens of a continuation",
-        "pipelines/language/completer.py",
+        "tasks/language/pipeline.py",
         "            numbers=list(prompts),\n            hook=hook,",
         "            numbers=list(prompts),",
-        "tests/pipelines/language/test_completer_look.py tests/cli/commands/test_every_look.py",
+        "tests/tasks/language/test_look.py tests/cli/commands/test_every_look.py",
     ),
     Fault(
         "edge",
         "each run of an ensemble has its own temperature",
-        "pipelines/classification/label_pipeline.py",
+        "tasks/families/label_pipeline.py",
         "self.task.calibrated(logits_of(one), one.task)",
         "self.task.calibrated(logits_of(one), self.task)",
-        "tests/pipelines/classification/test_ensembles.py",
+        "tests/tasks/families/test_label_pipeline.py",
     ),
     Fault(
         "edge",
@@ -453,10 +453,10 @@ FAULTS = (
     Fault(
         "edge",
         "the windows of a forecaster differ from epoch to epoch",
-        "tasks/forecast.py",
+        "tasks/forecast/task.py",
         "random = np.random.default_rng([seed, epoch])",
         "random = np.random.default_rng([seed])",
-        "tests/tasks/test_forecast.py",
+        "tests/tasks/forecast/test_task.py",
     ),
     Fault(
         "edge",
@@ -464,7 +464,7 @@ FAULTS = (
         "batching/example_batches.py",
         "    rng = np.random.default_rng([seed, epoch])",
         "    rng = np.random.default_rng([seed])",
-        "tests/tasks/test_text_classification.py tests/batching",
+        "tests/tasks/text_classes/test_task.py tests/batching",
     ),
     Fault(
         "edge",
@@ -496,20 +496,20 @@ FAULTS = (
         "pipelines/load.py",
         "pipeline.vote_with([load(one, task=found, **shared) for one in others])",
         "pipeline.vote_with([load(one, task=found) for one in others])",
-        "tests/pipelines/classification/test_ensembles.py",
+        "tests/tasks/families/test_label_pipeline.py",
     ),
     Fault(
         "edge",
         "options of a continuation count beside its settings",
-        "pipelines/language/completer.py",
+        "tasks/language/pipeline.py",
         "search_settings(settings or self.settings, **options)",
         "settings or search_settings(self.settings, **options)",
-        "tests/pipelines/language/test_completer.py",
+        "tests/tasks/language/test_pipeline.py",
     ),
     Fault(
         "edge",
         "a look into a caption says in JSON what it was before",
-        "pipelines/captioner.py",
+        "tasks/captions/pipeline.py",
         '            document["before"] = None if self.before is None else self.before.text\n',
         "",
         "tests/cli/commands/test_every_look.py",

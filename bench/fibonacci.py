@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.func import functional_call, stack_module_state, vmap
 
 from regard.atomic_io import write_atomic
-from regard.corpora.series import (
+from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
+from regard.tasks.forecast.series import (
     Scaling,
     SeriesSettings,
     SeriesSplitSettings,
@@ -33,7 +34,6 @@ from regard.corpora.series import (
     build_series,
     split_targets,
 )
-from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
 from regard.types import Series
 
 KINDS = {"plain": "none", "linear attention": "linear", "softmax attention": "softmax"}

@@ -15,7 +15,6 @@ import httpx
 import torch
 
 import regard
-from regard.pipelines.translator import Translator, load
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
@@ -23,6 +22,7 @@ from regard.server.app import build_app
 from regard.server.served_models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
+from regard.tasks.translation.pipeline import Translator, load
 
 SOURCE = Path(regard.__file__).parent
 SENTENCE = "Jane visite l'Afrique en septembre."
@@ -149,7 +149,7 @@ def trace_http(run: Path) -> set[str]:
                 (await client.post("/translate", data=form)).raise_for_status()
 
     until = Translator.translate_tokenized.__code__
-    with Tracer(until=until, opaque="pipelines/translator.py") as tracer:
+    with Tracer(until=until, opaque="tasks/translation/pipeline.py") as tracer:
         asyncio.run(ask())
     return tracer.files
 

@@ -31,7 +31,7 @@ from regard import load
 from regard.batching.collate import pad, pad_source
 from regard.errors import RegardError
 from regard.pipelines.exchange.import_run import import_folder
-from regard.pipelines.language.masked_text import read_masked_text
+from regard.tasks.masked.masked_text import read_masked_text
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Padded
 

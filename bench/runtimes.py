@@ -25,7 +25,7 @@ from regard.engines.engine_tuning import CPU_BUDGET, EngineConfig
 from regard.errors import RegardError
 from regard.evaluation.scores import score
 from regard.pipelines.exchange.export_run import export_folder
-from regard.pipelines.translator import EngineChoice, load
+from regard.tasks.translation.pipeline import EngineChoice, load
 
 BATCH = 64  # sentences of like length that `generate` is given
 SHOWN = 5  # differences that are printed

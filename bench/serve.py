@@ -27,8 +27,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.translation.pipeline import load
 
 GOAL = 1.5
 """Times as fast that the last number of clients should be answered as the first."""

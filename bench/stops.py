@@ -17,8 +17,8 @@ from bench.machine_state import measure_machine_state
 from bench.report import BenchRow, Table, begin, console, options, save, show, show_progress
 from regard.decoding.settings import DecodingSettings, Stop
 from regard.evaluation.scores import ScoreSettings, score
-from regard.pipelines.answer import Answer
-from regard.pipelines.translator import Translator, load
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.pipeline import Translator, load
 
 STOPS: tuple[Stop, ...] = ("size", "heuristic", "safe")
 PATIENCE = (1.0, 1.5, 2.0, 3.0)

@@ -33,9 +33,9 @@ from regard.alignment.run_alignment import (
     read_selection_examples,
 )
 from regard.corpora.corpus import Pair
-from regard.pipelines.markup.markup_translator import MarkupTranslator
-from regard.pipelines.translator import Translator, load
 from regard.recipes.run_folder import load_data
+from regard.tasks.translation.markup.markup_translator import MarkupTranslator
+from regard.tasks.translation.pipeline import Translator, load
 from regard.types import GoldAlignment
 
 LONGEST = 5

@@ -11,7 +11,7 @@ from hypothesis import settings
 from caption_runs import train_captioner
 from chats import train_chat
 from picture_runs import picture_folders, train_picture_classifier
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 from tiny import train_tiny
 
 pytest_plugins = ["browser", "task_runs"]  # the fixtures `chromium` and `task_runs`

@@ -5,8 +5,8 @@ import torch
 from regard.decoding.tracing.search_tree import Node, SearchTree
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.viewer_document import viewer_document
+from regard.tasks.families.answer import Answer, Candidate
+from regard.tasks.families.viewer_document import viewer_document
 from regard.text.special_tokens import BOS, EOS
 
 TREE = (

@@ -23,6 +23,8 @@ ORDER = [
     {"recipes"},
     {"alignment"},
     {"engines"},
+    {"tasks/families"},
+    {"tasks/NAME"},
     {"pipelines"},
     {"server", "comparison"},
     {"cluster"},
@@ -33,12 +35,23 @@ RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 ROOT = Path(__file__).parents[1] / "src" / "regard"
 
 
+def layer_of(parts):
+    """The layer of a module: the first folder of its path, but tasks have folders of their own."""
+    if parts[0] == "tasks" and len(parts) > 1 and (ROOT / "tasks" / parts[1]).is_dir():
+        return "tasks/families" if parts[1] == "families" else "tasks/NAME"
+    return parts[0]
+
+
 def internal_imports():
     for file in sorted(ROOT.rglob("*.py")):
-        home = file.relative_to(ROOT).parts[0].removesuffix(".py")
+        home = layer_of([part.removesuffix(".py") for part in file.relative_to(ROOT).parts])
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
-                yield f"{file.relative_to(ROOT)}:{node.lineno}", home, node.module.split(".")[1]
+                yield (
+                    f"{file.relative_to(ROOT)}:{node.lineno}",
+                    home,
+                    layer_of(node.module.split(".")[1:]),
+                )
 
 
 def test_imports_point_downwards():
@@ -50,6 +63,17 @@ def test_imports_point_downwards():
         if there != home and RANK[there] >= RANK[home]
     ]
     assert not bad, "\n".join(bad)
+
+
+def test_no_task_imports_another():
+    for file in sorted((ROOT / "tasks").glob("*/**/*.py")):
+        own = file.relative_to(ROOT / "tasks").parts[0]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            module = getattr(node, "module", None) or ""
+            if isinstance(node, ast.ImportFrom) and module.startswith("regard.tasks."):
+                _, _, other, *_ = module.split(".")
+                folder = (ROOT / "tasks" / other).is_dir()
+                assert other in (own, "families") or not folder, f"{file}: {module}"
 
 
 def test_no_folder_holds_more_than_fifteen_modules():
@@ -72,15 +96,24 @@ def test_every_folder_has_a_rank():
 
 FUNCTION_IMPORTS = {
     ("cli/inference/translate.py", "regard.cli.display.progress_bar"),  # rich.progress is slow
-    ("cli/inference/translate.py", "regard.pipelines.markup.markup_translator"),  # torch
+    ("cli/inference/translate.py", "regard.tasks.translation.markup.markup_translator"),  # torch
     ("engines/ctranslate2/availability.py", "ctranslate2"),  # optional
-    ("pipelines/engine_benchmark.py", "regard.engines.native.native_engine"),  # in a child process
+    (
+        "tasks/translation/measurements/engine_benchmark.py",
+        "regard.engines.native.native_engine",
+    ),  # in a child process
     ("pipelines/exchange/from_ctranslate2.py", "regard.engines.ctranslate2.reference"),  # optional
-    ("pipelines/translator.py", "regard.engines.ctranslate2.ct2_engine"),  # ctranslate2
-    ("pipelines/translator.py", "regard.engines.ctranslate2.exporter"),  # torch, ctranslate2
-    ("pipelines/translator.py", "regard.engines.native.native_engine"),  # torch
-    ("pipelines/translator.py", "regard.pipelines.look"),  # torch; it takes a Translator
-    ("pipelines/translator.py", "regard.pipelines.markup.markup_translator"),  # torch; likewise
+    ("tasks/translation/pipeline.py", "regard.engines.ctranslate2.ct2_engine"),  # ctranslate2
+    ("tasks/translation/pipeline.py", "regard.engines.ctranslate2.exporter"),  # torch, ctranslate2
+    ("tasks/translation/pipeline.py", "regard.engines.native.native_engine"),  # torch
+    (
+        "tasks/translation/pipeline.py",
+        "regard.tasks.translation.look",
+    ),  # torch; it takes a Translator
+    (
+        "tasks/translation/pipeline.py",
+        "regard.tasks.translation.markup.markup_translator",
+    ),  # torch; likewise
     ("text/build.py", "regard.text.hf_tokenizer"),  # tokenizers
     ("text/sentencepiece_tokenizer.py", "regard.text.subword_sampling"),  # NumPy
 }

@@ -8,11 +8,11 @@ from regard.corpora.corpus import ReadReport
 from regard.corpora.download import unzipped
 from regard.corpora.readers.pair_files import FilesSettings, read_bytes, read_lines, read_pairs
 from regard.corpora.running_text import RunningTextSettings, read_splits
-from regard.corpora.series import read_series
 from regard.errors import RegardError, SettingsError
 from regard.images.picture_files import read_picture
 from regard.json_files import read_json
 from regard.size_limits import VARIABLE, max_bytes, too_large
+from regard.tasks.forecast.series import read_series
 from regard.yaml_files import read_yaml
 
 

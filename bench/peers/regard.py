@@ -13,8 +13,8 @@ from regard.engines.engine_tuning import (
     EngineConfig,
     count_cores,
 )
-from regard.pipelines.translator import EngineChoice, load
 from regard.tasks.translation.needed import require_text_task
+from regard.tasks.translation.pipeline import EngineChoice, load
 
 COPIED = ("*.yaml", "*.safetensors", "*.json", "*.model")
 """What a translator reads of a run's folder."""

@@ -23,7 +23,11 @@ from torch import Tensor, nn
 
 from regard.attention.attend import KeyValues, attend
 from regard.attention.score_functions import ScaledDotScore
-from regard.corpora.series import (
+from regard.inspection.plots.figure import InchFigure, ThemedFigure
+from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
+from regard.inspection.recording.recorder import AttentionRecorder
+from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
+from regard.tasks.forecast.series import (
     SeriesSettings,
     SeriesSplitSettings,
     SeriesWindows,
@@ -32,10 +36,6 @@ from regard.corpora.series import (
     minmax_scale,
     split_targets,
 )
-from regard.inspection.plots.figure import InchFigure, ThemedFigure
-from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
-from regard.inspection.recording.recorder import AttentionRecorder
-from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
 from regard.types import Series, Site
 
 # %% [markdown]

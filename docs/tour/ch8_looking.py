@@ -29,8 +29,11 @@ from regard.inspection.plots.heads import plot_head_costs
 from regard.inspection.plots.maps import plot_grid
 from regard.inspection.recording.recorder import compose_hooks, record_attention
 from regard.models.translation.transformer_settings import TransformerSettings
-from regard.pipelines.head_importance import HeadImportanceSettings, measure_head_importance
 from regard.recipes.run_folder import load_data
+from regard.tasks.translation.measurements.head_importance import (
+    HeadImportanceSettings,
+    measure_head_importance,
+)
 from regard.text.special_tokens import BOS
 from regard.types import AttentionHook, GoldAlignment
 

@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from regard.inspection.interventions import Flattened as Flattened
     from regard.inspection.interventions import ForcedWords as ForcedWords
     from regard.inspection.interventions import Silenced as Silenced
-    from regard.pipelines.answer import Answer as Answer
-    from regard.pipelines.captioner import Captioner as Captioner
-    from regard.pipelines.chat.chatbot import Chatbot as Chatbot
-    from regard.pipelines.forecaster import Forecaster as Forecaster
-    from regard.pipelines.language.completer import Completer as Completer
-    from regard.pipelines.language.embedder import Embedder as Embedder
-    from regard.pipelines.language.filler import Filler as Filler
     from regard.pipelines.load import load as load
     from regard.pipelines.train import train as train
-    from regard.pipelines.translator import Translator as Translator
+    from regard.tasks.captions.pipeline import Captioner as Captioner
+    from regard.tasks.embedding.pipeline import Embedder as Embedder
+    from regard.tasks.families.answer import Answer as Answer
+    from regard.tasks.forecast.pipeline import Forecaster as Forecaster
+    from regard.tasks.language.pipeline import Completer as Completer
+    from regard.tasks.masked.pipeline import Filler as Filler
+    from regard.tasks.translation.chat.pipeline import Chatbot as Chatbot
+    from regard.tasks.translation.pipeline import Translator as Translator
 
 __version__ = "0.1.0"
 _HOMES = {
-    "Answer": "regard.pipelines.answer",
-    "Captioner": "regard.pipelines.captioner",
-    "Chatbot": "regard.pipelines.chat.chatbot",
-    "Completer": "regard.pipelines.language.completer",
-    "Embedder": "regard.pipelines.language.embedder",
-    "Filler": "regard.pipelines.language.filler",
+    "Answer": "regard.tasks.families.answer",
+    "Captioner": "regard.tasks.captions.pipeline",
+    "Chatbot": "regard.tasks.translation.chat.pipeline",
+    "Completer": "regard.tasks.language.pipeline",
+    "Embedder": "regard.tasks.embedding.pipeline",
+    "Filler": "regard.tasks.masked.pipeline",
     "Flattened": "regard.inspection.interventions",
     "ForcedWords": "regard.inspection.interventions",
-    "Forecaster": "regard.pipelines.forecaster",
+    "Forecaster": "regard.tasks.forecast.pipeline",
     "RegardError": "regard.errors",
     "Silenced": "regard.inspection.interventions",
-    "Translator": "regard.pipelines.translator",
+    "Translator": "regard.tasks.translation.pipeline",
     "load": "regard.pipelines.load",
     "train": "regard.pipelines.train",
 }

@@ -15,7 +15,7 @@ def test_a_training_step_goes_from_the_loop_to_the_attention():
 def test_a_greedy_translation_goes_from_the_translator_to_the_attention(tiny_run):
     files = trace_greedy(tiny_run)
     assert {
-        "pipelines/translator.py",
+        "tasks/translation/pipeline.py",
         "models/translation/transformer.py",
         "decoding/batch_search.py",
     } <= files

@@ -24,7 +24,7 @@ from regard.cluster.bulk_job import (
 )
 from regard.decoding.settings import DecodingSettings
 from regard.errors import CorpusError, RunError, SettingsError, StorageError
-from regard.pipelines.translator import CHUNK
+from regard.tasks.translation.pipeline import CHUNK
 
 LINES = 5000  # three blocks
 MODEL = ModelIdentity(weights={"a": "0"}, vocabularies=("v",), engine="native", precision="float32")

@@ -27,10 +27,10 @@ from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.scores import ScoreSettings, score
 from regard.pipelines.run_evaluation import finish_run, translator_perplexity
-from regard.pipelines.translator import Translator
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
+from regard.tasks.translation.pipeline import Translator
 from tiny import Quiet
 
 CPU = torch.device("cpu")

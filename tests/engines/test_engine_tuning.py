@@ -15,7 +15,7 @@ from regard.engines.engine_tuning import (
     this_machine,
 )
 from regard.errors import StorageError
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 
 FASTEST = EngineConfig(engine="ctranslate2", precision="int8", workers=2, budget=1024)
 

@@ -7,7 +7,6 @@ import torch
 
 from regard.errors import CorpusError
 from regard.pipelines import run_evaluation
-from regard.pipelines.answer import TRUNCATED_NOTE, Answer, Candidate
 from regard.pipelines.run_evaluation import (
     finish_run,
     score_chat_run,
@@ -17,6 +16,7 @@ from regard.pipelines.run_evaluation import (
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept
+from regard.tasks.families.answer import TRUNCATED_NOTE, Answer, Candidate
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import Progress
 

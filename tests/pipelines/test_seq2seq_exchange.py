@@ -16,8 +16,8 @@ from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError
 from regard.pipelines.exchange.export_run import export_folder
 from regard.pipelines.exchange.import_run import import_folder, usage_notes
-from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import load_weights
 from seq2seq_folders import LANGUAGES, make_bart, make_m2m100, make_marian
 from servers import client

@@ -14,7 +14,7 @@ from regard.recipes.open_run import open_run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
-from regard.tasks.forecast import ForecastRecipe, ForecastTrainingSettings
+from regard.tasks.forecast.task import ForecastRecipe, ForecastTrainingSettings
 from regard.tasks.translation.training_inputs import prepare
 from regard.training.checkpoints import Progress
 from tiny import MODELS, RAW, Quiet, tiny_recipe

@@ -9,9 +9,9 @@ from regard.engines.ctranslate2.ct2_engine import open_ct2_engine
 from regard.engines.ctranslate2.export_artifact import find_export
 from regard.errors import RegardError, RunError, RunWarning
 from regard.manifest import sha256_of_file
-from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept, verify
+from regard.tasks.translation.pipeline import load
 
 GROW = ("metrics.jsonl", "tensorboard/", ".lock")
 

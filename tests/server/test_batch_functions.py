@@ -11,7 +11,6 @@ from regard.alignment.run_alignment import (
 )
 from regard.corpora.corpus import Pair
 from regard.errors import SearchError
-from regard.pipelines.translator import load
 from regard.recipes.verification import accept
 from regard.server.batch_functions import (
     AlignPairs,
@@ -19,6 +18,7 @@ from regard.server.batch_functions import (
     TranslateLines,
     TranslateMarkup,
 )
+from regard.tasks.translation.pipeline import load
 from regard.text.segmentation import InputSettings
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Il part.", "Elle ne la visite pas."]

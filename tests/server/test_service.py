@@ -1,7 +1,7 @@
 import pytest
 
-from regard.pipelines.answer import Answer, Candidate
 from regard.server.service import SegmentedTexts
+from regard.tasks.families.answer import Answer, Candidate
 from regard.text.segmentation import InputSettings, segment, split_lines
 
 ENDS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"

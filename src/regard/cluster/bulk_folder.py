@@ -28,8 +28,8 @@ from regard.cluster.bulk_job import ModelIdentity, TranslatedBlock
 from regard.decoding.settings import DecodingSettings
 from regard.errors import RunError, SettingsError
 from regard.json_files import load_json, read_json
-from regard.pipelines.translator import CHUNK
 from regard.settings import Settings
+from regard.tasks.translation.pipeline import CHUNK
 
 PLAN_FILE, SUMMARY_FILE, BLOCKS_FOLDER = "bulk.json", "summary.json", ".blocks"
 NOTES_SUFFIX = ".notes.tsv"

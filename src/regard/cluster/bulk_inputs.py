@@ -21,8 +21,8 @@ from regard.corpora.readers.pair_files import (
 )
 from regard.errors import CorpusError, SettingsError
 from regard.iterate import chunked
-from regard.pipelines.translator import CHUNK
 from regard.settings import Settings, counted
+from regard.tasks.translation.pipeline import CHUNK
 
 PARQUET = ".parquet"
 COMPRESSED = (".gz", ".xz")

@@ -14,9 +14,9 @@ from regard.engines.ctranslate2.export_artifact import MODEL_FILE, ExportPrecisi
 from regard.engines.engine_tuning import CT2_BUDGET, EngineConfig, load_tuned_engine
 from regard.errors import RunError
 from regard.manifest import sha256_of_file
-from regard.pipelines.translator import EngineChoice, Translator, load
 from regard.recipes.paths import NAMED_WEIGHTS, find_adapter, weights_file
 from regard.settings import Settings
+from regard.tasks.translation.pipeline import EngineChoice, Translator, load
 
 
 class TranslatedBlock(Settings):
@@ -43,7 +43,7 @@ class ModelIdentity(Settings):
 
 
 class ModelOptions(NamedTuple):
-    """Which model is loaded, and how: see `regard.pipelines.translator.load`."""
+    """Which model is loaded, and how: see `regard.tasks.translation.pipeline.load`."""
 
     models: Sequence[str]
     weights: str = "model"

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp
 
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import RunError
-from regard.pipelines.translator import EngineChoice
 from regard.server.access import read_keys
 from regard.server.app import build_app
 from regard.server.served_models import LoadOptions, parse_model_spec
 from regard.server.service import Service
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import configure_logging
+from regard.tasks.translation.pipeline import EngineChoice
 
 HEALTH_SECONDS = 5.0  # between two health checks of a replica
 Words = Annotated[

@@ -33,9 +33,9 @@ from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.json_files import load_json, read_json
 from regard.manifest import check_file, is_intact
 from regard.pipelines.run_evaluation import translator_perplexity
-from regard.pipelines.translator import Translator
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import count_parameters, load_data
+from regard.tasks.translation.pipeline import Translator
 from regard.tasks.translation.training_inputs import prepare
 from regard.tasks.translation.trial.dry_run import describe_device
 from regard.text.word_units import count_units

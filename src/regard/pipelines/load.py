@@ -7,15 +7,15 @@ from regard.errors import RunError
 from regard.recipes.paths import PACKAGED_RUN, require_run, run_spec
 
 if TYPE_CHECKING:  # they import torch
-    from regard.pipelines.captioner import Captioner
-    from regard.pipelines.chat.chatbot import Chatbot
-    from regard.pipelines.classification.picture_labels import PictureLabelPipeline
-    from regard.pipelines.classification.text_labels import TextLabelPipeline
-    from regard.pipelines.forecaster import Forecaster
-    from regard.pipelines.language.completer import Completer
-    from regard.pipelines.language.embedder import Embedder
-    from regard.pipelines.language.filler import Filler
-    from regard.pipelines.translator import Translator
+    from regard.tasks.captions.pipeline import Captioner
+    from regard.tasks.embedding.pipeline import Embedder
+    from regard.tasks.forecast.pipeline import Forecaster
+    from regard.tasks.language.pipeline import Completer
+    from regard.tasks.masked.pipeline import Filler
+    from regard.tasks.picture_classes.pipeline import PictureLabelPipeline
+    from regard.tasks.text_classes.pipeline import TextLabelPipeline
+    from regard.tasks.translation.chat.pipeline import Chatbot
+    from regard.tasks.translation.pipeline import Translator
 
 
 @overload
@@ -60,8 +60,8 @@ def load(
 
     With `task`, type checkers know the pipeline's type, and a run of another task is an error. For
     a translator or a classifier, `others` are further runs of an ensemble; an adapter is applied to
-    the first run only. `options` of a translator are those of `regard.pipelines.translator.load`;
-    other tasks take `device`, `weights` and `adapter`.
+    the first run only. `options` of a translator are those of `load` in
+    `regard.tasks.translation.pipeline`; other tasks take `device`, `weights` and `adapter`.
     """
     spec = run_spec(Path(path))
     if task is not None and task != spec.name:

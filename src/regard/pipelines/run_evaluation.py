@@ -24,14 +24,14 @@ from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import Score, ScoreSettings, score
 from regard.iterate import chunked
 from regard.json_files import dump_json
-from regard.pipelines.answer import Answer
-from regard.pipelines.chat.chatbot import Chatbot
-from regard.pipelines.chat.evaluation import ChatScores, group_answers, score_chatbot
-from regard.pipelines.translator import Translator
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.families.answer import Answer
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.tasks.translation.card import write_card
+from regard.tasks.translation.chat.evaluation import ChatScores, group_answers, score_chatbot
+from regard.tasks.translation.chat.pipeline import Chatbot
+from regard.tasks.translation.pipeline import Translator
 from regard.training.checkpoints import Progress
 
 PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together

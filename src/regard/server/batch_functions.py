@@ -10,12 +10,12 @@ from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import SearchError
 from regard.inspection.interventions import InterventionRequest
-from regard.pipelines.answer import Answer
-from regard.pipelines.markup.markup_translator import translate_markup, translate_protected
-from regard.pipelines.streaming import PartialTranslations
-from regard.pipelines.translator import Translator
-from regard.pipelines.viewer_document import ViewerDocument, viewer_document
 from regard.server.batcher import BatchFunction, BatchSlot
+from regard.tasks.families.answer import Answer
+from regard.tasks.families.viewer_document import ViewerDocument, viewer_document
+from regard.tasks.translation.markup.markup_translator import translate_markup, translate_protected
+from regard.tasks.translation.pipeline import Translator
+from regard.tasks.translation.streaming import PartialTranslations
 from regard.text.preprocess import PreparedText, part_index
 from regard.types import Link
 

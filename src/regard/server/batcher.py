@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from regard.errors import RegardError
-from regard.pipelines.translator import Translator
 from regard.server.errors import RequestError
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log_error
 from regard.server.throughput import Throughput
+from regard.tasks.translation.pipeline import Translator
 
 MAX_WINDOWS = 20  # windows that a request waits for others, at most
 SAFETY = 1.25  # an answer is expected after so many times the estimated seconds

@@ -14,8 +14,8 @@ from pydantic import (
 )
 
 from regard.inspection.interventions import InterventionRequestJson, whole_number
-from regard.pipelines.viewer_document import ViewerDocument
 from regard.server.language_detection import LanguageGuess
+from regard.tasks.families.viewer_document import ViewerDocument
 
 MAX_CHANGES = 64  # interventions in one request
 MAX_DIGITS = 9  # digits of a number that is sent as a string

@@ -12,7 +12,6 @@ from babel import Locale, UnknownLocaleError
 from regard.corpora.corpus import UNDETERMINED
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import DamagedError, RegardError, SettingsError
-from regard.pipelines.translator import EngineChoice, Translator, load
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.server.batcher import Batcher
 from regard.server.errors import RequestError
@@ -20,6 +19,7 @@ from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics, log, log_error
 from regard.settings import abbreviate, quoted
 from regard.tasks.translation.needed import require_text_task
+from regard.tasks.translation.pipeline import EngineChoice, Translator, load
 
 NUM_EXAMPLES = 2  # sentences of a model that a page offers
 EXAMPLE_LENGTH = 60  # the most characters of an example
@@ -36,7 +36,7 @@ class LanguageDirection(NamedTuple):
 
 
 class LoadOptions(NamedTuple):
-    """How models are loaded: see `regard.pipelines.translator.load`.
+    """How models are loaded: see `regard.tasks.translation.pipeline.load`.
 
     Streaming and attention use the native engine, so at a precision other than float32 a text may
     get two different translations.

@@ -10,9 +10,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from fastapi import Depends, Request
 
 from regard.decoding.settings import DecodingSettings
-from regard.pipelines.answer import Answer
-from regard.pipelines.documents.document_formats import Document
-from regard.pipelines.translator import Translator
 from regard.server.access import Access
 from regard.server.batcher import BatchFunction, PendingRequest
 from regard.server.errors import (
@@ -26,6 +23,9 @@ from regard.server.language_detection import Detector, LanguageGuess, has_word
 from regard.server.served_models import LoadOptions, Models, ModelSpec, ServedModel
 from regard.server.settings import ServerSettings
 from regard.server.telemetry import ServerMetrics
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.documents.document_formats import Document
+from regard.tasks.translation.pipeline import Translator
 from regard.text.preprocess import PreparedText
 
 AUTO = "auto"  # the source language of a text whose language is to be detected

@@ -10,8 +10,8 @@ from regard.corpora.classification.labelled_texts import LABELLED_TEXTS
 from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
 from regard.corpora.download import data_folder
 from regard.corpora.running_text import TEXTS
-from regard.corpora.series import GENERATED_SERIES
 from regard.errors import SettingsError
+from regard.tasks.forecast.series import GENERATED_SERIES
 
 NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS, *PICTURE_ARCHIVES]
 FEW = ("--set", "corpus.generated.train=50")

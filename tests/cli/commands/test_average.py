@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError, StorageError
-from regard.pipelines.translator import load
 from regard.recipes.paths import PACKAGED_RUN
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import load_weights
 
 app = command_app("average")

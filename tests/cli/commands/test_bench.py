@@ -7,7 +7,7 @@ from regard.cli.commands import bench
 from regard.cli.main import command_app
 from regard.engines.engine_tuning import MEASURED_FILE, EngineConfig, load_tuned_engine
 from regard.errors import RunError, SettingsError
-from regard.pipelines.engine_benchmark import (
+from regard.tasks.translation.measurements.engine_benchmark import (
     ON_CPU,
     ON_GPU,
     REFERENCE_VARIANT,

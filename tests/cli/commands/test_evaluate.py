@@ -11,8 +11,8 @@ from regard.cli.commands.evaluate import _held_out
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
-from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.translation.pipeline import load
 
 app = command_app("evaluate")
 

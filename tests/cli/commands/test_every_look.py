@@ -59,7 +59,7 @@ NO_EFFECT = {"model", "sentence", "json", "png", "svg", "html", "device", "tree"
 @pytest.fixture
 def look(task_runs, tmp_path, monkeypatch):
     """What `regard look` shows of a run: the standard output, the files, and notes."""
-    monkeypatch.setattr("regard.pipelines.look.ablate_each_head", lambda *_, **__: [])
+    monkeypatch.setattr("regard.tasks.translation.look.ablate_each_head", lambda *_, **__: [])
 
     def invoke(task, args, *forms, given=None):
         names, given = task_runs.names(task), LOOKED_AT[task] if given is None else given

@@ -10,7 +10,7 @@ from regard.cli.main import command_app
 from regard.engines.ctranslate2 import exporter
 from regard.engines.ctranslate2.export_artifact import EXPORTS_FOLDER, ParityReport
 from regard.errors import RunError, SettingsError
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 
 app = command_app("export")
 NEED_PACKAGES = (

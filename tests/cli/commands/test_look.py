@@ -15,8 +15,8 @@ from regard.decoding.settings import search_settings
 from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RegardError, RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedWords, Silenced
-from regard.pipelines.translator import Translator
 from regard.recipes.paths import PACKAGED_RUN
+from regard.tasks.translation.pipeline import Translator
 
 app = command_app("look")
 

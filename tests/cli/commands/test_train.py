@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from bench.process_tree import listening_addresses
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
-from regard.pipelines.translator import load
 from regard.recipes.recipe_files import dump_recipe, load_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import list_checkpoints
 from tiny import tiny_recipe
 

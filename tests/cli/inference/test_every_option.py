@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from regard.cli.main import FOLDERS, command_app
 from regard.errors import RegardError
 from regard.evaluation.pharaoh import format_links
-from regard.pipelines.forecaster import format_rows
+from regard.tasks.forecast.pipeline import format_rows
 
 FRENCH = "Elle ne la visite pas en septembre. Paul aime la mer et l'Afrique, 12:30."
 

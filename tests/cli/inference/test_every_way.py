@@ -16,7 +16,8 @@ from regard.cluster.bulk_job import BlockTranslator
 from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
-from regard.pipelines import look, translator
+from regard.tasks.translation import look
+from regard.tasks.translation import task as translation
 from regard.text.segmentation import InputSettings
 from task_runs import FRENCH_WORDS
 
@@ -117,7 +118,7 @@ def in_python(run, given, names, lines):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_gives_the_same_by_every_way(name, task_runs, words_run, monkeypatch):
-    monkeypatch.setattr(translator, "run_input_settings", lambda *_: InputSettings())
+    monkeypatch.setattr(translation, "run_input_settings", lambda *_: InputSettings())
     monkeypatch.setattr(look, "list_answer_ablations", lambda answer: [Silenced("cross", 0)])
     run = words_run if name == "unknown" else task_runs.run("translation")
     given, names = OPTIONS[name], task_runs.names("translation")

@@ -15,7 +15,7 @@ from regard.cli.main import command_app
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 
 app = command_app("translate")
 

@@ -24,9 +24,9 @@ from regard.engines.ctranslate2.export_artifact import (
 )
 from regard.engines.ctranslate2.exporter import export_into_run, export_to, try_export
 from regard.errors import RunError, RunWarning, SettingsError, StorageError
-from regard.pipelines.translator import load
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import load_weights, save_weights
 
 pytest.importorskip("ctranslate2")
@@ -243,7 +243,7 @@ def test_an_error_while_exporting_becomes_a_remark(copied, monkeypatch, mistake)
 KILLED = """
 import os, sys
 from regard.engines.ctranslate2 import exporter
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 exporter.check_parity = lambda *args: os._exit(9)
 load(sys.argv[1], device="cpu")
 """

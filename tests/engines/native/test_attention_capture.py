@@ -16,7 +16,7 @@ from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.inspection.plots.figure import render_figure
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 from regard.text.preprocess import tokenize_lines
 from regard.text.special_tokens import BOS, EOS
 from regard.types import Hypothesis

@@ -22,8 +22,8 @@ from regard.engines.native.native_engine import (
 from regard.errors import RunError, SettingsError
 from regard.inspection.interventions import Flattened, ForcedPositions, Silenced
 from regard.layers.quantized import Int8Linear
-from regard.pipelines.translator import load
 from regard.recipes.open_run import open_run
+from regard.tasks.translation.pipeline import load
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.preprocess import TokenizedLine, tokenize_lines
 from regard.text.segmentation import Segment, Segments

@@ -13,8 +13,8 @@ from regard.engines.native.unknown_words import (
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.inspection.recording.attention_map import AttentionMaps
-from regard.pipelines.translator import Translator, load
 from regard.recipes.open_run import open_run
+from regard.tasks.translation.pipeline import Translator, load
 from regard.text.build import Tokenizers, train_tokenizer
 from regard.text.settings import TextSettings, TokenizerSettings
 from regard.text.special_tokens import UNK

@@ -11,8 +11,8 @@ from browser import violations, visit
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis, AxisSegment
 from regard.inspection.viewer.html_page import notebook_page, render_page
-from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.viewer_document import viewer_document
+from regard.tasks.families.answer import Answer, Candidate
+from regard.tasks.families.viewer_document import viewer_document
 from regard.types import ScoreInputs
 from views import head, readout, word
 

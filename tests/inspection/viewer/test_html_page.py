@@ -14,10 +14,10 @@ from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page
-from regard.pipelines.language.completer import load as load_completer
-from regard.pipelines.look import ablate_each_head
-from regard.pipelines.translator import load
-from regard.pipelines.viewer_document import viewer_document
+from regard.tasks.families.viewer_document import viewer_document
+from regard.tasks.language.pipeline import load as load_completer
+from regard.tasks.translation.look import ablate_each_head
+from regard.tasks.translation.pipeline import load
 from views import PHONE, SHORT, head, opened, readout, word
 
 TWENTY = (

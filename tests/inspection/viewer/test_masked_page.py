@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.pipelines.language.filling import FilledMask, Filling
-from regard.pipelines.language.text_look import LikelyToken
+from regard.tasks.families.text_look import LikelyToken
+from regard.tasks.masked.filling import FilledMask, Filling
 from views import head, readout, word
 
 PIECES = "[CLS]", "▁the", "[MASK]", "▁is", "▁calm", "[SEP]"

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.inspection.viewer.html_page import render_page
 from regard.inspection.viewer.layer_maps import encode_layer
-from regard.pipelines.answer import Answer, Candidate
-from regard.pipelines.viewer_document import patch_document
+from regard.tasks.families.answer import Answer, Candidate
+from regard.tasks.families.viewer_document import patch_document
 from views import head
 
 WHITE = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw=="

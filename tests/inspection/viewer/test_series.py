@@ -9,7 +9,7 @@ import torch
 
 from browser import violations, visit
 from regard.inspection.plots.time_weights import TimeWeights
-from regard.pipelines.forecaster import SeriesAnswer
+from regard.tasks.forecast.pipeline import SeriesAnswer
 from views import PHONE
 
 NUMBERS = ("1", "1", "2", "3", "5", "8")

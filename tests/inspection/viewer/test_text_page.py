@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.inspection.recording.attention_map import AttentionMaps, Axis
-from regard.pipelines.language.completion import Completion, with_next
-from regard.pipelines.language.text_look import LikelyToken
+from regard.tasks.families.text_look import LikelyToken
+from regard.tasks.language.completion import Completion, with_next
 from views import head, readout, word
 
 WORDS = "the", "sea", "is", "calm"

@@ -8,7 +8,7 @@ from regard.decoding.gpu.static_graph import _tensors
 from regard.models.contracts import gather_parents
 from regard.models.language.awd_lstm import AwdLstmSettings
 from regard.models.language.gpt import GptSettings
-from regard.tasks.language_modelling import FAMILIES
+from regard.tasks.language.task import FAMILIES
 from regard.types import Batch, Padded
 
 B, S, T, V = 3, 4, 5, 13

@@ -6,9 +6,9 @@ from safetensors.torch import load_file
 
 from regard.errors import RunError, SettingsError
 from regard.pipelines.exchange.compact_run import compact_precision, export_compact
-from regard.pipelines.translator import load
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import verify
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import load_weights, save_weights
 
 

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.pipelines.run_evaluation import finish_run
-from regard.pipelines.translator import load
 from regard.recipes import paths
 from regard.recipes.open_run import open_run
 from regard.recipes.paths import ADAPTER_FILE
@@ -19,6 +18,7 @@ from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train
 from regard.recipes.transfer.adapters import Adapter, AdapterInfo
 from regard.recipes.transfer.start_run import RunStart
+from regard.tasks.translation.pipeline import load
 from regard.training.checkpoints import load_weights
 from tiny import MODELS, RAW, Quiet
 

@@ -18,8 +18,8 @@ from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import RunStart
-from regard.tasks.classification import load_labels
-from regard.tasks.text_classification import TextClassification
+from regard.tasks.families.classification import load_labels
+from regard.tasks.text_classes.task import TextClassification
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights
 

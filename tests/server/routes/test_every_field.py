@@ -5,13 +5,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from regard.pipelines.translator import load
 from regard.server.schemas import (
     AlignRequest,
     AttentionRequest,
     StreamRequest,
     TranslateRequest,
 )
+from regard.tasks.translation.pipeline import load
 from servers import client
 
 TEXT = "Elle part. Paul aime la mer et l'Afrique, 12:30."

@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from regard.decoding.settings import search_settings
-from regard.pipelines.markup.markup_translator import translate_markup
+from regard.tasks.translation.markup.markup_translator import translate_markup
 from servers import client
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "Elle ne la visite pas.", "Il part."]

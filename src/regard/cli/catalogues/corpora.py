@@ -41,15 +41,15 @@ from regard.corpora.running_text import (
     TextPart,
     read_splits,
 )
-from regard.corpora.series import (
+from regard.errors import SettingsError
+from regard.evaluation.pharaoh import format_pharaoh
+from regard.recipes.recipe_files import make_recipe
+from regard.tasks.forecast.series import (
     GENERATED_SERIES,
     SeriesSettings,
     build_series,
     split_targets,
 )
-from regard.errors import SettingsError
-from regard.evaluation.pharaoh import format_pharaoh
-from regard.recipes.recipe_files import make_recipe
 from regard.tasks.names import CHAT
 
 CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}

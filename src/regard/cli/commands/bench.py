@@ -17,7 +17,7 @@ from regard.engines.engine_tuning import (
     this_machine,
 )
 from regard.errors import RunError, SettingsError, StorageError
-from regard.pipelines.engine_benchmark import (
+from regard.tasks.translation.measurements.engine_benchmark import (
     EngineVariant,
     VariantTiming,
     list_variants,

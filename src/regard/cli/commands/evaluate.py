@@ -36,22 +36,22 @@ from regard.evaluation.scores import (
 from regard.inspection.plots.confusion import plot_confusion
 from regard.inspection.plots.figure import FORMATS
 from regard.json_files import dump_json
-from regard.pipelines.answer import Answer
-from regard.pipelines.chat.chatbot import load as load_chatbot
-from regard.pipelines.chat.evaluation import ChatScores, compare_answers
 from regard.pipelines.run_evaluation import (
     count_truncated_answers,
     score_chat,
     translator_perplexity,
 )
-from regard.pipelines.translator import Translator, load
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.paths import require_different, run_spec
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
-from regard.tasks.classification import EnsembleMember
 from regard.tasks.contracts import Evaluation, SplitName
+from regard.tasks.families.answer import Answer
+from regard.tasks.families.classification import EnsembleMember
 from regard.tasks.names import CHAT, TRANSLATION
 from regard.tasks.registry import TASKS
+from regard.tasks.translation.chat.evaluation import ChatScores, compare_answers
+from regard.tasks.translation.chat.pipeline import load as load_chatbot
+from regard.tasks.translation.pipeline import Translator, load
 
 TRANSLATOR_OPTIONS = "unknown lowercase by_length engine precision"
 TASK_OPTIONS = "data"  # not for a translator or a chatbot

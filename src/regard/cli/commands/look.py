@@ -30,12 +30,12 @@ from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RunError, SettingsError
 from regard.inspection.plots.figure import ThemeName
 from regard.inspection.recording.attention_map import PARTS
-from regard.pipelines import head_importance
 from regard.pipelines.contracts import Look, Pipeline
 from regard.pipelines.load import load_for_look
-from regard.pipelines.translator import Translator
 from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
+from regard.tasks.translation.measurements import head_importance
+from regard.tasks.translation.pipeline import Translator
 from regard.text.word_units import has_unspaced
 
 HEAD_METAVAR = "[PART.]LAYER[.HEAD]"

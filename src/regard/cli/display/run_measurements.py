@@ -28,10 +28,10 @@ from regard.inspection.plots.heads import (
 from regard.inspection.plots.positions import plot_positions, read_positions, similarity_by_distance
 from regard.inspection.plots.terminal import cell_style
 from regard.inspection.recording.attention_map import PARTS, Part
-from regard.pipelines.answer import Answer
-from regard.pipelines.head_importance import AblationResult, HeadImportance
-from regard.pipelines.translator import Translator
 from regard.recipes.memory import format_seconds
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.measurements.head_importance import AblationResult, HeadImportance
+from regard.tasks.translation.pipeline import Translator
 
 SHOWN_DISTANCES = range(-2, 3)  # distances that the table of heads shows
 SECONDS_BETWEEN_LINES = 10.0  # of progress in a pipe

@@ -16,9 +16,9 @@ from regard.cli.options.shared_options import (
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import search_settings
 from regard.images.picture_files import find_pictures
-from regard.pipelines.captioner import CaptionAnswer
 from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import escape_control
+from regard.tasks.captions.pipeline import CaptionAnswer
 
 OPTION_RULES = (OptionRule(SAMPLING_OPTIONS, needs="sample"),)
 

@@ -18,8 +18,8 @@ from regard.cli.options.shared_options import (
 )
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, RerankingSettings, search_settings
-from regard.pipelines.answer import Answer
-from regard.pipelines.chat.chatbot import Conversation, load
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.chat.pipeline import Conversation, load
 
 PROMPT = "> "
 RESET, QUIT, HELP = "/reset", "/quit", "/help"

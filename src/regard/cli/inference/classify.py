@@ -11,9 +11,9 @@ from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import SettingsError
 from regard.images.picture_files import ENDINGS
-from regard.pipelines.classification.label_pipeline import AnyLabelPipeline, Classification
 from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import abbreviate, escape_control, quoted
+from regard.tasks.families.label_pipeline import AnyLabelPipeline, Classification
 
 
 def command(

@@ -11,9 +11,9 @@ from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.decoding.settings import MAX_BEAM, DecodingSettings, search_settings
 from regard.errors import SettingsError
 from regard.iterate import chunked
-from regard.pipelines.language.completer import DEFAULT_MAX_TOKENS, Completer
-from regard.pipelines.language.completion import Completion
 from regard.pipelines.open_pipeline import open_pipeline
+from regard.tasks.language.completion import Completion
+from regard.tasks.language.pipeline import DEFAULT_MAX_TOKENS, Completer
 
 PROMPTS_AT_ONCE = 1024  # many, to fill batches; few, to print early
 

@@ -6,10 +6,10 @@ from regard.cli.display.console import note, to_json
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.pipelines.language.filler import DEFAULT_TOP
-from regard.pipelines.language.filling import Filling
 from regard.pipelines.open_pipeline import open_pipeline
 from regard.settings import abbreviate, escape_control
+from regard.tasks.masked.filling import Filling
+from regard.tasks.masked.pipeline import DEFAULT_TOP
 
 
 def command(

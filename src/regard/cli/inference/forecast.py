@@ -10,8 +10,8 @@ from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import RegardError
-from regard.pipelines.forecaster import Forecaster, SeriesAnswer, is_table
 from regard.pipelines.open_pipeline import open_pipeline
+from regard.tasks.forecast.pipeline import Forecaster, SeriesAnswer, is_table
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}  # -1 is a number, not an option
 

@@ -30,13 +30,13 @@ from regard.engines.ctranslate2.export_artifact import is_export
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_links
 from regard.iterate import chunked, peek
-from regard.pipelines.answer import Answer
-from regard.pipelines.documents import document_formats
-from regard.pipelines.translator import CHUNK, Translator, load
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.documents import document_formats
+from regard.tasks.translation.pipeline import CHUNK, Translator, load
 from regard.text.special_tokens import UNK
 
 if TYPE_CHECKING:  # it imports torch
-    from regard.pipelines.markup.markup_translator import MarkupAnswer, MarkupTranslator
+    from regard.tasks.translation.markup.markup_translator import MarkupAnswer, MarkupTranslator
 
 LINE_OPTIONS = "n_best scores align json prefix"  # options for lines without markup
 OPTION_RULES = (
@@ -157,7 +157,7 @@ def command(
         unknown=unknown is not None,
     )
     if document is not None or markup:
-        from regard.pipelines.markup.markup_translator import MarkupTranslator
+        from regard.tasks.translation.markup.markup_translator import MarkupTranslator
 
         markup_translator = MarkupTranslator(
             translator, settings, split=split, forbidden=forbid or (), unknown=dictionary

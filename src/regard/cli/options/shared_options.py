@@ -10,8 +10,8 @@ from regard.cli.display.console import note
 from regard.decoding.settings import MAX_BEAM
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
-from regard.pipelines.translator import EngineChoice
 from regard.recipes.paths import PACKAGED_RUN
+from regard.tasks.translation.pipeline import EngineChoice
 
 
 def option(help: str, *names: str, default: Any = None, **details: Any) -> Any:

@@ -33,7 +33,7 @@ export class Reading {
   #layers;
   #maps = new Map();
 
-  /** @param {Object} look a look document, as `pipelines/viewer_document.py` has it */
+  /** @param {Object} look a look document, as `tasks/families/viewer_document.py` has it */
   constructor(look) {
     if (look.version !== VERSION) {
       throw new Error(`a look document of version ${look.version}; this viewer draws ${VERSION}`);

@@ -35,8 +35,8 @@ from regard.pipelines.exchange.tokenization_parity import (
 from regard.pipelines.load import load_for_look
 from regard.recipes.run_folder import RunFolder, find_weights
 from regard.settings import abbreviate
-from regard.tasks.classification import load_labels
 from regard.tasks.contracts import TaskRecipe
+from regard.tasks.families.classification import load_labels
 from regard.tasks.translation.needed import require_text_task
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import load_weights

@@ -18,7 +18,7 @@ from regard.pipelines.exchange.tokenization_parity import (
     tokenizer_json,
 )
 from regard.pipelines.load import load_for_look
-from regard.tasks.classification import LABELS_FILE
+from regard.tasks.families.classification import LABELS_FILE
 
 
 class _Described(NamedTuple):

@@ -18,12 +18,6 @@ from starlette.datastructures import UploadFile
 from regard.atomic_io import storage_error, write_atomic
 from regard.corpora.readers.structured_files import refuse_structured
 from regard.errors import CorpusError
-from regard.pipelines.documents.document_formats import (
-    FORMAT_OF_SUFFIX,
-    Document,
-    decode_document,
-    read_document,
-)
 from regard.server.batch_functions import TranslateMarkup
 from regard.server.errors import RequestError, invalid_request
 from regard.server.language_detection import strip_tags
@@ -32,6 +26,12 @@ from regard.server.request_parsing import MULTIPART, form_values, media_type, pa
 from regard.server.schemas import FileRequest, TranslatedFile
 from regard.server.served_models import ServedModel
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs
+from regard.tasks.translation.documents.document_formats import (
+    FORMAT_OF_SUFFIX,
+    Document,
+    decode_document,
+    read_document,
+)
 
 MAX_UPLOAD_FIELDS = 10
 FILE_DESCRIPTION = {

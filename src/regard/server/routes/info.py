@@ -5,7 +5,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse
 
 from regard import __version__
-from regard.pipelines.documents.document_formats import FORMAT_OF_SUFFIX
 from regard.server.errors import RequestError
 from regard.server.openapi import GET_ERRORS, error_responses
 from regard.server.schemas import (
@@ -19,6 +18,7 @@ from regard.server.schemas import (
 )
 from regard.server.served_models import language_name
 from regard.server.service import ServiceDep
+from regard.tasks.translation.documents.document_formats import FORMAT_OF_SUFFIX
 
 TYPING_DELAY_MS = 500  # from a keystroke to a page's request, as in LibreTranslate
 

@@ -9,8 +9,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from regard.pipelines.answer import Answer
-from regard.pipelines.documents.html import read_html
 from regard.server.batch_functions import TranslateLines
 from regard.server.batcher import PendingRequest
 from regard.server.errors import RequestError
@@ -30,6 +28,8 @@ from regard.server.schemas import (
 )
 from regard.server.served_models import ServedModel
 from regard.server.service import SegmentedTexts, Service, ServiceDep, token_costs
+from regard.tasks.families.answer import Answer
+from regard.tasks.translation.documents.html import read_html
 
 EVENT_STREAM = "text/event-stream"
 EVENT_SCHEMA = {

@@ -12,7 +12,7 @@ from regard.errors import RunError, SettingsError
 from regard.exchange.onnx_graphs import Graph, write_graph
 from regard.pipelines.exchange.onnx import onnx_export
 from regard.pipelines.exchange.onnx.onnx_export import export_onnx
-from regard.pipelines.translator import load
+from regard.tasks.translation.pipeline import load
 
 app = command_app("export")
 

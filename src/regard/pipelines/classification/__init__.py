@@ -1,1 +1,0 @@
-"""A saved classifier as a function of texts or pictures."""

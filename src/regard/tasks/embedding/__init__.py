@@ -1,0 +1,1 @@
+"""Vectors of words in their context."""

@@ -1,0 +1,1 @@
+"""What related tasks share."""

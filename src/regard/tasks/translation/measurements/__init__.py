@@ -1,0 +1,1 @@
+"""What is measured of translators besides their scores."""
