@@ -14,8 +14,8 @@ from looks import make_document
 from regard.decoding.settings import search_settings
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page
+from regard.pipelines.open_pipeline import open_pipeline
 from regard.tasks.families.viewer_document import viewer_document
-from regard.tasks.language.pipeline import load as load_completer
 from regard.tasks.translation.look import ablate_each_head
 from regard.tasks.translation.pipeline import load
 from views import PHONE, SHORT, head, opened, readout, word
@@ -611,7 +611,7 @@ def test_the_picture_of_the_docs(chromium, tmp_path):
     "REGARD_TEXT_SCREENSHOTS" not in os.environ, reason="asked for by REGARD_TEXT_SCREENSHOTS"
 )
 def test_the_picture_of_a_text_of_the_docs(chromium, tmp_path):
-    run = load_completer(os.environ["REGARD_TEXT_SCREENSHOTS"], device="cpu")
+    run = open_pipeline(os.environ["REGARD_TEXT_SCREENSHOTS"], device="cpu")
     path = tmp_path / "look.html"
     path.write_text(run.look("ROMEO: My love, I will not").page("shakespeare"), encoding="utf-8")
     desk = {"width": 1000, "height": 700}

@@ -14,10 +14,10 @@ from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.recording.recorder import compose_hooks
 from regard.models.language.awd_lstm import AwdLstm, AwdLstmSettings
 from regard.models.language.gpt import Gpt, GptSettings
-from regard.pipelines.language import completer as completer_module
 from regard.recipes.open_run import Run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
+from regard.tasks.language import pipeline as completer_module
 from regard.tasks.language.pipeline import Completer
 from regard.tasks.language.task import LanguageModelling
 from regard.text.build import train_tokenizer
