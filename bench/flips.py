@@ -35,7 +35,7 @@ from regard.recipes.verification import verify
 LOCK = ".lock"
 LOGS = ("metrics.jsonl", "tensorboard")  # they grow, and have no digests
 WRONG = "WRONG"
-SECONDS = 60  # in which a command must end
+SECONDS = 180  # in which a command must end
 TRAINING: dict[str, Any] = {
     "steps": 6,
     "precision": "float32",
@@ -138,7 +138,11 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 }
 EXPORTS: Mapping[str, tuple[str, ...]] = {
     "translator": ("ctranslate2", "onnx", "hf", "run"),
+    "language model": ("hf", "run"),
+    "masked language model": ("hf", "run"),
+    "classifier of texts": ("run",),
     "classifier of pictures": ("hf", "run"),
+    "captioner": ("run",),
     "forecaster": ("onnx",),
 }
 """By the run, the formats that are tried."""
@@ -273,11 +277,12 @@ def try_damage(root: Path, damage: Damage, *, listed: bool) -> Iterator[tuple[st
             manifest.unlink()
 
     copy()
+    commands = [*uses(place, root), *([] if listed else resumes(place))]
     damage.change(place / damage.file)
     if listed:
         names = [one.file for one in verify(place).findings if one.state == "damaged"]
         yield "verify", "found" if names == [damage.file] else f"{WRONG}: verify names {names}"
-    for argv in [*uses(place, root), *([] if listed else resumes(place))]:
+    for argv in commands:
         if argv not in _BEFORE:
             copy()
             _BEFORE[argv] = run_command(*argv)
