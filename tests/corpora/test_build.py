@@ -113,9 +113,18 @@ def test_settings_survive_being_written():
         ({"name": "dates", "languages": ["a", "b"]}, "languages would have no effect on dates"),
         ({"name": "sort", "split": {"valid": 3}}, "split would have no effect on sort"),
         ({"train": {"data": "a.tsv"}, "tatoeba": {}}, "tatoeba would have no effect on a.tsv"),
-        (HELD_OUT | {"split": {"valid": 3}}, "split.valid would have no effect beside valid and te"),
-        (HELD_OUT | {"split": {"test": 0}}, "split.test would have no effect beside valid and test"),
-        (HELD_OUT | {"split": {"seed": 2}}, "split.seed would have no effect beside valid and test"),
+        (
+            HELD_OUT | {"split": {"valid": 3}},
+            "split.valid would have no effect beside valid and te",
+        ),
+        (
+            HELD_OUT | {"split": {"test": 0}},
+            "split.test would have no effect beside valid and test",
+        ),
+        (
+            HELD_OUT | {"split": {"seed": 2}},
+            "split.seed would have no effect beside valid and test",
+        ),
         ({"train": {"data": "a.tmx"}}, r"give languages, such as \[en, de\]: a.tmx may hold"),
         ({"name": "travel", "generated": {"train": 0}}, "greater than 0"),
         ({"name": ["travel"]}, "valid string"),

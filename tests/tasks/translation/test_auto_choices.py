@@ -67,7 +67,11 @@ def test_what_is_given_decides_what_is_chosen_after_it():
     ("overrides", "patience", "lines"),
     [
         (("training.steps=20",), None, ["training.validation.patience null: all 20 steps are"]),
-        (("training.steps=20", "training.validation.patience=3"), 3, ["every 20: stop after 60 st"]),
+        (
+            ("training.steps=20", "training.validation.patience=3"),
+            3,
+            ["every 20: stop after 60 st"],
+        ),
         (("training.validation.patience=null",), None, ["every 1,000: 20 validations"]),
         ((), 8, ["every 1,000, patience 8: stop after 8,000 steps", "or fewer if it stops"]),
     ],
