@@ -281,7 +281,7 @@ def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
     file = tmp_path / "mine.yaml"
     file.write_text("name: mine\n")
 
-    def refuse(path, *, max_bytes):
+    def refuse(path, kind):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("regard.yaml_files.read_limited", refuse)
