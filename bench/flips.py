@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ from regard.recipes.verification import verify
 LOCK = ".lock"
 LOGS = ("metrics.jsonl", "tensorboard")  # they grow, and have no digests
 WRONG = "WRONG"
-SECONDS = 60  # in which a command must end
+MAX_TRIES = 20  # of models until one is imported
+SECONDS = 180  # in which a command must end
 TRAINING: dict[str, Any] = {
     "steps": 6,
     "precision": "float32",
@@ -138,10 +140,18 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
 }
 EXPORTS: Mapping[str, tuple[str, ...]] = {
     "translator": ("ctranslate2", "onnx", "hf", "run"),
+    "language model": ("run",),
+    "masked language model": ("run",),
+    "imported gpt2": ("hf", "run"),
+    "imported bert": ("hf", "run"),
+    "classifier of texts": ("run",),
     "classifier of pictures": ("hf", "run"),
+    "captioner": ("run",),
     "forecaster": ("onnx",),
 }
 """By the run, the formats that are tried."""
+IMPORTED = "imported "
+"""Begins the names of runs that are imported: random models of a family of `transformers`."""
 
 
 class Outcome(NamedTuple):
@@ -188,11 +198,12 @@ def main() -> int:
         "--replaced", action="store_true", help="replace every file, of folders without manifests"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", action="append", help="kinds of runs; default: all")
+    kinds = list({**RECIPES, **EXPORTS})
+    parser.add_argument("--only", action="append", choices=kinds, help="default: all")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        folders = list(make_folders(root, given.only or [*RECIPES]))
+        folders = list(make_folders(root, given.only or kinds))
         draw = random.Random(given.seed)
         damages = replacements(folders) if given.replaced else flips(folders, given.flips, draw)
         counts = Counter[tuple[str, str]]()
@@ -273,11 +284,12 @@ def try_damage(root: Path, damage: Damage, *, listed: bool) -> Iterator[tuple[st
             manifest.unlink()
 
     copy()
+    commands = [*uses(place, root), *([] if listed else resumes(place))]
     damage.change(place / damage.file)
     if listed:
         names = [one.file for one in verify(place).findings if one.state == "damaged"]
         yield "verify", "found" if names == [damage.file] else f"{WRONG}: verify names {names}"
-    for argv in [*uses(place, root), *([] if listed else resumes(place))]:
+    for argv in commands:
         if argv not in _BEFORE:
             copy()
             _BEFORE[argv] = run_command(*argv)
@@ -319,10 +331,10 @@ def make_folders(root: Path, names: Sequence[str]) -> Iterator[Path]:
     write_data(root)
     for name in names:
         run = root / name.replace(" ", "-")
-        recipe = {"name": "tiny", "about": "Damaged.", **RECIPES[name]}
-        corpus = {key: _placed(value, root) for key, value in recipe["corpus"].items()}
-        (root / "recipe.yaml").write_text(yaml.safe_dump({**recipe, "corpus": corpus}))
-        _require("train", str(root / "recipe.yaml"), "--out", str(run))
+        if name.startswith(IMPORTED):
+            make_import(name.removeprefix(IMPORTED), root / "foreign", run)
+        else:
+            make_run(name, root, run)
         for argv in uses(run, root):
             _require(*argv)  # the folder then has the exports that engines use
         yield run
@@ -331,6 +343,24 @@ def make_folders(root: Path, names: Sequence[str]) -> Iterator[Path]:
             to = [str(out)] if form == "ctranslate2" else [form, "--out", str(out)]
             _require("export", str(run), "--to", *to)
             yield out
+
+
+def make_run(name: str, root: Path, run: Path) -> None:
+    """Train a run on the data of a folder."""
+    recipe = {"name": "tiny", "about": "Damaged.", **RECIPES[name]}
+    corpus = {key: _placed(value, root) for key, value in recipe["corpus"].items()}
+    (root / "recipe.yaml").write_text(yaml.safe_dump({**recipe, "corpus": corpus}))
+    _require("train", str(root / "recipe.yaml"), "--out", str(run))
+
+
+def make_import(family: str, folder: Path, run: Path) -> None:
+    """Import the first random model of a family whose settings are not refused."""
+    models = import_module("bench.fuzz_folders")  # transformers, which few kinds need
+    for number in range(MAX_TRIES):
+        models.save_model(family, 0, number, folder)
+        if not run_command("import", str(folder), "--out", str(run)).code:
+            return
+    raise RunError(f"{family}: {MAX_TRIES} models were refused")
 
 
 def _require(*argv: str) -> None:
@@ -388,7 +418,8 @@ def uses(folder: Path, root: Path) -> list[tuple[str, ...]]:
         "caption": [("caption", place, picture)],
         "forecast": [("forecast", place, "1", "1", "2", "3")],
     }
-    return [*asked[run_spec(folder).name], ("evaluate", place)]
+    measured = [] if folder.name.startswith(IMPORTED.strip()) else [("evaluate", place)]
+    return [*asked[run_spec(folder).name], *measured]
 
 
 def resumes(folder: Path) -> list[tuple[str, ...]]:

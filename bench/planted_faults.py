@@ -43,7 +43,7 @@ def _file(fault: Fault, tree: Path) -> Path:
     return tree / "src" / "regard" / fault.file
 
 
-def _is_there(fault: Fault, tree: Path) -> bool:
+def is_there(fault: Fault, tree: Path) -> bool:
     """Whether a tree has the text of a fault, once."""
     file = _file(fault, tree)
     return file.is_file() and file.read_text(encoding="utf-8").count(fault.old) == 1
@@ -88,7 +88,7 @@ def run_tests(tree: Path, tests: Sequence[str]) -> tuple[int, str]:
 def examine(fault: Fault, tree: Path, tests: Sequence[str] = ()) -> Outcome:
     """Plant a fault in a tree, run its tests or those given, and make the tree sound again."""
     begun = time.monotonic()
-    if not _is_there(fault, tree):
+    if not is_there(fault, tree):
         return Outcome("stale", f"{fault.file} does not have its text once", 0.0)
     with planted(fault, tree):
         status, detail = run_tests(tree, tests or fault.tests.split())
@@ -129,7 +129,7 @@ def main() -> int:
     faults = _chosen(asked.only)
     if asked.list:
         for fault in faults:
-            stale = "" if _is_there(fault, ROOT) else "STALE: "
+            stale = "" if is_there(fault, ROOT) else "STALE: "
             print(f"{fault.kind}  {stale}{fault.behaviour}  ({fault.file}; {fault.tests})")
         return 0
     with copies(asked.jobs) as trees:

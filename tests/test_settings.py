@@ -19,6 +19,7 @@ class Few(Settings):
     names: list[str] = Field(default=[], max_length=2)
     share: float = Field(default=0.5, ge=0, lt=1)
     loud: bool = False
+    seed: int = 1
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ class Few(Settings):
         ({"count": 0}, "must be more than 0"),
         ({"count": 10}, "must be at most 9"),
         ({"count": 1.5}, "must be a whole number"),
+        ({"seed": 10**60}, "must be at most 9,223,372,036,854,775,807"),
         ({"names": "a"}, "must be a list"),
         ({"names": ["a"] * 3}, "must hold 2 or fewer"),
         ({"names": [1]}, "must be a text"),

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ AUTO = "auto"  # a setting whose value training chooses
 _MAX_REPR = 40  # characters of a value that messages show whole
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _MAX_TEXT = 200  # characters of a longer text that messages show
+_MAX_INTEGER = 2**63 - 1  # what counters, seeds and tensors hold
 
 
 NumLayers = Annotated[int, Field(ge=1, le=1000)]  # stacked; more is a mistake or an attack
@@ -104,6 +105,13 @@ class Settings(BaseModel):
         protected_namespaces=(),
         allow_inf_nan=False,
     )
+
+    @field_validator("*")
+    @classmethod
+    def _check_integer(cls, value: Any) -> Any:
+        if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+            raise ValueError(f"must be at most {_MAX_INTEGER:,}")
+        return value
 
 
 def expectation(error: "ErrorDetails") -> str:

@@ -41,8 +41,9 @@ def test_a_text_that_is_not_there_once_is_stale(old, tree):
     assert planted_faults.examine(FAULT._replace(old=old), tree).verdict == "stale"
 
 
-def test_every_row_names_its_tests_and_another_behaviour():
+def test_every_row_fits_the_code_and_names_its_tests_and_another_behaviour():
     assert len({fault.behaviour for fault in FAULTS}) == len(FAULTS) > 50
     named = {name for fault in FAULTS for name in fault.tests.split()}
     assert not [name for name in named if not (ROOT / name).exists()]
     assert all(fault.old != fault.new and Path(fault.file).suffix == ".py" for fault in FAULTS)
+    assert [fault.behaviour for fault in FAULTS if not planted_faults.is_there(fault, ROOT)] == []

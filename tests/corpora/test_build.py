@@ -92,6 +92,9 @@ def test_languages_are_those_of_the_corpus_or_of_its_files(own, files, expected)
     assert build_corpus(settings(train=data, languages=own)).languages == expected
 
 
+HELD_OUT = {name: {"data": f"{name}.tsv"} for name in ("train", "valid", "test")}
+
+
 def test_settings_survive_being_written():
     given = settings(name="travel", generated=SMALL)
     assert CorpusSettings.model_validate_json(given.model_dump_json()) == given
@@ -110,6 +113,18 @@ def test_settings_survive_being_written():
         ({"name": "dates", "languages": ["a", "b"]}, "languages would have no effect on dates"),
         ({"name": "sort", "split": {"valid": 3}}, "split would have no effect on sort"),
         ({"train": {"data": "a.tsv"}, "tatoeba": {}}, "tatoeba would have no effect on a.tsv"),
+        (
+            HELD_OUT | {"split": {"valid": 3}},
+            "split.valid would have no effect beside valid and te",
+        ),
+        (
+            HELD_OUT | {"split": {"test": 0}},
+            "split.test would have no effect beside valid and test",
+        ),
+        (
+            HELD_OUT | {"split": {"seed": 2}},
+            "split.seed would have no effect beside valid and test",
+        ),
         ({"train": {"data": "a.tmx"}}, r"give languages, such as \[en, de\]: a.tmx may hold"),
         ({"name": "travel", "generated": {"train": 0}}, "greater than 0"),
         ({"name": ["travel"]}, "valid string"),

@@ -33,7 +33,7 @@ from regard.corpora.public_corpora import (
 )
 from regard.corpora.readers.dialogue_files import Dialogue, read_dialogues
 from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
-from regard.corpora.splits import SplitSettings
+from regard.corpora.splits import HELD_OUT, SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
 
@@ -228,6 +228,15 @@ class CorpusSettings(Settings):
         given = [key for key in type(self).model_fields if key in optional - meant]
         split = ["split"] if self.name and self.split != SplitSettings() else []
         return [key for key in given if getattr(self, key) is not None] + split
+
+    @model_validator(mode="after")
+    def _no_split_beside_files(self) -> Self:
+        default, beside = SplitSettings(), [key for key in HELD_OUT if getattr(self, key)]
+        unused = [*beside, "seed"] if len(beside) == len(HELD_OUT) else beside
+        for key in unused:
+            if getattr(self.split, key) != getattr(default, key):
+                raise ValueError(f"split.{key} would have no effect beside {' and '.join(beside)}")
+        return self
 
 
 def _names_dialogues(train: Any) -> bool:

@@ -179,13 +179,14 @@ def test_what_has_been_read_is_freed():
     assert min(peak(8000) for _ in range(3)) < 2 * min(peak(1000) for _ in range(3))
 
 
-def test_units_without_a_language_are_counted():
+def test_units_that_lack_a_language_are_counted():
     report = ReadReport()
     units = (unit(en="one", de="eins"), unit(en="two").replace(' xml:lang="en"', ""), unit(fr="x"))
     content = io.BytesIO(document(*units).encode())
     assert list(read_tmx(content, "a.tmx", ("en", "de"), report)) == [("one", "eins")]
     assert report.messages() == [
-        "a.tmx: skipped 1 units with text without language (xml:lang), the first at unit 2"
+        "a.tmx: skipped 1 units with text without language (xml:lang), the first at unit 2",
+        "a.tmx: skipped 1 units without both en and de, the first at unit 3",
     ]
 
 

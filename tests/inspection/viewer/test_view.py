@@ -37,6 +37,14 @@ def test_a_link_is_forced_from_word_to_word(asked):
     expect(asked.locator("#view")).to_have_attribute("aria-busy", "true")
 
 
+def test_what_is_told_covers_no_words_or_names_of_lines(asked):
+    asked.set_viewport_size({"width": 1000, "height": 300})  # the words alone are taller
+    word(asked, "columns", "soir").hover()
+    words, told = (asked.locator(f".stage {one}").bounding_box() for one in (".words", ".telling"))
+    assert words["height"] > 150
+    assert words["y"] + words["height"] <= told["y"]
+
+
 def test_a_forced_word_is_counted_in_the_unchanged_translation(asked):
     first = {"kind": "silence", "part": "cross", "layer": 0, "head": 0}
     document = make_document(SHORT[0], "now the sea is calm")

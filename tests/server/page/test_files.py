@@ -15,6 +15,8 @@ def test_a_file_is_translated(page, server, tmp_path):
         page.get_by_role("link", name="Download letter.en.txt").click()
     line = translated(server, alternatives=0)
     assert Path(download.value.path()).read_text() == f"{line}\n\n{line}\n"
+    page.get_by_label("Text to translate").fill(FRENCH)
+    expect(page.get_by_role("link", name="Download")).to_be_hidden()
 
 
 def test_an_unsupported_file_shows_a_notice(page, tmp_path):

@@ -12,7 +12,7 @@ from caption_runs import TRANSFORMER, save_picture, train_captioner
 from regard.decoding.settings import search_settings
 from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import crop_square
-from regard.tasks.captions import pipeline as captioner_module
+from regard.tasks.captions.task import pipeline as captioner_module
 from regard.tasks.families.pictures import PictureLook, picture_document
 from regard.types import Hypothesis
 

@@ -59,14 +59,19 @@ def test_what_is_given_decides_what_is_chosen_after_it():
     recipe = resolved(facts(30_000), "training.steps=300", "model.width=64", "model.dropout=0")
     assert (recipe.training.steps, recipe.model.width, recipe.model.dropout) == (300, 64, 0)
     assert recipe.training.schedule.warmup <= 30
-    assert recipe.training.validation.every <= 30
+    assert recipe.training.validation.every == 20
+    assert resolved(facts(30_000), "training.steps=5").training.validation.every == 20
 
 
 @pytest.mark.parametrize(
     ("overrides", "patience", "lines"),
     [
         (("training.steps=20",), None, ["training.validation.patience null: all 20 steps are"]),
-        (("training.steps=20", "training.validation.patience=3"), 3, ["every 1: stop after 3 st"]),
+        (
+            ("training.steps=20", "training.validation.patience=3"),
+            3,
+            ["every 20: stop after 60 st"],
+        ),
         (("training.validation.patience=null",), None, ["every 1,000: 20 validations"]),
         ((), 8, ["every 1,000, patience 8: stop after 8,000 steps", "or fewer if it stops"]),
     ],

@@ -54,6 +54,9 @@ def read_tmx(
             yield pair
         elif not all(language for language, _ in variants):
             report.skip(name, "units with text without language (xml:lang)", f"unit {num_units:,}")
+        else:
+            why = f"units without both {languages[0]} and {languages[1]}"
+            report.skip(name, why, f"unit {num_units:,}")
     if not num_pairs:
         listed = ", ".join(f"{language!r} ({n})" for language, n in found.most_common(20))
         raise CorpusError(

@@ -1,24 +1,18 @@
 /** A picture that a model read in patches: what the class token, or a patch, looked at. */
 
 import { Menu, Switch } from "./controls.js";
-import { channels, make, percent, probability } from "./elements.js";
+import { make, percent, probability } from "./elements.js";
 import { cellAt, cellBeside, cellCentre, cellName } from "./grid_cells.js";
 import { HeadsCard } from "./heads_card.js";
 import { Info } from "./info.js";
-import { shade } from "./maps.js";
 import { Candidates, Outcome } from "./outcomes.js";
 import { PatchReading } from "./patch_reading.js";
-import { PictureFrame } from "./picture_frame.js";
+import { PictureFrame, Shading } from "./picture_frame.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { ALL, numberOf, numbered, WISHES } from "./view_options.js";
 import { wordingOf } from "./wording.js";
 
-const STRONGEST = 0.82; // how dark a patch gets that is not looked at, or how coloured one that is
-const SHADES = [
-  { value: "colour", label: "Colour", title: "Patches that were looked at are coloured" },
-  { value: "dark", label: "Darken", title: "Patches that were not looked at are dark" },
-];
 const SOURCES = [
   { value: "layer", label: "One layer" },
   { value: "rollout", label: "Rollout", title: "All layers up to one, traced back to the picture" },
@@ -39,7 +33,6 @@ export class PatchView {
   #choice = { part: "encoder", layer: 0, head: null, source: "layer", query: "class", unit: "pieces" };
   #pointed = null;
   #wish = "look";
-  #shade = "colour";
   #changes = [];
 
   /** @param {HTMLElement} element @param {{onChange?: (changes: Object[]) => void, kinds?: string[]}} options */
@@ -50,11 +43,6 @@ export class PatchView {
     this.heads = new Menu("Head", (value) => this.#choose({ head: numberOf(value) }));
     this.queries = new Menu("Looks", (query) => this.#hold(null, query));
     this.wishes = new Switch("A click on a head", (wish) => (this.#wish = wish));
-    this.shades = new Switch("How the picture is shaded", (shade) => {
-      this.#shade = shade;
-      this.#draw();
-    });
-    this.shades.show(SHADES, this.#shade);
     const act = (place, wish) => this.#act(place, wish ?? this.#wish);
     this.headsCard = new HeadsCard(act, () => this.#drawHeads(), this.wishes.element);
     this.outcome = new Outcome(kinds.length ? (kept) => this.onChange(kept) : null);
@@ -104,12 +92,12 @@ export class PatchView {
       key: (event) => this.#key(event),
       shadeClass: "patches",
     });
+    this.shading = new Shading(this.frame, "patch", () => this.#draw());
     this.title = make("h2", { class: "shown-title" });
     this.told = make("p", { class: "readout", role: "status" });
-    this.scaleLine = make("p", { class: "hint patch-scale" });
     this.answer = make("p", { class: "patch-answer" });
     this.notes = make("ul", { class: "notes", "aria-label": "Notes", hidden: true });
-    const controls = [this.sources, this.layers, this.heads, this.queries, this.shades];
+    const controls = [this.sources, this.layers, this.heads, this.queries, this.shading.switch];
     const menus = controls.map(({ element }) => element);
     const text = make(
       "div",
@@ -119,7 +107,7 @@ export class PatchView {
       info.note,
       this.title,
       this.told,
-      this.scaleLine,
+      this.shading.line,
       this.outcome.element,
       this.notes,
     );
@@ -163,24 +151,12 @@ export class PatchView {
     const looked = source === "rollout"
       ? this.#reading.rollout({ layer, query })
       : this.#reading.looked({ ...this.#choice, query });
-    this.#drawShade(looked);
+    this.shading.draw(looked.grid, looked.weights);
     this.frame.mark(Array.isArray(query) ? cellAt(query, this.#grid) : null, this.#grid);
     const name = this.#queryName(query);
     const shown = source === "rollout" ? `rollout of layers 0 to ${layer}` : who(this.#choice);
     this.title.textContent = `What ${name} looked at: ${shown}`;
     this.told.textContent = this.#tell(looked);
-  }
-
-  #drawShade({ grid, weights }) {
-    const most = Math.max(...weights, 1e-9);
-    const coloured = this.#shade === "colour";
-    const ink = coloured ? channels(getComputedStyle(this.frame.shade).color) : [0, 0, 0];
-    this.frame.paint(grid, weights, (weight) => {
-      const share = shade(weight / most);
-      return [...ink, Math.round(255 * STRONGEST * (coloured ? share : 1 - share))];
-    });
-    const [strong, none] = coloured ? ["most coloured", "Those without colour"] : ["brightest", "The darkest"];
-    this.scaleLine.textContent = `The ${strong} patch was given ${percent(most)}. ${none} got nothing.`;
   }
 
   /** The grid of who looks. */

@@ -1,6 +1,14 @@
 /** A picture under a shade of the cells of a grid, with a mark around one of them. */
 
-import { make, pointing } from "./elements.js";
+import { Switch } from "./controls.js";
+import { channels, make, percent, pointing } from "./elements.js";
+import { shade } from "./maps.js";
+
+const STRONGEST = 0.82; // how dark a cell gets that is not looked at, or how coloured one that is
+const SHADES = [
+  { value: "colour", label: "Colour", title: "What was looked at is coloured" },
+  { value: "dark", label: "Darken", title: "What was not looked at is dark" },
+];
 
 export class PictureFrame {
   /**
@@ -59,5 +67,39 @@ export class PictureFrame {
   #place(event) {
     const box = this.element.getBoundingClientRect();
     return [(event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width];
+  }
+}
+
+/** How the cells of a frame are shaded by their weights, which a reader chooses, and what it means. */
+export class Shading {
+  #frame;
+  #cell;
+  #shade = "colour";
+
+  /** @param {PictureFrame} frame @param {string} cell what a cell is @param {() => void} onChange */
+  constructor(frame, cell, onChange) {
+    this.#frame = frame;
+    this.#cell = cell;
+    this.switch = new Switch("How the picture is shaded", (value) => {
+      this.#shade = value;
+      onChange();
+    });
+    this.switch.show(SHADES, this.#shade);
+    this.line = make("p", { class: "hint patch-scale" });
+  }
+
+  /** Shade the cells; no weights (null): none. */
+  draw(grid, weights) {
+    this.#frame.shade.hidden = this.line.hidden = weights === null;
+    if (weights === null) return;
+    const most = Math.max(...weights, 1e-9);
+    const coloured = this.#shade === "colour";
+    const ink = coloured ? channels(getComputedStyle(this.#frame.shade).color) : [0, 0, 0];
+    this.#frame.paint(grid, weights, (weight) => {
+      const share = shade(weight / most);
+      return [...ink, Math.round(255 * STRONGEST * (coloured ? share : 1 - share))];
+    });
+    const [strong, none] = coloured ? ["most coloured", "Those without colour"] : ["brightest", "The darkest"];
+    this.line.textContent = `The ${strong} ${this.#cell} was given ${percent(most)}. ${none} got nothing.`;
   }
 }

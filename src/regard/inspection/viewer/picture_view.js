@@ -5,12 +5,11 @@ import { Menu } from "./controls.js";
 import { isolated, make, percent } from "./elements.js";
 import { cellAt, cellBeside, cellName } from "./grid_cells.js";
 import { HeadsCard } from "./heads_card.js";
-import { PictureFrame } from "./picture_frame.js";
+import { PictureFrame, Shading } from "./picture_frame.js";
 import { who } from "./sentences.js";
 import { whenThemeChanges } from "./theme.js";
 import { ALL, numberOf, numbered } from "./view_options.js";
 
-const DARKEST = 0.75; // how dark it gets where a word does not look
 const NAMED_WORDS = 3; // of a region, in the line below the picture
 
 export class PictureView {
@@ -34,15 +33,19 @@ export class PictureView {
     this.caption = make("p", { class: "picture-caption", dir: "auto" });
     this.told = make("p", { class: "picture-told", role: "status" });
     this.notes = make("ul", { class: "picture-notes" });
-    this.scaleLine = make("p", { class: "hint patch-scale" });
-    const menus = make("div", { class: "picture-menus" }, this.layers.element, this.heads.element);
-    const lines = [this.caption, this.told, this.scaleLine, menus, this.notes];
+    this.shading = new Shading(this.frame, "region", () => this.#draw());
+    const controls = [this.layers, this.heads, this.shading.switch].map(({ element }) => element);
+    const menus = make("div", { class: "picture-menus" }, ...controls);
+    const lines = [this.caption, this.told, this.shading.line, menus, this.notes];
     const text = make("div", { class: "picture-text" }, ...lines);
     const stage = make("section", { class: "card stage", "aria-label": "Attention of words to the picture" });
     stage.append(make("div", { class: "picture-view" }, this.frame.element, text));
     root.classList.add("regard-view");
     root.replaceChildren(stage, this.headsCard.element);
-    whenThemeChanges(() => this.headsCard.grid.repaint());
+    whenThemeChanges(() => {
+      this.headsCard.grid.repaint();
+      if (this.#reading) this.#draw();
+    });
   }
 
   /** Show a document of `picture_document`. */
@@ -110,21 +113,11 @@ export class PictureView {
 
   #draw() {
     const shown = this.#region === null ? (this.#word ?? this.#held) : null;
-    this.#drawShade(shown);
+    const looked = shown === null ? null : this.#reading.looked({ ...this.#place, word: shown });
+    this.shading.draw(this.#look.grid, looked);
     this.frame.mark(this.#region, this.#look.grid);
     this.#drawWords(shown);
     this.told.textContent = this.#tell(shown);
-  }
-
-  /** Dark where the word does not look; smooth, as the canvas is enlarged. */
-  #drawShade(word) {
-    this.frame.shade.hidden = this.scaleLine.hidden = word === null;
-    if (word === null) return;
-    const weights = this.#reading.looked({ ...this.#place, word });
-    const most = Math.max(...weights, 1e-9);
-    const darkness = (weight) => Math.round(255 * DARKEST * (1 - weight / most));
-    this.frame.paint(this.#look.grid, weights, (weight) => [0, 0, 0, darkness(weight)]);
-    this.scaleLine.textContent = `The brightest region was given ${percent(most)}.`;
   }
 
   /** Of a region, each word as strong as it looked there. */

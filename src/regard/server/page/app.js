@@ -62,6 +62,8 @@ class Page {
   #settings;
   #alternatives;
   #examples;
+  /** @type {FileUpload | null} */
+  #files = null;
   #source;
   #pickers;
   #panel;
@@ -100,7 +102,8 @@ class Page {
       this.#translate();
     });
     if (settings.filesTranslation) {
-      new FileUpload(settings.supportedFilesFormat, this.#notices, (file) => this.#sendFile(file));
+      const send = (/** @type {File} */ file) => this.#sendFile(file);
+      this.#files = new FileUpload(settings.supportedFilesFormat, this.#notices, send);
     }
     if (settings.keyRequired) this.#askForKey();
     enableCopy(find("share"), () => location.href);
@@ -161,6 +164,7 @@ class Page {
 
   #textChanged() {
     this.#dropLinks();
+    this.#files?.forget();
     this.#followsCaret = true;
     this.#offerExamples();
     clearTimeout(this.#timer);
@@ -217,6 +221,7 @@ class Page {
     const signal = this.#translationRequest.next();
     this.#attentionRequest.next();
     this.#notices.clear();
+    this.#files?.forget();
     this.#target.isBusy = false;
     this.#offerExamples();
     this.#saveState();

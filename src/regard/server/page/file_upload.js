@@ -45,11 +45,16 @@ export class FileUpload {
     });
   }
 
+  /** Takes the link away, as there is another text. */
+  forget() {
+    this.#line.hidden = true;
+  }
+
   /** @param {FileList | null} files */
   async #upload(files) {
     const file = files?.[0];
     if (!file) return;
-    this.#line.hidden = true;
+    this.forget();
     this.#notices.clear();
     if (!this.#formats.some((ending) => file.name.toLowerCase().endsWith(ending))) {
       const accepted = this.#formats.join(", ");

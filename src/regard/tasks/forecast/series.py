@@ -46,7 +46,7 @@ class SeriesSplitSettings(Settings):
     """Share of all windows to validate with; 0 validates on the training set."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Share of all windows to test with."""
-    seed: NonNegativeInt = TUTORIAL_SEED
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = TUTORIAL_SEED
     """The seed of the random order."""
 
 

@@ -16,7 +16,7 @@ from regard.corpora.segmentation_statistics import SegmentationStatistics
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
 from regard.iterate import chunked
-from regard.settings import SettingChoice, format_times
+from regard.settings import SettingChoice, counted, format_times
 from regard.tasks.translation.auto_settings import (
     AUTO_INPUT,
     PATIENCE_SETTING,
@@ -212,13 +212,13 @@ def _choose_schedule(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
 
 
 def _choose_validation(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:
-    every = _round_to_two_digits(max(1.0, min(1000.0, recipe.training.steps / 20)))
+    every = _round_to_two_digits(max(20.0, min(1000.0, recipe.training.steps / 20)))
     if "training.validation.every" not in recipe.auto:
         every = recipe.training.validation.every
     patience = recipe.training.validation.patience
     if PATIENCE_SETTING in recipe.auto:
         patience = PATIENCE
-    reason = f"{math.ceil(recipe.training.steps / every):,} validations"
+    reason = counted(math.ceil(recipe.training.steps / every), "validation")
     if patience is not None:
         reason = f"stop after {patience * every:,} steps without a better score"
     yield {"training.validation.every": every, PATIENCE_SETTING: patience}, reason
