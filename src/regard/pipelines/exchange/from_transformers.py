@@ -10,7 +10,7 @@ from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.json_files import dump_json
-from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.foreign_model import ForeignModel
 from regard.pipelines.exchange.gate import GateReport, check_import, check_shapes
 from regard.pipelines.exchange.tokenization_parity import (
     load_peer_tokenizer,
@@ -91,6 +91,3 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
 def _label_files(labels: tuple[str, ...]) -> dict[str, bytes]:
     """The files of a run that list its labels."""
     return {f"data/{LABELS_FILE}": dump_json(labels, indent=1).encode()} if labels else {}
-
-
-TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), read_folder)
