@@ -13,7 +13,7 @@ ORDER = [
     {"manifest", "nested_values"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
-    {"receipts", "text", "images", "attention"},
+    {"text", "images", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},
     {"evaluation"},

@@ -49,14 +49,13 @@ COMMANDS = {
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
-    "receipts": "Check where the numbers of the documentation come from (in a checkout).",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 FOLDERS = {
     "inference": (
         "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed",
     ),
-    "catalogues": ("corpora", "recipes", "receipts"),
+    "catalogues": ("corpora", "recipes"),
 }  # fmt: skip
 """Folders of `cli` -> the commands in them: those that use a model for one task, and those that
 list what is available. All others are in `cli/commands`."""
