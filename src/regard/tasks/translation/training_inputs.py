@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import remove_file, write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
 from regard.corpora.corpus import SplitName
 from regard.corpora.token_store import (
+    PairsFooter,
     TokenChunk,
     TokenStore,
     fingerprint,
-    store_matches,
     write_store,
 )
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
@@ -96,8 +96,8 @@ def prepare_store(
     """
     limit = [] if max_source_tokens is None else [str(max_source_tokens)]
     mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
-    path = data.folder / f"{split}.arrow"
-    if not (is_intact(path) and store_matches(path, mark)):
+    path = data.folder / f"{split}.pairs"
+    if not (is_intact(path) and PairsFooter.matches(path, mark)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
         chunks = (
             TokenChunk(
@@ -109,6 +109,7 @@ def prepare_store(
             for chunk in chunked(data.read(split), PAIRS_PER_CHUNK)
         )
         write_store(path, chunks, mark)
+        remove_file(path.with_suffix(".arrow"))  # the store of an older run
     return TokenStore.open(path, mark)
 
 
