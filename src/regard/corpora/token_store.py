@@ -146,21 +146,21 @@ def fingerprint(*parts: str) -> str:
 
 def write_store(path: Path, chunks: Iterable[TokenChunk], fingerprint: str) -> None:
     """Write `chunks`, of any size, to `path`: all of them, or none, and then keep an old store."""
-    counts: list[NDArray[np.int32]] = []
+    counts: list[NDArray[np.int32]] = []  # of each chunk
     tokens = 0
     with atomic_file(path) as file:
         for chunk in chunks:
-            ids, of_rows = flatten([*chain.from_iterable(zip(*chunk, strict=True))])
-            file.write(ids.tobytes())
-            counts.append(of_rows.astype(np.int32))
-            tokens += len(ids)
+            sides = flatten([*chain.from_iterable(zip(*chunk, strict=True))])
+            file.write(sides.ids.tobytes())
+            counts.append(sides.counts.astype(np.int32))
+            tokens += len(sides.ids)
         pairs = sum(map(len, counts)) // 2
         footer = PairsFooter(fingerprint=fingerprint, pairs=pairs, tokens=tokens)
         file.write(bytes(4 * (footer.padded_tokens - tokens)))
         last = np.zeros(1, np.int64)
         file.write(last.tobytes())
-        for of_rows in filter(len, counts):
-            ends = last + np.cumsum(of_rows, dtype=np.int64)
+        for lengths in filter(len, counts):
+            ends = last + np.cumsum(lengths, dtype=np.int64)
             file.write(ends.tobytes())
             last = ends[-1:]
         footer.append_to(file)
