@@ -171,7 +171,7 @@ def prepare(
     recipe = recipe.with_choices(data.choices)
     facts = None
     if recipe.auto:
-        facts = collect_text_facts(data.read("train"))
+        facts = collect_text_facts(data.read("train"), data.languages[0])
         facts = facts.scaled_by((all_pairs or facts.pairs / data.copies) / max(1, facts.pairs))
         recipe, chosen = resolve_text(recipe, facts)
         choices += chosen
