@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.machine_state import measure_machine_state
-from bench.report import console
+from bench.report import console, show_progress
 from bench.statistics import summarise
 from regard.cli.display.tables import plain_table
 from regard.training.metric_log import read_metrics
@@ -75,6 +75,7 @@ def main() -> None:
             for way, environment in WAYS.items():
                 speed = measure_speed(environment, asked.steps, others)
                 speeds.setdefault((way, others), []).append(speed)
+                show_progress(f"{way}, beside {others} busy: {speed:,.0f}")
     columns = [f"beside {others} busy" if others else "alone" for others in asked.others]
     rows = [(way, *(_cell(speeds[way, others]) for others in asked.others)) for way in WAYS]
     title = "target tokens/s: median (lowest, highest)"
