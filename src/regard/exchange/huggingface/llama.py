@@ -25,7 +25,10 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_tokenizer_json,
     with_tokenizer_files,
 )
-from regard.exchange.huggingface.translators.generation import end_notes
+from regard.exchange.huggingface.translators.generation import (
+    continuation_groups,
+    continuation_notes,
+)
 from regard.exchange.tensor_table import (
     StackedPart,
     TensorEntry,
@@ -86,8 +89,11 @@ def _read(folder: HfFolder) -> HfModel:
         config.where,
     )
     config.finish()
-    described = _model(settings, tokenizers, running_text_groups(TASK, tokenizer))
-    return replace(described, notes=tuple(end_notes(folder, imported_vocabulary(tokenizers))))
+    vocabulary = imported_vocabulary(tokenizers)
+    groups = running_text_groups(TASK, tokenizer)
+    groups["decoding"] = continuation_groups(folder, vocabulary)
+    described = _model(settings, tokenizers, groups)
+    return replace(described, notes=tuple(continuation_notes(folder, vocabulary)))
 
 
 def _activation(name: str) -> dict[str, Any]:

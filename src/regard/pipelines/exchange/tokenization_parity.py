@@ -124,6 +124,16 @@ def _frame_difference(peer: Any, tokenizer: Tokenizer, task: str) -> str | None:
     return None if task in (LANGUAGE_MODEL, TRANSLATION) else _pair_difference(peer, tokenizer)
 
 
+def end_notes(peer: Any, tokenizer: Tokenizer, task: str) -> tuple[str, ...]:
+    """A note on what theirs puts behind a text of a language model."""
+    assert tokenizer.vocabulary_map is not None
+    ours = [*(tokenizer.text_prefix or ()), *tokenizer.encode([FRAMED])[0]]
+    behind = peer.convert_ids_to_tokens(peer(FRAMED)["input_ids"][len(ours) :])
+    if task != LANGUAGE_MODEL or not behind:
+        return ()
+    return (f"transformers puts {' '.join(behind)} behind a text (add_eos_token); here nothing is",)
+
+
 def _pair_difference(peer: Any, tokenizer: Tokenizer) -> str | None:
     """How two texts that are read together differ, in tokens or in segments."""
     vocabulary, [ids] = tokenizer.vocabulary_map, tokenizer.encode([FRAMED])
