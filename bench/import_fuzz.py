@@ -41,7 +41,7 @@ from regard.types import Padded
 
 TOLERANCE = 1e-4  # of logits and scores, for each unit of the largest above 1
 MAX_REFUSED = 0.3
-NEW_TOKENS = 12  # of a continuation
+NEW_TOKENS = 8  # of a continuation
 TEXTS = (
     "The cat sat on the mat.",
     "the dog ran away from the house",
@@ -143,15 +143,16 @@ class Sides:
                 setattr(self.model.generation_config, name, value)
         try:
             with torch.inference_mode():
-                found: list[int] = self.model.generate(**given, **options)[0].tolist()
+                made = self.model.generate(**given, **options, return_dict_in_generate=True)
         finally:
             self.model.generation_config = own
+        found: list[int] = made.sequences[0].tolist()
         return found
 
     def decode(self, ids: Sequence[int], told: "Told | None" = None) -> str:
         """The text of their answer."""
         options = told.decoding if told else {}
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, **options)
+        text: str = self.tokenizer.decode(torch.tensor(ids), skip_special_tokens=True, **options)
         return text
 
 
@@ -328,7 +329,8 @@ def compare_translations(
         read[text] = given
 
     def answer(given: Any, told: Told | None, options: Mapping[str, Any]) -> str:
-        return sides.decode(sides.generate(given, told, **forced, **options), told)
+        found = sides.generate(given, told, **forced, **options)
+        return sides.decode(found[1:], told)  # without the token that decoding starts from
 
     def ask(texts: Sequence[str], **options: int) -> list[str]:
         settings = translator.search_settings(**options) if options else None
