@@ -81,6 +81,10 @@ SHORT_TEXTS = (TEXTS[0], TEXTS[2], TEXTS[4], TEXTS[6], TEXTS[8], TEXTS[19])
 PICTURES = ((16, 16), (32, 32), (20, 33), (7, 5), (64, 48))
 
 
+Options = Mapping[str, Any]
+"""Options of `generate`."""
+
+
 @dataclass
 class Outcome:
     """What became of a model."""
@@ -134,20 +138,38 @@ class Sides:
         ours = load(run, device="cpu")
         return cls(model, load_tokenizer(fuzzed), ours, Told.read(notes, ours))
 
-    def generate(self, given: Any, told: "Told | None" = None, **options: Any) -> list[int]:
-        """The tokens of their answer, without what was `told` if that is given."""
-        own = self.model.generation_config
+    def generate(
+        self, texts: Sequence[list[int]], told: "Told | None" = None, **options: Any
+    ) -> list[list[int]]:
+        """The tokens of their answers, without what was `told` if that is given.
+
+        Texts in a batch are padded where their documentation says: the prompts on the left.
+        """
+        own, longest = self.model.generation_config, max(map(len, texts))
+        prompted = not self.model.config.is_encoder_decoder
+        padded, masks, room = list[list[int]](), list[list[int]](), list[int]()
+        for ids in texts:
+            pad = [0] * (longest - len(ids))
+            real = [1] * len(ids)
+            padded.append([*pad, *ids] if prompted else [*ids, *pad])
+            masks.append([*pad, *real] if prompted else [*real, *pad])
+            room.append(len(pad) if prompted else 0)
         if told is not None:
             self.model.generation_config = deepcopy(own)
             for name, value in told.options.items():
                 setattr(self.model.generation_config, name, value)
         try:
             with torch.inference_mode():
-                made = self.model.generate(**given, **options, return_dict_in_generate=True)
+                made = self.model.generate(
+                    input_ids=torch.tensor(padded),
+                    attention_mask=torch.tensor(masks),
+                    **options,
+                    return_dict_in_generate=True,
+                ).sequences
         finally:
             self.model.generation_config = own
-        found: list[int] = made.sequences[0].tolist()
-        return found
+        rows = made[:: len(made) // len(texts)].tolist()
+        return [row[count:] for row, count in zip(rows, room, strict=True)]
 
     def decode(self, ids: Sequence[int], told: "Told | None" = None) -> str:
         """The text of their answer."""
@@ -307,7 +329,7 @@ def compare_translations(
     translator, tokenizer = sides.ours, sides.tokenizer
     source, target = translator.sources[0].vocabulary_map, translator.target.vocabulary_map
     forced = forced_language(fuzzed, tokenizer)
-    longest, read = sides.model.config.max_position_embeddings, dict[str, Any]()
+    longest, read = sides.model.config.max_position_embeddings, dict[str, list[int]]()
     for number, text in enumerate(texts):
         given = tokenizer(text, return_tensors="pt")
         theirs = given["input_ids"][0].tolist()
@@ -326,11 +348,11 @@ def compare_translations(
             logits = sides.model(**given, decoder_input_ids=decoder, return_dict=True).logits[0]
             mine = translator.model(pad_source([own[:-1]]), pad([rows]))[0]
         yield from different_logits(text, in_their_order(mine, target), logits)
-        read[text] = given
+        read[text] = theirs
 
-    def answer(given: Any, told: Told | None, options: Mapping[str, Any]) -> str:
-        found = sides.generate(given, told, **forced, **options)
-        return sides.decode(found[1:], told)  # without the token that decoding starts from
+    def answer(some: Sequence[list[int]], told: Told | None, options: Options) -> list[str]:
+        found = sides.generate(some, told, **forced, **options)
+        return [sides.decode(ids[1:], told) for ids in found]  # without what decoding starts from
 
     def ask(texts: Sequence[str], **options: int) -> list[str]:
         settings = translator.search_settings(**options) if options else None
@@ -341,23 +363,32 @@ def compare_translations(
 
 def different_answers(
     sides: Sides,
-    read: Mapping[str, Any],
-    answer: Callable[[Any, Told | None, Mapping[str, Any]], str],
+    read: Mapping[str, list[int]],
+    answer: Callable[[Sequence[list[int]], Told | None, Options], list[str]],
     ask: Callable[..., list[str]],
     outcome: Outcome,
 ) -> Iterator[str]:
-    """How answers to texts, which are `read` as theirs, differ by each search."""
+    """How answers to texts, which are `read` as theirs, differ by each search.
+
+    Theirs are made in a batch first; a text whose answer differs there is answered alone.
+    """
     texts = [*read]
-    for name, theirs, ours in searches(sides):
-        for text, here in zip(texts, ask(texts, **ours) if texts else (), strict=True):
+    for name, theirs, ours in searches(sides) if texts else ():
+        try:
+            together: Sequence[str | None] = answer([*read.values()], None, theirs)
+        except (IndexError, RuntimeError, ValueError):
+            together = [None] * len(texts)
+        for text, here, first in zip(texts, ask(texts, **ours), together, strict=True):
+            if here == first:
+                continue
             try:
-                there = answer(read[text], None, theirs)
+                [there] = answer([read[text]], None, theirs)
             except (IndexError, RuntimeError, ValueError):  # an encoder penalty beyond its tokens
                 outcome.left_out += 1
                 continue
             if there == here:
                 continue
-            if sides.told and answer(read[text], sides.told, theirs) == here:
+            if sides.told and answer([read[text]], sides.told, theirs) == [here]:
                 outcome.told_answers += 1
             else:
                 yield f"{text!r}, {name}: {there!r} there, {here!r} here"
@@ -391,7 +422,7 @@ def compare_continuations(
     sides = Sides.load("AutoModelForCausalLM", fuzzed, run, outcome.told)
     completer, tokenizer = sides.ours, sides.tokenizer
     vocabulary = completer.tokenizer.vocabulary_map
-    longest, read = sides.model.config.max_position_embeddings - NEW_TOKENS, dict[str, Any]()
+    longest, read = sides.model.config.max_position_embeddings - NEW_TOKENS, dict[str, list[int]]()
     for text in texts:
         given = tokenizer(text, return_tensors="pt")
         given.pop("token_type_ids", None)
@@ -414,12 +445,14 @@ def compare_continuations(
             states = completer.model.decode(pad([own]), empty).features
             mine = completer.model.logits(states)[0]
         yield from different_logits(text, in_their_order(mine, vocabulary), logits)
-        read[text] = given
+        read[text] = theirs
 
-    def answer(given: Any, told: Told | None, options: Mapping[str, Any]) -> str:
-        found = sides.generate(given, told, **options, max_new_tokens=NEW_TOKENS)
-        size = given["input_ids"].shape[1]
-        return sides.decode(found, told)[len(sides.decode(found[:size], told)) :]
+    def answer(some: Sequence[list[int]], told: Told | None, options: Options) -> list[str]:
+        found = sides.generate(some, told, **options, max_new_tokens=NEW_TOKENS)
+        return [
+            sides.decode(whole, told)[len(sides.decode(ids, told)) :]
+            for ids, whole in zip(some, found, strict=True)
+        ]
 
     def ask(texts: Sequence[str], **options: int) -> list[str]:
         answers = completer.complete(texts, max_tokens=NEW_TOKENS, **options)
