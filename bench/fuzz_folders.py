@@ -484,6 +484,19 @@ def _config(
     return family.config(**settings)
 
 
+UNDRAWN: Drawn = {
+    "the tokenizer, which is drawn, says it": (
+        *("vocab_size", "decoder_vocab_size", "share_encoder_decoder_embeddings"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
+    ),
+    "drawn as `decoder_start`": ("decoder_start_token_id",),
+    "drawn as `forced_eos`": ("forced_eos_token_id",),
+    "fixed by the class": ("is_encoder_decoder", "num_hidden_layers", "model_type"),
+    "labels, in the number `num_labels`": ("id2label", "label2id"),
+    "the class itself": ("architectures", "transformers_version", "extra_files"),
+    "how answers are returned": ("return_dict",),
+}
+"""Settings of configurations that are not drawn, by why."""
 OWN_KEYS = (
     "extra_rows",
     "decoder_start",

@@ -352,7 +352,8 @@ def compare_translations(
 
     def answer(some: Sequence[list[int]], told: Told | None, options: Options) -> list[str]:
         found = sides.generate(some, told, **forced, **options)
-        return [sides.decode(ids[1:], told) for ids in found]  # without what decoding starts from
+        answers = (sides.decode(ids[1:], told) for ids in found)  # without what they start from
+        return [" ".join(one.replace("\t", " ").splitlines()) for one in answers]  # one line here
 
     def ask(texts: Sequence[str], **options: int) -> list[str]:
         settings = translator.search_settings(**options) if options else None
@@ -370,7 +371,8 @@ def different_answers(
 ) -> Iterator[str]:
     """How answers to texts, which are `read` as theirs, differ by each search.
 
-    Theirs are made in a batch first; a text whose answer differs there is answered alone.
+    A batch is answered first; a text whose answers differ there is answered alone by both sides,
+    as sums are rounded otherwise in a batch.
     """
     texts = [*read]
     for name, theirs, ours in searches(sides) if texts else ():
@@ -386,6 +388,8 @@ def different_answers(
             except (IndexError, RuntimeError, ValueError):  # an encoder penalty beyond its tokens
                 outcome.left_out += 1
                 continue
+            if there != here:
+                [here] = ask([text], **ours)
             if there == here:
                 continue
             if sides.told and answer([read[text]], sides.told, theirs) == [here]:

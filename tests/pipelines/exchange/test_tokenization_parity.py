@@ -52,7 +52,7 @@ def with_settings(folder: Path, settings: dict, path: Path) -> Path:
 @pytest.mark.parametrize(("family", "settings"), CHANGED)
 def test_texts_are_cut_by_the_class_of_transformers(family, settings, folders, tmp_path):
     plain = import_folder(folders[family], tmp_path / "plain")
-    assert plain.report.notes == ()
+    assert not any("tokenize" in note for note in plain.report.notes)
     path = with_settings(folders[family], settings, tmp_path / "folder")
     found = import_folder(path, tmp_path / "run")
     assert "differs from the files of its tokenizer" in found.report.notes[0]
