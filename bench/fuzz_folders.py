@@ -6,6 +6,7 @@ Every setting is drawn from a table of values that `transformers` accepts; the w
 import io
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -375,7 +376,7 @@ def save_model(name: str, seed: int, number: int, folder: Path) -> FuzzedModel:
         rmtree(folder, ignore_errors=True)
         try:
             return _save_model(family, folder, rng)
-        except (ArithmeticError, RuntimeError, TypeError, ValueError):
+        except (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError):
             continue
     raise RuntimeError(f"transformers computes none of {MAX_TRIES} models of {name}")
 
@@ -666,7 +667,9 @@ def make_marian_pieces(folder: Path, drawn: Drawn) -> Any:
         **_shared(drawn),
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    made = transformers.MarianTokenizer.from_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it recommends a package
+        made = transformers.MarianTokenizer.from_pretrained(folder)
     return made if separate else _save_tokenizer(folder, made, drawn)
 
 

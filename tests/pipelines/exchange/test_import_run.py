@@ -503,10 +503,8 @@ def test_what_counts_prompts_and_what_ends_texts_is_told_of_a_language_model(fol
     (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 2, "min_length": 9}')
     content = json.loads((folder / "tokenizer.json").read_text())
     end = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
-    text, behind = (
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": "</s>", "type_id": 0}},
-    )
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    behind = {"SpecialToken": {"id": "</s>", "type_id": 0}}
     frame = {"single": [text, behind], "pair": [text, behind], "special_tokens": {"</s>": end}}
     content["post_processor"] = {"type": "TemplateProcessing", **frame}
     (folder / "tokenizer.json").write_text(json.dumps(content))

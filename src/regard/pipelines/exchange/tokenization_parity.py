@@ -101,7 +101,7 @@ def _sample(peer: Any, tokenizer: Tokenizer) -> Iterator[str]:
     """Texts of every kind, with each special token that theirs has, and of random pieces."""
     yield from TEXTS
     named = dict.fromkeys([*peer.all_special_tokens, *peer.get_added_vocab()])
-    yield from (f"a {name} b" for name in islice(named, MAX_NAMED))
+    yield from (f"a {name} b{name}c" for name in islice(named, MAX_NAMED))
     rng, first = Random(0), len(SPECIAL_PIECES)
     for n in range(NUM_DRAWN if tokenizer.size > first else 0):
         ids = [rng.randrange(first, tokenizer.size) for _ in range(1 + n % MAX_PIECES)]
