@@ -5,8 +5,10 @@ from typing import Any
 
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER_CONFIG, HfFolder, JsonObject
+from regard.json_files import parse_json
 from regard.settings import abbreviate
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
 GENERATION_CONFIG = "generation_config.json"
@@ -259,9 +261,11 @@ def _suppressed(settings: Mapping[str, Any], vocabulary: VocabularyMap) -> set[i
     return {ours for ours, there in enumerate(vocabulary.special) if there is None or there in ids}
 
 
-def spacing_notes(folder: HfFolder) -> list[str]:
-    """Whether `transformers` takes spaces out of what a SentencePiece model spells."""
-    if not (folder.read_object(TOKENIZER_CONFIG) or {}).get(CLEANS_SPACES):
+def spacing_notes(folder: HfFolder, tokenizer: Tokenizer) -> list[str]:
+    """Whether `transformers` takes spaces out of what is spelled, as it does unless by a BPE."""
+    is_json = tokenizer.settings.kind == "huggingface"
+    is_bpe = is_json and parse_json(tokenizer.content)["model"]["type"] == "BPE"
+    if is_bpe or not (folder.read_object(TOKENIZER_CONFIG) or {}).get(CLEANS_SPACES):
         return []
     return [
         f"{CLEANS_SPACES} is true in {TOKENIZER_CONFIG}: transformers removes spaces before marks "

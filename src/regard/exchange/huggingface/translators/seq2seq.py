@@ -109,8 +109,7 @@ def read_seq2seq(
     groups = recipe_groups(folder, tokenizers, positions)
     described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
-    if tokenizers.target.settings.kind == "sentencepiece":
-        notes += spacing_notes(folder)
+    notes += spacing_notes(folder, tokenizers.target)
     return replace(described, notes=tuple(notes))
 
 
