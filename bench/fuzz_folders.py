@@ -529,7 +529,8 @@ def _generation(drawn: Drawn, config: Any, tokenizer: Any, rng: Random) -> Drawn
     """The settings of `generation_config.json`."""
     ids = {role: getattr(config, f"{role}_token_id", None) for role in ("pad", "bos", "eos")}
     target = getattr(config, "decoder_vocab_size", None) or config.vocab_size
-    unwritten = sorted({ids["pad"], ids["bos"]} - {None, ids["eos"]})
+    both = dict.fromkeys((ids["pad"], ids["bos"]))
+    unwritten = [one for one in both if one not in (None, ids["eos"])]
     special = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values(), *ids.values()}
     ordinary = [i for i in range(target) if i not in special]
     some = rng.sample(ordinary, 6)

@@ -193,7 +193,7 @@ class Told:
     def read(cls, notes: Sequence[str], ours: Any) -> "Told":
         text, spaces = "\n".join(notes), "clean_up_tokenization_spaces"
         names = re.findall(r"^(\w+) is .* which is not supported here", text, re.MULTILINE)
-        options = {name: WITHOUT_EFFECT.get(name) for name in names}
+        options: dict[str, Any] = {name: WITHOUT_EFFECT.get(name) for name in names}
         if "answers never contain" in text or {*names} & {"suppress_tokens", "bad_words_ids"}:
             options |= {"suppress_tokens": unwritten(ours) or None, "bad_words_ids": None}
         if "eos_token_id is also" in text:
