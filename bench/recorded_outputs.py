@@ -45,7 +45,7 @@ SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 LIMIT = 600.0
 """Seconds after which a command is killed, and a server given up."""
 INLINE_BYTES = 3000
-"""Texts that were written are shown up to this length; of longer ones and of other files, the digest."""
+"""Written texts up to this length are shown; of all other files, the digest is."""
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # sums in another order have other last bits
     "PYTHONHASHSEED": "0",
@@ -111,8 +111,8 @@ class Ended(NamedTuple):
 class Recorder:
     """Runs the cases, each in a new folder with the files and the runs that it names."""
 
-    def __init__(self, cases: Cases, runs: Path, out: Path, forked: bool = True) -> None:
-        self._cases, self._runs, self._out, self._forked = cases, runs, out, forked
+    def __init__(self, cases: Cases, runs: Path, *, forked: bool = True) -> None:
+        self._cases, self._runs, self._forked = cases, runs, forked
         self._paths = {
             str(runs.resolve()): "<runs>",
             str(Path(regard.__file__).parent): "<regard>",
@@ -130,14 +130,14 @@ class Recorder:
             if ended.code:
                 raise SystemExit(f"error: {line}: exit code {ended.code}\n{ended.stderr.decode()}")
 
-    def record(self, names: Sequence[str], jobs: int) -> int:
+    def record(self, names: Sequence[str], out: Path, jobs: int = 1) -> int:
         """Record the named cases in files, `jobs` at a time; how many could not be recorded."""
-        failed, running = 0, {}
+        failed, running = 0, dict[int, str]()
         for name in names:
             if len(running) == jobs:
                 failed += self._collect(running)
             if not (process := os.fork()):
-                self._record_in_child(name)
+                self._record_in_child(name, out)
             running[process] = name
         while running:
             failed += self._collect(running)
@@ -149,12 +149,12 @@ class Recorder:
         print(f"{'failed' if status else 'recorded'}  {name}", flush=True)
         return status != 0
 
-    def _record_in_child(self, name: str) -> None:
+    def _record_in_child(self, name: str, out: Path) -> None:
         """Record a case in this process, which then ends."""
         code = 1
         try:
             text = self.answer_of(name)
-            file = self._out / f"{name}.txt"
+            file = out / f"{name}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             code = 0
@@ -286,10 +286,9 @@ def enter(command: Command, folder: Path, log: Path) -> None:
         opened = os.open(file, flags, 0o644)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = (
-        io.TextIOWrapper(open(number, mode, closefd=False), encoding="utf-8", write_through=not number)  # noqa: SIM115
-        for number, mode in ((0, "rb"), (1, "wb"), (2, "wb"))
-    )
+    sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8")  # noqa: SIM115
+    sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")  # noqa: SIM115
+    sys.stderr = io.TextIOWrapper(open(2, "wb", closefd=False), "utf-8", line_buffering=True)  # noqa: SIM115
 
 
 def run_module(arguments: Sequence[str]) -> int:
@@ -379,7 +378,7 @@ def multipart(file: Path, fields: Mapping[str, str]) -> bytes:
 
 
 def section(title: str, content: bytes) -> str:
-    """A part of a record; empty if there is nothing in it, a digest if it is no text or very long."""
+    """A part of a record; empty if there is nothing in it, its digest if it is no text."""
     if not content:
         return ""
     if b"\0" in content:
@@ -451,7 +450,10 @@ def differences(old: Path, new: Path) -> Iterator[tuple[str, list[str]]]:
             for one in (old, new)
         ]
         lines = [text.splitlines() for text in texts]
-        yield name, list(difflib.unified_diff(*lines, f"{old}/{name}", f"{new}/{name}", "", "", 1, ""))
+        yield (
+            name,
+            list(difflib.unified_diff(*lines, f"{old}/{name}", f"{new}/{name}", "", "", 1, "")),
+        )
 
 
 def compare(old: Path, new: Path, only: str) -> int:
@@ -466,22 +468,23 @@ def compare(old: Path, new: Path, only: str) -> int:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=sys.argv[0], description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(sys.argv[0], description=__doc__, formatter_class=layout)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    make = verbs.add_parser("make", help="make the files and runs that are asked")
-    make.add_argument("runs", type=Path)
+    make = verbs.add_parser("make", help="make the runs that are asked")
     record = verbs.add_parser("record", help="record all answers in a folder")
-    record.add_argument("out", type=Path)
+    record.add_argument("out", type=Path, metavar="DIR")
     record.add_argument("--runs", type=Path, required=True, help="made by `make`, by any tree")
-    record.add_argument("--only", default="", help="cases whose names match this expression")
     record.add_argument("--jobs", type=int, default=1, help="cases at a time")
     check = verbs.add_parser("compare", help="show how two recordings differ")
     check.add_argument("old", type=Path)
     check.add_argument("new", type=Path)
-    check.add_argument("--only", default="", help="cases whose names match this expression")
+    make.add_argument("runs", type=Path)
+    for verb in (record, check):
+        verb.add_argument("--only", default="", help="cases whose names match this expression")
     for verb in (make, record):
-        verb.add_argument("--processes", action="store_true", help="start each command as users do: slower")
+        slower = "start each command as users do: slower"
+        verb.add_argument("--processes", action="store_true", help=slower)
     return parser.parse_args()
 
 
@@ -497,12 +500,12 @@ def main() -> int:
     if not options.processes:
         preload()
     cases = read_cases()
-    recorder = Recorder(cases, options.runs.resolve(), options.verb == "record" and options.out.resolve() or Path(), not options.processes)
+    recorder = Recorder(cases, options.runs.resolve(), forked=not options.processes)
     if options.verb == "make":
         recorder.make_runs()
         return 0
     names = [name for name in (*cases.commands, *cases.servers) if re.search(options.only, name)]
     started = time.monotonic()
-    failed = recorder.record(names, options.jobs)
+    failed = recorder.record(names, options.out.resolve(), options.jobs)
     print(f"{len(names) - failed} of {len(names)} cases in {time.monotonic() - started:.0f} s")
     return int(bool(failed))
