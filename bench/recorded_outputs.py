@@ -63,23 +63,25 @@ PRELOADED = ("torch", "torch._dynamo", "regard")
 NOT_PRELOADED = ("__main__", "cluster")
 """Ray starts threads when it is imported."""
 
-UNIT = r"(?:ms|seconds?|minutes?|hours?|days?|s)\b"
 VOLATILE = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:\d\d)?", "<time>"),
         (re.escape(datetime.now(UTC).strftime("%Y-%m-%d")), "<date>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
-        (rf"\d[\d,]*(\.\d+)? {UNIT}", "<duration>"),
-        (rf"\b(a|an|one|about a|some|few) {UNIT}", "<duration>"),
+        (r"about [^\n]{1,30} for the (\S+) steps left", r"about <duration> for the \1 steps left"),
+        (r"  \S[^\n]{0,20} left\n", "  <duration> left\n"),
         (r"\d[\d,]*(\.\d+)? (tokens|sentences|characters|pairs|examples)/s", r"<speed> \2/s"),
         (r"(tokens|steps|examples|sentences)_per_second\": [\d.e+-]+", r'\1_per_second": <speed>'),
         (r"\"((?:\w+_)?seconds|took|time)\": [\d.e+-]+", r'"\1": <duration>'),
+        (r"\"mtime_ns\": \d+", '"mtime_ns": <time>'),
         (r"events\.out\.tfevents\.\S+", "events.out.tfevents.<host>"),
         (r"<dc:date>[^<]*</dc:date>", "<dc:date/>"),
     )
 ]
 """What differs from one time to the next, and what is written instead."""
+OTHER_EACH_TIME = re.compile(r"events\.out\.tfevents|manifest\.json$|\.lock$")
+"""Files that have times or process numbers in them, or digests of such files: only named."""
 
 
 class Cases(NamedTuple):
@@ -223,10 +225,10 @@ class Recorder:
         after = dict(self._digests(folder))
         yield from (f"removed {name}\n" for name in before if name not in after)
         for name, digest in after.items():
-            if before.get(name) == digest or name.endswith((".lock", ".pid")):
+            if before.get(name) == digest:
                 continue
             content = (folder / name).read_bytes()
-            if "tfevents" in name:
+            if OTHER_EACH_TIME.search(name):
                 yield f"wrote {name}\n"
                 continue
             with suppress(UnicodeDecodeError):
@@ -357,7 +359,7 @@ def ask(port: int, request: dict[str, Any], folder: Path) -> Iterator[str]:
     yield f"status {response.status}\n"
     kept = sorted((k.lower(), v) for k, v in response.getheaders() if k.lower() not in UNSTABLE)
     yield "".join(f"{name}: {value}\n" for name, value in kept)
-    yield section("body", content)
+    yield section("body", content[content.find(request.get("from", "").encode()) :])
     if "then" in request:  # a request whose path the answer names
         path = re.sub(r"^https?://[^/]*", "", str(json.loads(content)[request["then"]]))
         yield from ask(port, {"ask": f"GET {path}"}, folder)
@@ -397,9 +399,31 @@ def normalised(text: str, paths: Mapping[str, str]) -> str:
     return text
 
 
+TMX = """<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4"><header srclang="fr" segtype="sentence" datatype="plaintext" adminlang="en"
+creationtool="x" creationtoolversion="1" o-tmf="x"/><body>
+{}</body></tmx>
+"""
+
+
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write texts, dialogues, and pictures of coloured shapes in a folder for each colour."""
-    for name, text in files.items():
+    """Write texts, pairs in four formats, labels, dialogues, and folders of coloured shapes."""
+    pairs = [
+        (f"{who} achète {number} {what}.", f"{who} buys {number} {thing}.")
+        for who in ("Jane", "Paul", "Emma", "Marc")
+        for number in (2, 3, 4, 5)
+        for what, thing in (("cartes", "maps"), ("billets", "tickets"), ("livres", "books"))
+    ]
+    unit = '<tu><tuv xml:lang="fr"><seg>{}</seg></tuv><tuv xml:lang="en"><seg>{}</seg></tuv></tu>\n'
+    labels = [("french" if text in pair[0] else "english", text) for pair in pairs for text in pair]
+    made = {
+        "many.fr": "".join(f"{french}\n" for french, _ in pairs),
+        "many.en": "".join(f"{english}\n" for _, english in pairs),
+        "many.csv": "fr,en\n" + "".join(f"{french},{english}\n" for french, english in pairs),
+        "many.tmx": TMX.format("".join(unit.format(*pair) for pair in pairs)),
+        "labels.tsv": "".join(f"{label}\t{text}\n" for label, text in labels),
+    }
+    for name, text in {**files, **made}.items():
         (folder / name).write_text(text, encoding="utf-8")
     with (folder / "chat.jsonl").open("w") as file:
         for thing in ("tea", "rain", "cats", "snow", "bread", "songs"):
