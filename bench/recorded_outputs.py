@@ -473,11 +473,9 @@ def differences(old: Path, new: Path) -> Iterator[tuple[str, list[str]]]:
             (one / name).read_text(encoding="utf-8") if (one / name).is_file() else ""
             for one in (old, new)
         ]
-        lines = [text.splitlines() for text in texts]
-        yield (
-            name,
-            list(difflib.unified_diff(*lines, f"{old}/{name}", f"{new}/{name}", "", "", 1, "")),
-        )
+        lines = [normalised(text, {}).splitlines() for text in texts]  # also by newer patterns
+        diff = difflib.unified_diff(*lines, f"{old}/{name}", f"{new}/{name}", n=1, lineterm="")
+        yield name, list(diff)
 
 
 def compare(old: Path, new: Path, only: str) -> int:
