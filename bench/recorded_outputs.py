@@ -63,14 +63,31 @@ PRELOADED = ("torch", "torch._dynamo", "regard")
 NOT_PRELOADED = ("__main__", "cluster")
 """Ray starts threads when it is imported."""
 
+CELL = r" +(?:\| )?"
+"""Between two cells of a table, in the terminal and in Markdown."""
 VOLATILE = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:\d\d)?", "<time>"),
         (re.escape(datetime.now(UTC).strftime("%Y-%m-%d")), "<date>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
-        (r"about [^\n]{1,30} for the (\S+) steps left", r"about <duration> for the \1 steps left"),
-        (r"  \S[^\n]{0,20} left\n", "  <duration> left\n"),
+        (r"(?m)^time +about [^\n]* left\n", ""),
+        (r"(?m)^\d+ of \d+ [^\n]+, about [^\n]+ left\n", ""),
+        (r"  \S[^\n]{0,20} left\n", "\n"),
+        (r"(steps: \S+ in) [^;\n]+;", r"\1 <duration>;"),
+        (r"(checkpoints/step-\d+)-\w+\.safetensors(: .*)?", r"\1"),  # seconds stand in them
+        (r"(after \d+ steps) in [^\n]+", r"\1 in <duration>"),
+        (
+            rf"(?m)^((?:\| )?\S+{CELL}\S+{CELL}[\d.]+[kMGT]){CELL}\S+({CELL}.*%){CELL}\S+( \|)?$",
+            r"\1 <speed>\2 <speed>",  # compare: parameters FLOPs tok/s … AER sent/s
+        ),
+        (
+            rf"(?m)^(\S.*{CELL}(?:–|\S+…\S+){CELL}\d+{CELL}[\d,]+){CELL}\d+( \|)?$",
+            r"\1 <duration>",  # compare: lowest…highest steps tokens seconds
+        ),
+        (r"(?m)^((?:regard|process|python)_\S+) [\d.e+-]+$", r"\1 <count>"),  # of Prometheus
+        (r"download_file/[\w-]{32}", "download_file/<token>"),
+        (r"retry-after: \d+", "retry-after: <duration>"),
         (r"\d[\d,]*(\.\d+)? (tokens|sentences|characters|pairs|examples)/s", r"<speed> \2/s"),
         (r"(tokens|steps|examples|sentences)_per_second\": [\d.e+-]+", r'\1_per_second": <speed>'),
         (r"\"((?:\w+_)?seconds|took|time)\": [\d.e+-]+", r'"\1": <duration>'),
@@ -242,7 +259,7 @@ class Recorder:
 
     def _parse(self, line: str) -> Command:
         words: list[str] = []
-        for word in shlex.split(line):
+        for word in shlex.split(os.path.expandvars(line)):
             settings = self._cases.settings.get(word[1:-1]) if word.startswith("{") else None
             words += [word] if settings is None else [w for s in settings for w in ("--set", s)]
         command = Command(words)
