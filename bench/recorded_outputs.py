@@ -30,14 +30,14 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from PIL import Image, ImageDraw
 
 import regard
+from bench.recorded_files import write_files
+from bench.volatile import OTHER_EACH_TIME, UNSTABLE_HEADERS, normalised
 
 CASES = Path(__file__).with_suffix(".yaml")
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -63,43 +63,6 @@ PRELOADED = ("torch", "torch._dynamo", "regard")
 NOT_PRELOADED = ("__main__", "cluster")
 """Ray starts threads when it is imported."""
 
-CELL = r" +(?:\| )?"
-"""Between two cells of a table, in the terminal and in Markdown."""
-VOLATILE = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:\d\d)?", "<time>"),
-        (re.escape(datetime.now(UTC).strftime("%Y-%m-%d")), "<date>"),
-        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
-        (r"(?m)^time +about [^\n]* left\n", ""),
-        (r"(?m)^\d+ of \d+ [^\n]+, about [^\n]+ left\n", ""),
-        (r"  \S[^\n]{0,20} left\n", "\n"),
-        (r"(steps: \S+ in) [^;\n]+;", r"\1 <duration>;"),
-        (r"(checkpoints/step-\d+)-\w+\.safetensors(: .*)?", r"\1"),  # seconds stand in them
-        (r"(after \d+ steps) in [^\n]+", r"\1 in <duration>"),
-        (
-            rf"(?m)^((?:\| )?\S+{CELL}\S+{CELL}[\d.]+[kMGT]){CELL}\S+({CELL}.*%){CELL}\S+( \|)?$",
-            r"\1 <speed>\2 <speed>",  # compare: parameters FLOPs tok/s … AER sent/s
-        ),
-        (
-            rf"(?m)^(\S.*{CELL}(?:–|\S+…\S+){CELL}\d+{CELL}[\d,]+){CELL}\d+( \|)?$",
-            r"\1 <duration>",  # compare: lowest…highest steps tokens seconds
-        ),
-        (r"(?m)^((?:regard|process|python)_\S+) [\d.e+-]+$", r"\1 <count>"),  # of Prometheus
-        (r"download_file/[\w-]{32}", "download_file/<token>"),
-        (r"retry-after: \d+", "retry-after: <duration>"),
-        (r"\d[\d,]*(\.\d+)? (tokens|sentences|characters|pairs|examples)/s", r"<speed> \2/s"),
-        (r"(tokens|steps|examples|sentences)_per_second\": [\d.e+-]+", r'\1_per_second": <speed>'),
-        (r"\"((?:\w+_)?seconds|took|time)\": [\d.e+-]+", r'"\1": <duration>'),
-        (r"\"mtime_ns\": \d+", '"mtime_ns": <time>'),
-        (r"events\.out\.tfevents\.\S+", "events.out.tfevents.<host>"),
-        (r"<dc:date>[^<]*</dc:date>", "<dc:date/>"),
-    )
-]
-"""What differs from one time to the next, and what is written instead."""
-OTHER_EACH_TIME = re.compile(r"events\.out\.tfevents|manifest\.json$|\.lock$")
-"""Files that have times or process numbers in them, or digests of such files: only named."""
-
 
 class Cases(NamedTuple):
     """The contents of recorded_outputs.yaml."""
@@ -115,8 +78,8 @@ class Command(NamedTuple):
     """Arguments of `regard`, and the files of its standard input and output."""
 
     arguments: list[str]
-    stdin: str = os.devnull
-    stdout: str = ""
+    stdin: str
+    stdout: str
 
 
 class Ended(NamedTuple):
@@ -262,12 +225,11 @@ class Recorder:
         for word in shlex.split(os.path.expandvars(line)):
             settings = self._cases.settings.get(word[1:-1]) if word.startswith("{") else None
             words += [word] if settings is None else [w for s in settings for w in ("--set", s)]
-        command = Command(words)
-        for sign, field in ((">", "stdout"), ("<", "stdin")):
-            if len(words) > 1 and words[-2] == sign:
-                command = command._replace(**{field: words[-1]})
-                words = words[:-2]
-        return command._replace(arguments=words)
+        ends = {"<": os.devnull, ">": ""}
+        while len(words) > 1 and words[-2] in ends:
+            file = words.pop()
+            ends[words.pop()] = file
+        return Command(words, stdin=ends["<"], stdout=ends[">"])
 
     def _invoke(self, command: Command, folder: Path, log: Path) -> Ended:
         process = self._start(command, folder, log)
@@ -357,33 +319,30 @@ def wait_for_port(log: Path, process: int) -> int:
 def ask(port: int, request: dict[str, Any], folder: Path) -> Iterator[str]:
     """Send a request; its answer, without headers that differ from one time to the next."""
     method, _, path = request["ask"].partition(" ")
-    headers, body = dict(request.get("headers", {})), b""
+    sent, body = dict(request.get("headers", {})), b""
     if "json" in request:
-        headers.setdefault("Content-Type", "application/json")
+        sent.setdefault("Content-Type", "application/json")
         body = json.dumps(request["json"], ensure_ascii=False).encode()
     elif "form" in request:
-        headers.setdefault("Content-Type", "application/x-www-form-urlencoded")
+        sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
         body = request["form"].encode()
     elif "file" in request:
-        headers["Content-Type"] = "multipart/form-data; boundary=edge"
+        sent["Content-Type"] = "multipart/form-data; boundary=edge"
         body = multipart(folder / request["file"], request["fields"])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
-    connection.request(method, path, body, headers)
+    connection.request(method, path, body, sent)
     response = connection.getresponse()
     content = response.read()
     connection.close()
     yield f"{request['ask']}  {' '.join(f'{k}={v}' for k, v in request.items() if k != 'ask')}\n"
     yield f"status {response.status}\n"
-    kept = sorted((k.lower(), v) for k, v in response.getheaders() if k.lower() not in UNSTABLE)
-    yield "".join(f"{name}: {value}\n" for name, value in kept)
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    kept = sorted(headers.keys() - UNSTABLE_HEADERS)
+    yield "".join(f"{name}: {headers[name]}\n" for name in kept)
     yield section("body", content[content.find(request.get("from", "").encode()) :])
     if "then" in request:  # a request whose path the answer names
         path = re.sub(r"^https?://[^/]*", "", str(json.loads(content)[request["then"]]))
         yield from ask(port, {"ask": f"GET {path}"}, folder)
-
-
-UNSTABLE = ("date", "x-request-id", "content-length", "etag", "last-modified")
-"""Headers of answers that are not recorded."""
 
 
 def multipart(file: Path, fields: Mapping[str, str]) -> bytes:
@@ -405,59 +364,6 @@ def section(title: str, content: bytes) -> str:
         return f"--- {title}: {len(content)} bytes, sha256 {digest}\n"
     text = content.decode("utf-8", "backslashreplace")
     return f"--- {title}\n{text}" + ("" if text.endswith("\n") else "\n\\ no newline at the end\n")
-
-
-def normalised(text: str, paths: Mapping[str, str]) -> str:
-    """A text without what is volatile."""
-    for path, name in paths.items():
-        text = text.replace(path, name)
-    for pattern, replacement in VOLATILE:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-TMX = """<?xml version="1.0" encoding="UTF-8"?>
-<tmx version="1.4"><header srclang="fr" segtype="sentence" datatype="plaintext" adminlang="en"
-creationtool="x" creationtoolversion="1" o-tmf="x"/><body>
-{}</body></tmx>
-"""
-
-
-def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write texts, pairs in four formats, labels, dialogues, and folders of coloured shapes."""
-    pairs = [
-        (f"{who} achète {number} {what}.", f"{who} buys {number} {thing}.")
-        for who in ("Jane", "Paul", "Emma", "Marc")
-        for number in (2, 3, 4, 5)
-        for what, thing in (("cartes", "maps"), ("billets", "tickets"), ("livres", "books"))
-    ]
-    unit = '<tu><tuv xml:lang="fr"><seg>{}</seg></tuv><tuv xml:lang="en"><seg>{}</seg></tuv></tu>\n'
-    labels = [("french" if text in pair[0] else "english", text) for pair in pairs for text in pair]
-    made = {
-        "many.fr": "".join(f"{french}\n" for french, _ in pairs),
-        "many.en": "".join(f"{english}\n" for _, english in pairs),
-        "many.csv": "fr,en\n" + "".join(f"{french},{english}\n" for french, english in pairs),
-        "many.tmx": TMX.format("".join(unit.format(*pair) for pair in pairs)),
-        "labels.tsv": "".join(f"{label}\t{text}\n" for label, text in labels),
-    }
-    for name, text in {**files, **made}.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    with (folder / "chat.jsonl").open("w") as file:
-        for thing in ("tea", "rain", "cats", "snow", "bread", "songs"):
-            for town in ("Rome", "Oslo", "Bern", "Riga", "Lima"):
-                turns = [f"Do you like {thing} in {town}?"]
-                answers = [f"Yes, I like {thing}.", f"No, never {thing}."]
-                file.write(json.dumps({"turns": turns, "answers": answers}) + "\n")
-    for colour in ("red", "blue", "green"):
-        (folder / "shapes" / colour).mkdir(parents=True, exist_ok=True)
-        for number in range(10):
-            picture = Image.new("RGB", (24, 24), "white")
-            at = [number, 3, number + 12, 15]
-            ImageDraw.Draw(picture).rectangle(at, fill=colour)
-            picture.save(folder / "shapes" / colour / f"{number}.png")
-    Image.new("RGB", (40, 12), "red").save(folder / "wide.png")
-    picture.resize((48, 48)).save(folder / "green.png")
-    (folder / "torn.png").write_bytes((folder / "wide.png").read_bytes()[:40])
 
 
 def _is_no_input(folder: str, names: list[str]) -> set[str]:
@@ -486,13 +392,18 @@ def differences(old: Path, new: Path) -> Iterator[tuple[str, list[str]]]:
     """Each case of two recordings, and the lines of its unified diff: none if both are equal."""
     names = {str(file.relative_to(one)) for one in (old, new) for file in one.rglob("*.txt")}
     for name in sorted(names):
-        texts = [
-            (one / name).read_text(encoding="utf-8") if (one / name).is_file() else ""
-            for one in (old, new)
-        ]
-        lines = [normalised(text, {}).splitlines() for text in texts]  # also by newer patterns
-        diff = difflib.unified_diff(*lines, f"{old}/{name}", f"{new}/{name}", n=1, lineterm="")
+        before, after = (
+            normalised(_text_of(folder / name)).splitlines()  # also by newer patterns
+            for folder in (old, new)
+        )
+        diff = difflib.unified_diff(
+            before, after, f"{old}/{name}", f"{new}/{name}", n=1, lineterm=""
+        )
         yield name, list(diff)
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def compare(old: Path, new: Path, only: str) -> int:
