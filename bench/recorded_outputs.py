@@ -390,14 +390,15 @@ def preload() -> None:
 
 def differences(old: Path, new: Path) -> Iterator[tuple[str, list[str]]]:
     """Each case of two recordings, and the lines of its unified diff: none if both are equal."""
-    names = {str(file.relative_to(one)) for one in (old, new) for file in one.rglob("*.txt")}
+    files = [file.relative_to(folder) for folder in (old, new) for file in folder.rglob("*.txt")]
+    names = {str(file.with_suffix("")) for file in files}
     for name in sorted(names):
         before, after = (
-            normalised(_text_of(folder / name)).splitlines()  # also by newer patterns
+            normalised(_text_of(folder / f"{name}.txt")).splitlines()  # also by newer patterns
             for folder in (old, new)
         )
         diff = difflib.unified_diff(
-            before, after, f"{old}/{name}", f"{new}/{name}", n=1, lineterm=""
+            before, after, f"{old}/{name}.txt", f"{new}/{name}.txt", n=1, lineterm=""
         )
         yield name, list(diff)
 
