@@ -37,6 +37,7 @@ COMMANDS = {
     "planted_faults": "whether the tests notice faults that are planted on purpose",
     "import_fuzz": "whether runs of random models of every family answer as transformers does",
     "versions": "whether the lowest and the newest versions of pyproject.toml work",
+    "recorded_outputs": "the answers of commands and servers, to compare two trees byte for byte",
     "windows": "what attention through a window costs, in time and memory",
 }
 """Name -> what it measures; the module of that name has the command."""

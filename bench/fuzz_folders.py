@@ -6,6 +6,7 @@ Every setting is drawn from a table of values that `transformers` accepts; the w
 import io
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,6 +42,8 @@ NORMS = ("norm", "ln_")  # whose weights have the mean 1
 YES_NO = (True, False)
 HEADS = (1, 2, 4)
 OF_ALL: Draws = {
+    "dtype": ("float32", "float32", "bfloat16", "float16"),
+    "max_shard_size": ("50GB", "50GB", "20KB"),
     "use_cache": YES_NO,
     "output_hidden_states": YES_NO,
     "chunk_size_feed_forward": (0, 1),
@@ -67,6 +70,8 @@ SEQ2SEQ: Draws = {
     "decoder_layerdrop": (0.0, 0.1),
     "init_std": (0.02, 0.1),
     "classifier_dropout": (0.0, 0.1),
+    "is_decoder": (*[False] * 7, True),
+    "forced_eos": (None, None, "eos"),
     "decoder_start": ("pad", "eos", "bos", "other"),
     "extra_rows": (0, 3),
 }
@@ -88,7 +93,9 @@ ENCODER: Draws = {
     "hidden_dropout_prob": (0.0, 0.1),
     "attention_probs_dropout_prob": (0.0, 0.1),
     "classifier_dropout": (None, 0.1),
-    "is_decoder": (*[False] * 7, True),
+    "is_decoder": (*[False] * 9, True),
+    "add_cross_attention": (*[False] * 9, True),
+    "pad_role": (*["own"] * 7, "other", None),
     "extra_rows": (0, 3),
 }
 GPT2: Draws = {
@@ -134,7 +141,34 @@ ROPE: tuple[Drawn, ...] = (
         "factor": 4.0,
         "original_max_position_embeddings": 64,
     },
+    {
+        "rope_type": "yarn",
+        "rope_theta": 5_000.0,
+        "factor": 2.0,
+        "original_max_position_embeddings": 32,
+        "attention_factor": 1.2,
+        "beta_fast": 16.0,
+        "beta_slow": 2.0,
+        "truncate": False,
+    },
+    {
+        "rope_type": "yarn",
+        "rope_theta": 10_000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 64,
+        "mscale": 1.0,
+        "mscale_all_dim": 0.8,
+    },
+    {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 1.0},
     {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 2.0},
+    {
+        "rope_type": "longrope",
+        "rope_theta": 10_000.0,
+        "factor": 2.0,
+        "original_max_position_embeddings": 64,
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+    },
 )
 LLAMA: Draws = {
     **TRANSFORMER,
@@ -142,6 +176,7 @@ LLAMA: Draws = {
     "head_dim": (None, 8, 12),
     "rms_norm_eps": (1e-6, 1e-5, 1e-2),
     "rope_parameters": ROPE,
+    "older_rope": YES_NO,
     "max_position_embeddings": (160, 256),
     "attention_bias": YES_NO,
     "mlp_bias": YES_NO,
@@ -182,34 +217,66 @@ SWIN: Draws = {
     "use_absolute_embeddings": YES_NO,
 }
 SEARCH: Draws = {
+    "search_in": ("generation_config.json", "generation_config.json", "config.json"),
     "num_beams": (1, 2, 4, 5),
     "early_stopping": (False, True, "never"),
-    "length_penalty": (0.0, 0.6, 1.0, 2.0, -0.5),
-    "no_repeat_ngram_size": (0, 0, 2, 3),
-    "encoder_no_repeat_ngram_size": (0, 0, 3),
-    "repetition_penalty": (1.0, 1.0, 1.3, 0.8),
-    "encoder_repetition_penalty": (1.0, 1.0, 1.5),
+    "length_penalty": (0.0, 0.6, 1.0, 2.0),
     "max_length": (None, 18, 24),
     "max_new_tokens": (None, 12),
     "min_length": (None, 5),
     "min_new_tokens": (None, 4),
-    "bad_words_ids": (None, "pad", "words"),
-    "suppress_tokens": (None, "some"),
-    "begin_suppress_tokens": (None, "some"),
-    "sequence_bias": (None, None, None, "some"),
-    "exponential_decay_length_penalty": (None, None, [5, 1.1]),
+    "no_repeat_ngram_size": (0, 0, 2, 3),
+    "bad_words_ids": (None, "pad", "special"),
+    "suppress_tokens": ("special", "special", "special", "pad", None),
     "forced_eos_token_id": (None, "eos"),
-    "forced_bos_token_id": (None, None, "bos"),
     "renormalize_logits": YES_NO,
     "remove_invalid_values": YES_NO,
-    "more_ends": (False, False, True),
     "num_return_sequences": (1, 1, 2),
     "temperature": (1.0, 0.7),
     "top_k": (50, 0),
     "top_p": (1.0, 0.9),
     "typical_p": (1.0, 0.9),
+    "min_p": (None, 0.1),
+    "epsilon_cutoff": (0.0, 0.1),
+    "eta_cutoff": (0.0, 0.1),
+    "use_cache": YES_NO,
 }
 """Of `generation_config.json`; strings stand for ids of the model's own vocabulary."""
+CONTINUATION: Draws = {
+    **SEARCH,
+    "no_repeat_ngram_size": (0,),  # these two are rare: there they count the prompt too
+    "min_length": (None,),
+}
+RARE_SEARCH: Draws = {
+    "length_penalty": (-0.5,),
+    "encoder_no_repeat_ngram_size": (3,),
+    "repetition_penalty": (1.3, 0.8),
+    "encoder_repetition_penalty": (1.5,),
+    "bad_words_ids": ("words",),
+    "suppress_tokens": ("some",),
+    "begin_suppress_tokens": ("some",),
+    "sequence_bias": ("some",),
+    "exponential_decay_length_penalty": ([5, 1.1],),
+    "forced_bos_token_id": ("bos",),
+    "guidance_scale": (1.5,),
+    "no_repeat_ngram_size": (1, 2, 3),
+    "min_length": (5,),
+    "do_sample": (True,),
+    "more_ends": (True,),
+}
+"""Settings, and values of those above, that no search here has: a model has at most one of them."""
+RARE_SHARE = 0.15  # of models that have one
+
+
+def draw_search(table: Draws, rng: Random) -> Drawn:
+    """The settings of a search, with one of `RARE_SEARCH` now and then."""
+    drawn = draw(table, rng)
+    if drawn and rng.random() < RARE_SHARE:
+        name = rng.choice([*RARE_SEARCH])
+        drawn[name] = rng.choice(RARE_SEARCH[name])
+    return drawn
+
+
 ADDED: tuple[Drawn | None, ...] = (
     None,
     {"content": "<x>", "special": True},
@@ -247,7 +314,7 @@ LLAMA_PIECES: Draws = {
     **TOKENIZER,
     "add_prefix_space": (None, True, False),
     "add_bos_token": YES_NO,
-    "add_eos_token": (False, False, True),
+    "add_eos_token": (*[False] * 9, True),
     "legacy": YES_NO,
     "pad": YES_NO,
     "order": (0, 1, 2),
@@ -309,7 +376,7 @@ def save_model(name: str, seed: int, number: int, folder: Path) -> FuzzedModel:
         rmtree(folder, ignore_errors=True)
         try:
             return _save_model(family, folder, rng)
-        except (ArithmeticError, RuntimeError, TypeError, ValueError):
+        except (ArithmeticError, AssertionError, RuntimeError, TypeError, ValueError):
             continue
     raise RuntimeError(f"transformers computes none of {MAX_TRIES} models of {name}")
 
@@ -318,17 +385,19 @@ def _save_model(family: FuzzedFamily, folder: Path, rng: Random) -> FuzzedModel:
     drawn = {
         "config": draw(family.draws, rng),
         "tokenizer": draw(family.tokenizer_draws, rng),
-        "generation": draw(family.search, rng),
+        "generation": draw_search(family.search, rng),
     }
     folder.mkdir(parents=True)
     tokenizer = family.make_tokenizer(folder, drawn["tokenizer"])
     model_class = rng.choice((family.model, *family.more))
-    config = _config(family, drawn["config"], drawn["tokenizer"], tokenizer)
+    config = _config(family, drawn["config"], drawn["tokenizer"], tokenizer, rng)
     torch.manual_seed(rng.randrange(1 << 30))
     model = model_class(config)
     _randomise(model)
     model.generation_config = transformers.GenerationConfig()
-    model.save_pretrained(folder)
+    stored = getattr(torch, drawn["config"]["dtype"])
+    model.to(stored).save_pretrained(folder, max_shard_size=drawn["config"]["max_shard_size"])
+    model.float()
     if family.kind == "picture":  # whose size is that of `config.json`
         sides = [config.image_size] * 2 if isinstance(config.image_size, int) else config.image_size
         tokenizer.size = dict(zip(("height", "width"), sides, strict=True))
@@ -336,7 +405,9 @@ def _save_model(family: FuzzedFamily, folder: Path, rng: Random) -> FuzzedModel:
         tokenizer.save_pretrained(folder)
     if family.search:  # not by `save_pretrained`, which refuses what older files have
         chosen = _generation(drawn["generation"], config, tokenizer, rng)
-        (folder / "generation_config.json").write_text(json.dumps(chosen))
+        _add_to(folder / drawn["generation"]["search_in"], chosen)
+    if drawn["config"].get("older_rope"):
+        _write_older_rope(folder / "config.json")
     _compute(family, folder, model.eval(), tokenizer)
     drawn["config"]["architectures"] = [model_class.__name__]
     codes = {"source": "src_lang", "target": "tgt_lang"}
@@ -345,10 +416,29 @@ def _save_model(family: FuzzedFamily, folder: Path, rng: Random) -> FuzzedModel:
     return FuzzedModel(folder, family, drawn, known)
 
 
+def _add_to(path: Path, settings: Drawn) -> None:
+    """Add settings to a file; only one of the two has those of a search."""
+    if path.name == "config.json":
+        (path.parent / "generation_config.json").unlink(missing_ok=True)
+        settings = {**json.loads(path.read_text()), **settings}
+    path.write_text(json.dumps(settings))
+
+
+def _write_older_rope(path: Path) -> None:
+    """Name the angles as in older files: `rope_theta` and `rope_scaling`."""
+    config = json.loads(path.read_text())
+    group = config.pop("rope_parameters")
+    config["rope_theta"] = group.pop("rope_theta")
+    kind = group.pop("rope_type")
+    if (part := group.pop("partial_rotary_factor", None)) is not None:
+        config["partial_rotary_factor"] = part
+    config["rope_scaling"] = None if kind == "default" else {"type": kind, **group}
+    path.write_text(json.dumps(config))
+
+
 @torch.inference_mode()
 def _compute(family: FuzzedFamily, folder: Path, model: Any, tokenizer: Any) -> None:
     """Raise an error if `transformers` cannot compute a model's answer."""
-    transformers.GenerationConfig.from_pretrained(folder) if family.search else None
     if family.kind == "picture":
         side = model.config.image_size
         wide, high = (side, side) if isinstance(side, int) else side[::-1]
@@ -358,6 +448,10 @@ def _compute(family: FuzzedFamily, folder: Path, model: Any, tokenizer: Any) -> 
     if family.kind == "translation":
         given["decoder_input_ids"] = torch.tensor([[model.config.decoder_start_token_id]])
     model(**given)
+    if family.search:
+        given.pop("decoder_input_ids", None)
+        given.pop("token_type_ids", None)
+        type(model).from_pretrained(folder).generate(**given, max_new_tokens=4, min_new_tokens=0)
 
 
 def draw(table: Draws, rng: Random) -> Drawn:
@@ -365,7 +459,9 @@ def draw(table: Draws, rng: Random) -> Drawn:
     return {name: rng.choice(values) for name, values in table.items()}
 
 
-def _config(family: FuzzedFamily, drawn: Drawn, of_tokenizer: Drawn, tokenizer: Any) -> Any:
+def _config(
+    family: FuzzedFamily, drawn: Drawn, of_tokenizer: Drawn, tokenizer: Any, rng: Random
+) -> Any:
     settings = {name: value for name, value in drawn.items() if name not in OWN_KEYS}
     if family.kind == "picture":
         return family.config(**settings)
@@ -374,12 +470,13 @@ def _config(family: FuzzedFamily, drawn: Drawn, of_tokenizer: Drawn, tokenizer: 
     for role in ("pad", "bos", "eos"):
         settings[f"{role}_token_id"] = getattr(tokenizer, f"{role}_token_id", None)
     if family.kind == "masked" or family.kind == "classes":
-        settings["pad_token_id"] = tokenizer.pad_token_id
+        pads = {"own": tokenizer.pad_token_id, None: None, "other": rng.randrange(rows)}
+        settings["pad_token_id"] = pads[drawn["pad_role"]]
     if family.kind == "translation":
         starts = {role: settings[f"{role}_token_id"] for role in ("pad", "bos", "eos")}
         start = starts.get(drawn["decoder_start"])
         settings["decoder_start_token_id"] = rows // 2 if start is None else start
-        settings["forced_eos_token_id"] = None
+        settings["forced_eos_token_id"] = drawn["forced_eos"] and settings["eos_token_id"]
         if family.config is transformers.MarianConfig:
             separate = of_tokenizer["separate_vocabs"]
             settings["share_encoder_decoder_embeddings"] = not separate
@@ -388,7 +485,28 @@ def _config(family: FuzzedFamily, drawn: Drawn, of_tokenizer: Drawn, tokenizer: 
     return family.config(**settings)
 
 
-OWN_KEYS = ("extra_rows", "decoder_start")
+UNDRAWN: Drawn = {
+    "the tokenizer, which is drawn, says it": (
+        *("vocab_size", "decoder_vocab_size", "share_encoder_decoder_embeddings"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
+    ),
+    "drawn as `decoder_start`": ("decoder_start_token_id",),
+    "drawn as `forced_eos`": ("forced_eos_token_id",),
+    "fixed by the class": ("is_encoder_decoder", "num_hidden_layers", "model_type"),
+    "labels, in the number `num_labels`": ("id2label", "label2id"),
+    "the class itself": ("architectures", "transformers_version", "extra_files"),
+    "how answers are returned": ("return_dict",),
+}
+"""Settings of configurations that are not drawn, by why."""
+OWN_KEYS = (
+    "extra_rows",
+    "decoder_start",
+    "forced_eos",
+    "pad_role",
+    "older_rope",
+    "max_shard_size",
+    "dtype",
+)
 """Settings that are not those of `config.json` but lead to some there."""
 
 
@@ -411,12 +529,18 @@ def _generation(drawn: Drawn, config: Any, tokenizer: Any, rng: Random) -> Drawn
     """The settings of `generation_config.json`."""
     ids = {role: getattr(config, f"{role}_token_id", None) for role in ("pad", "bos", "eos")}
     target = getattr(config, "decoder_vocab_size", None) or config.vocab_size
+    both = dict.fromkeys((ids["pad"], ids["bos"]))
+    unwritten = [one for one in both if one not in (None, ids["eos"])]
     special = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values(), *ids.values()}
     ordinary = [i for i in range(target) if i not in special]
     some = rng.sample(ordinary, 6)
     named: dict[str, dict[str, Any]] = {
-        "bad_words_ids": {"pad": [[ids["pad"]]], "words": [some[:2], some[2:3]]},
-        "suppress_tokens": {"some": some[:2]},
+        "bad_words_ids": {
+            "pad": [[ids["pad"]]],
+            "special": [[one] for one in unwritten] or None,
+            "words": [some[:2], some[2:3]],
+        },
+        "suppress_tokens": {"some": some[:2], "special": unwritten or None, "pad": [ids["pad"]]},
         "begin_suppress_tokens": {"some": some[2:4]},
         "sequence_bias": {"some": [[some[4:6], -3.0], [some[:1], 2.0]]},
         "forced_eos_token_id": {"eos": ids["eos"]},
@@ -425,15 +549,18 @@ def _generation(drawn: Drawn, config: Any, tokenizer: Any, rng: Random) -> Drawn
     settings = {
         name: named.get(name, {}).get(value, value) if isinstance(value, str) else value
         for name, value in drawn.items()
-        if name != "more_ends" and value is not None
+        if name not in ("more_ends", "search_in") and value is not None
     }
-    if ids["pad"] is None and "pad" in (drawn["bad_words_ids"],):
-        del settings["bad_words_ids"]
-    settings["eos_token_id"] = [ids["eos"], some[5]] if drawn["more_ends"] else ids["eos"]
+    settings = {name: value for name, value in settings.items() if value not in (None, [None])}
+    settings.pop("bad_words_ids", None) if settings.get("bad_words_ids") == [[None]] else None
+    settings["eos_token_id"] = [ids["eos"], some[5]] if drawn.get("more_ends") else ids["eos"]
     settings |= {"pad_token_id": ids["pad"], "bos_token_id": ids["bos"]}
     if settings["num_return_sequences"] > settings["num_beams"]:
         settings["num_return_sequences"] = 1
-    if config.is_encoder_decoder:
+    if drawn["search_in"] == "config.json":  # whose ids stay
+        for role in ("pad", "bos", "eos"):
+            settings.pop(f"{role}_token_id")
+    elif config.is_encoder_decoder:
         settings["decoder_start_token_id"] = config.decoder_start_token_id
     return settings
 
@@ -541,7 +668,9 @@ def make_marian_pieces(folder: Path, drawn: Drawn) -> Any:
         **_shared(drawn),
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    made = transformers.MarianTokenizer.from_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it recommends a package
+        made = transformers.MarianTokenizer.from_pretrained(folder)
     return made if separate else _save_tokenizer(folder, made, drawn)
 
 
@@ -683,7 +812,7 @@ def _family(
     config, first, *others = (
         getattr(transformers, f"{stem}{name}") for name in ("Config", model, *more)
     )
-    search = SEARCH if kind in ("translation", "continuation") else {}
+    search = {"translation": SEARCH, "continuation": CONTINUATION}.get(kind, {})
     return FuzzedFamily(
         config, first, kind, draws, tokens.draws, tokens.make, search, tuple(others)
     )

@@ -4,9 +4,10 @@
 
 The settings of each model are drawn from the tables of `fuzz_folders.py`. It is imported, and used
 there and here as users do, in float32. Compared are the tokens of thirty odd texts, the logits of
-all positions, and what both answer, by the search of the folder and greedily. Up to 30% of a
-family's models may be refused, in one line that names a setting, or differ in what `regard import`
-says that it leaves out. Anything else that differs is silent, and the exit status is 1.
+all positions, and what both answer: by the search of the folder, greedily and by a beam. Up to 30%
+of a family's models may be refused, in one line that names a drawn setting, or answer otherwise as
+`regard import` said: a difference is told only if it disappears once `transformers` is asked
+without the settings that the notes name. Any other is silent, and the exit status is 1.
 """
 
 import argparse
@@ -14,7 +15,8 @@ import re
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -30,14 +32,16 @@ from bench.report import console
 from regard import load
 from regard.batching.collate import pad, pad_source
 from regard.errors import RegardError
+from regard.exchange.huggingface.translators.generation import NOT_SEARCHED
 from regard.pipelines.exchange.import_run import import_folder
 from regard.tasks.masked.masked_text import read_masked_text
-from regard.text.special_tokens import BOS, EOS
+from regard.tasks.translation.pipeline import Translator
+from regard.text.special_tokens import BOS, EOS, PAD, UNK
 from regard.types import Padded
 
 TOLERANCE = 1e-4  # of logits and scores, for each unit of the largest above 1
 MAX_REFUSED = 0.3
-NEW_TOKENS = 12  # of a continuation
+NEW_TOKENS = 8  # of a continuation
 TEXTS = (
     "The cat sat on the mat.",
     "the dog ran away from the house",
@@ -77,13 +81,19 @@ SHORT_TEXTS = (TEXTS[0], TEXTS[2], TEXTS[4], TEXTS[6], TEXTS[8], TEXTS[19])
 PICTURES = ((16, 16), (32, 32), (20, 33), (7, 5), (64, 48))
 
 
+Options = Mapping[str, Any]
+"""Options of `generate`."""
+
+
 @dataclass
 class Outcome:
     """What became of a model."""
 
     number: int
     refused: str | None = None
+    named: bool = True  # whether a refusal names a drawn setting
     told: tuple[str, ...] = ()
+    told_answers: int = 0  # which differ, but only by what `import` told
     compared: int = 0  # texts or pictures
     left_out: int = 0  # those that `transformers` cannot compute itself
     differences: list[str] = field(default_factory=list)
@@ -98,6 +108,7 @@ def run_model(name: str, seed: int, number: int, texts: Sequence[str], place: Pa
         made = import_folder(fuzzed.folder, place / "here", languages=languages)
     except RegardError as error:
         outcome.refused = str(error).replace(str(fuzzed.folder), "FOLDER").replace(str(place), "")
+        outcome.named = names_a_setting(outcome.refused, fuzzed)
         return outcome
     outcome.told = made.report.notes
     compare = COMPARE[fuzzed.family.kind]
@@ -116,12 +127,95 @@ class Sides:
     model: Any
     tokenizer: Any
     ours: Any
+    told: "Told"
 
     @classmethod
-    def load(cls, auto: str, fuzzed: FuzzedModel, run: Path, **options: Any) -> "Sides":
+    def load(
+        cls, auto: str, fuzzed: FuzzedModel, run: Path, notes: Sequence[str] = (), **options: Any
+    ) -> "Sides":
         kind = getattr(transformers, auto)
         model = kind.from_pretrained(fuzzed.folder, dtype=torch.float32, **options).eval()
-        return cls(model, load_tokenizer(fuzzed), load(run, device="cpu"))
+        ours = load(run, device="cpu")
+        return cls(model, load_tokenizer(fuzzed), ours, Told.read(notes, ours))
+
+    def generate(
+        self, texts: Sequence[list[int]], told: "Told | None" = None, **options: Any
+    ) -> list[list[int]]:
+        """The tokens of their answers, without what was `told` if that is given.
+
+        Texts in a batch are padded where their documentation says: the prompts on the left.
+        """
+        own, longest = self.model.generation_config, max(map(len, texts))
+        prompted = not self.model.config.is_encoder_decoder
+        padded, masks, room = list[list[int]](), list[list[int]](), list[int]()
+        for ids in texts:
+            pad = [0] * (longest - len(ids))
+            real = [1] * len(ids)
+            padded.append([*pad, *ids] if prompted else [*ids, *pad])
+            masks.append([*pad, *real] if prompted else [*real, *pad])
+            room.append(len(pad) if prompted else 0)
+        if told is not None:
+            self.model.generation_config = deepcopy(own)
+            for name, value in told.options.items():
+                setattr(self.model.generation_config, name, value)
+        try:
+            with torch.inference_mode():
+                made = self.model.generate(
+                    input_ids=torch.tensor(padded),
+                    attention_mask=torch.tensor(masks),
+                    **options,
+                    return_dict_in_generate=True,
+                ).sequences
+        finally:
+            self.model.generation_config = own
+        rows = made[:: len(made) // len(texts)].tolist()
+        return [row[count:] for row, count in zip(rows, room, strict=True)]
+
+    def decode(self, ids: Sequence[int], told: "Told | None" = None) -> str:
+        """The text of their answer."""
+        options = told.decoding if told else {}
+        text: str = self.tokenizer.decode(torch.tensor(ids), skip_special_tokens=True, **options)
+        return text
+
+
+@dataclass(frozen=True)
+class Told:
+    """What `regard import` said that a run leaves out, in terms of `transformers`."""
+
+    options: dict[str, Any]  # of `generate`
+    decoding: dict[str, Any]  # of its tokenizer
+    is_cut: bool  # nothing is put behind a text
+
+    def __bool__(self) -> bool:
+        return bool(self.options or self.decoding)
+
+    @classmethod
+    def read(cls, notes: Sequence[str], ours: Any) -> "Told":
+        text, spaces = "\n".join(notes), "clean_up_tokenization_spaces"
+        names = re.findall(r"^(\w+) is .* which is not supported here", text, re.MULTILINE)
+        options: dict[str, Any] = {name: WITHOUT_EFFECT.get(name) for name in names}
+        if "answers never contain" in text or {*names} & {"suppress_tokens", "bad_words_ids"}:
+            options |= {"suppress_tokens": unwritten(ours) or None, "bad_words_ids": None}
+        if "eos_token_id is also" in text:
+            options["eos_token_id"] = vocabulary_of(ours).special[EOS]
+        decoding = {spaces: False} if f"{spaces} is true" in text else {}
+        return cls(options, decoding, "behind a text (add_eos_token)" in text)
+
+
+WITHOUT_EFFECT = {**NOT_SEARCHED, "do_sample": False, "no_repeat_ngram_size": 0, "min_length": 0}
+
+
+def vocabulary_of(ours: Any) -> Any:
+    """The map of the vocabulary that a pipeline answers in."""
+    tokenizer = ours.target if isinstance(ours, Translator) else ours.tokenizer
+    return tokenizer.vocabulary_map
+
+
+def unwritten(ours: Any) -> list[int]:
+    """Their ids of the tokens that our answers never contain."""
+    never = (PAD, BOS) if ours.settings.rules.allow_unknown else (PAD, BOS, UNK)
+    special = vocabulary_of(ours).special
+    return [special[i] for i in never if special[i] is not None]
 
 
 def load_tokenizer(fuzzed: FuzzedModel) -> Any:
@@ -231,11 +325,11 @@ def compare_translations(
     fuzzed: FuzzedModel, run: Path, texts: Sequence[str], outcome: Outcome
 ) -> Iterator[str]:
     """Tokens, logits of given targets, and translations by the folder's search and greedily."""
-    sides = Sides.load("AutoModelForSeq2SeqLM", fuzzed, run)
+    sides = Sides.load("AutoModelForSeq2SeqLM", fuzzed, run, outcome.told)
     translator, tokenizer = sides.ours, sides.tokenizer
     source, target = translator.sources[0].vocabulary_map, translator.target.vocabulary_map
     forced = forced_language(fuzzed, tokenizer)
-    longest = sides.model.config.max_position_embeddings
+    longest, read = sides.model.config.max_position_embeddings, dict[str, list[int]]()
     for number, text in enumerate(texts):
         given = tokenizer(text, return_tensors="pt")
         theirs = given["input_ids"][0].tolist()
@@ -254,8 +348,66 @@ def compare_translations(
             logits = sides.model(**given, decoder_input_ids=decoder, return_dict=True).logits[0]
             mine = translator.model(pad_source([own[:-1]]), pad([rows]))[0]
         yield from different_logits(text, in_their_order(mine, target), logits)
-        for options in ({}, {"num_beams": 1, "num_return_sequences": 1}):
-            yield from different_answer(sides, text, given, {**forced, **options})
+        read[text] = theirs
+
+    def answer(some: Sequence[list[int]], told: Told | None, options: Options) -> list[str]:
+        found = sides.generate(some, told, **forced, **options)
+        answers = (sides.decode(ids[1:], told) for ids in found)  # without what they start from
+        return [" ".join(one.replace("\t", " ").splitlines()) for one in answers]  # one line here
+
+    def ask(texts: Sequence[str], **options: int) -> list[str]:
+        settings = translator.search_settings(**options) if options else None
+        return [one.text for one in translator.translate(texts, settings)]
+
+    yield from different_answers(sides, read, answer, ask, outcome)
+
+
+def different_answers(
+    sides: Sides,
+    read: Mapping[str, list[int]],
+    answer: Callable[[Sequence[list[int]], Told | None, Options], list[str]],
+    ask: Callable[..., list[str]],
+    outcome: Outcome,
+) -> Iterator[str]:
+    """How answers to texts, which are `read` as theirs, differ by each search.
+
+    A batch is answered first; a text whose answers differ there is answered alone by both sides,
+    as sums are rounded otherwise in a batch.
+    """
+    texts = [*read]
+    for name, theirs, ours in searches(sides) if texts else ():
+        try:
+            together: Sequence[str | None] = answer([*read.values()], None, theirs)
+        except (IndexError, RuntimeError, ValueError):
+            together = [None] * len(texts)
+        for text, here, first in zip(texts, ask(texts, **ours), together, strict=True):
+            if here == first:
+                continue
+            try:
+                [there] = answer([read[text]], None, theirs)
+            except (IndexError, RuntimeError, ValueError):  # an encoder penalty beyond its tokens
+                outcome.left_out += 1
+                continue
+            if there != here:
+                [here] = ask([text], **ours)
+            if there == here:
+                continue
+            if sides.told and answer([read[text]], sides.told, theirs) == [here]:
+                outcome.told_answers += 1
+            else:
+                yield f"{text!r}, {name}: {there!r} there, {here!r} here"
+
+
+def searches(sides: Sides) -> Iterator[tuple[str, dict[str, Any], dict[str, int]]]:
+    """The searches to compare: options of theirs, and of ours."""
+    own = sides.ours.settings
+    if own.sampling is None:
+        yield "by its search", {}, {}
+    plain = {"num_return_sequences": 1, "do_sample": False}
+    if own.sampling is not None or own.beam.size > 1:
+        yield "greedily", {"num_beams": 1, **plain}, {"beam": 1, "n_best": 1}
+    else:
+        yield "by a beam", {"num_beams": 3, **plain}, {"beam": 3, "n_best": 1}
 
 
 def forced_language(fuzzed: FuzzedModel, tokenizer: Any) -> dict[str, Any]:
@@ -267,28 +419,14 @@ def forced_language(fuzzed: FuzzedModel, tokenizer: Any) -> dict[str, Any]:
     return {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(names[0])}
 
 
-def different_answer(sides: Sides, text: str, given: Any, options: dict[str, Any]) -> Iterator[str]:
-    """How the translations of a text differ."""
-    with torch.inference_mode():
-        found = sides.model.generate(
-            **given, **options, return_dict_in_generate=True, output_scores=True
-        )
-    theirs = sides.tokenizer.decode(found.sequences[0], skip_special_tokens=True)
-    greedy = {"beam": 1, "n_best": 1} if options.get("num_beams") == 1 else {}
-    ours = sides.ours(text, **greedy)
-    search = "greedily" if greedy else "by its search"
-    if ours.text != theirs:
-        yield f"{text!r}, {search}: {theirs!r} there, {ours.text!r} here"
-
-
 def compare_continuations(
     fuzzed: FuzzedModel, run: Path, texts: Sequence[str], outcome: Outcome
 ) -> Iterator[str]:
     """Tokens, logits, and continuations by the folder's search and greedily."""
-    sides = Sides.load("AutoModelForCausalLM", fuzzed, run)
+    sides = Sides.load("AutoModelForCausalLM", fuzzed, run, outcome.told)
     completer, tokenizer = sides.ours, sides.tokenizer
     vocabulary = completer.tokenizer.vocabulary_map
-    longest = sides.model.config.max_position_embeddings - NEW_TOKENS
+    longest, read = sides.model.config.max_position_embeddings - NEW_TOKENS, dict[str, list[int]]()
     for text in texts:
         given = tokenizer(text, return_tensors="pt")
         given.pop("token_type_ids", None)
@@ -298,6 +436,10 @@ def compare_continuations(
             continue
         outcome.compared += 1
         own = [*(completer.tokenizer.text_prefix or ()), *completer.tokenizer.encode([text])[0]]
+        if sides.told.is_cut:
+            outcome.told_answers += len(theirs) > len(own)
+            given = {name: value[:, : len(own)] for name, value in given.items()}
+            theirs = theirs[: len(own)]
         if vocabulary.to_theirs(own) != theirs:
             yield different_tokens(text, tokenizer, theirs, vocabulary.to_theirs(own))
             continue
@@ -307,24 +449,20 @@ def compare_continuations(
             states = completer.model.decode(pad([own]), empty).features
             mine = completer.model.logits(states)[0]
         yield from different_logits(text, in_their_order(mine, vocabulary), logits)
-        for options in ({}, {"num_beams": 1, "num_return_sequences": 1}):
-            yield from different_continuation(sides, text, given, options)
+        read[text] = theirs
 
+    def answer(some: Sequence[list[int]], told: Told | None, options: Options) -> list[str]:
+        found = sides.generate(some, told, **options, max_new_tokens=NEW_TOKENS)
+        return [
+            sides.decode(whole, told)[len(sides.decode(ids, told)) :]
+            for ids, whole in zip(some, found, strict=True)
+        ]
 
-def different_continuation(
-    sides: Sides, text: str, given: Any, options: dict[str, Any]
-) -> Iterator[str]:
-    """How the continuations of a text differ."""
-    size = given["input_ids"].shape[1]
-    with torch.inference_mode():
-        found = sides.model.generate(**given, **options, max_new_tokens=NEW_TOKENS)[0]
-    decode = sides.tokenizer.decode
-    whole, before = (decode(ids, skip_special_tokens=True) for ids in (found, found[:size]))
-    greedy = {"beam": 1, "n_best": 1} if options else {}
-    ours = sides.ours(text, max_tokens=NEW_TOKENS, **greedy).continuations[0].text
-    search = "greedily" if greedy else "by its search"
-    if ours != whole[len(before) :]:
-        yield f"{text!r}, {search}: {whole[len(before) :]!r} there, {ours!r} here"
+    def ask(texts: Sequence[str], **options: int) -> list[str]:
+        answers = completer.complete(texts, max_tokens=NEW_TOKENS, **options)
+        return [one.continuations[0].text for one in answers]
+
+    yield from different_answers(sides, read, answer, ask, outcome)
 
 
 COMPARE: dict[str, Callable[..., Iterator[str]]] = {
@@ -359,38 +497,46 @@ def different_tokens(text: str, tokenizer: Any, theirs: list[int], ours: list[in
 # -- report -------------------------------------------------------------------------------------
 
 
-def names_a_setting(refusal: str) -> bool:
-    """Whether a refusal is a line that names a setting: a word with its value."""
-    return "\n" not in refusal and re.search(r"[a-z_.]+(:| is | from ) ?\S", refusal) is not None
+def names_a_setting(refusal: str, fuzzed: FuzzedModel) -> bool:
+    """Whether a refusal is a line that names a drawn setting."""
+    drawn = {name for settings in fuzzed.drawn.values() for name in settings}
+    drawn |= {"rope_type", "rope_scaling", "type", "eos_token_id", "pad_token_id"}
+    drawn |= {"decoder_start_token_id"}
+    return "\n" not in refusal and any(re.search(rf"\b{name}\b", refusal) for name in drawn)
 
 
 def report(name: str, outcomes: Sequence[Outcome], shown: int) -> bool:
     """Print what became of a family's models; whether all is well."""
     refused = [one for one in outcomes if one.refused]
-    different = [one for one in outcomes if one.differences and not one.refused]
-    told = [one for one in different if one.told]
-    silent = [one for one in different if not one.told]
+    silent = [one for one in outcomes if one.differences]
+    told = [one for one in outcomes if one.told_answers and not one.differences]
     texts = sum(one.compared for one in outcomes)
     left_out = sum(one.left_out for one in outcomes)
     share = (len(refused) + len(told)) / max(1, len(outcomes))
-    unnamed = [one for one in refused if not names_a_setting(one.refused or "")]
+    equal = len(outcomes) - len(refused) - len(told) - len(silent)
     console.print(
-        f"{name}: {len(outcomes)} models, {len(refused)} refused, {len(told)} different as told, "
-        f"{len(silent)} silently different; {texts:,} texts compared, {left_out:,} too long for "
-        "theirs or blank",
+        f"{name}: {len(outcomes)} models, {equal} equal, {len(refused)} refused, {len(told)} "
+        f"different as told, {len(silent)} silently different; {texts:,} texts compared, "
+        f"{left_out:,} left out: blank, or too long for theirs",
         markup=False,
     )
-    reasons = Counter(re.sub(r"FOLDER/?|\s+", " ", one.refused or "")[:110] for one in refused)
+    for kind in ("draws", "tokenizer_draws", "search"):
+        console.print(f"  {kind}: {' '.join(getattr(FAMILIES[name], kind))}", markup=False)
+    reasons = Counter(re.sub(r"FOLDER/?|\s+", " ", one.refused or "")[:160] for one in refused)
     for reason, count in reasons.most_common():
         console.print(f"  refused {count}: {reason}", markup=False)
-    for one in [*silent, *told][:shown]:
-        first = one.differences[0]
+    for one in (one for one in refused if not one.named):
+        console.print(f"  UNNAMED {one.number}: {one.refused}", markup=False)
+    for one in told:
+        notes = "; ".join(note[:70] for note in one.told)
+        console.print(f"  told {one.number}: {one.told_answers} answers: {notes}", markup=False)
+    for one in silent[:shown]:
         console.print(
-            f"  {'told' if one.told else 'SILENT'} {one.number}: {len(one.differences)}, such as "
-            f"{first[:400]}{' | ' + '; '.join(one.told)[:300] if one.told else ''}",
+            f"  SILENT {one.number}: {len(one.differences)}, such as {one.differences[0][:400]}"
+            f" | {'; '.join(one.told)[:300]}",
             markup=False,
         )
-    return not silent and not unnamed and share <= MAX_REFUSED
+    return not silent and all(one.named for one in refused) and share <= MAX_REFUSED
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ extensions = [
     "site_build.viewer_frames",
     "site_build.site_check",
 ]
-exclude_patterns = ["conf.py", "site_build/*"]
+exclude_patterns = ["conf.py", "site_build/*", "receipts_tool/*"]
 nitpicky = False
 suppress_warnings = ["myst.header"]  # levels of headings may be left out
 

@@ -59,6 +59,10 @@ LLAMA = {
     "biases": {"attention_bias": True, "mlp_bias": True},
     "another base and epsilon": {"rope_theta": 5e5, "rms_norm_eps": 1e-2},
     "biases of attention, odd vocabulary": {"attention_bias": True, "extra_rows": 3},
+    "dynamic angles": {
+        "max_position_embeddings": 160,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 50.0, "factor": 2.0},
+    },
 }
 for _kind, _more in {
     "linear": {},

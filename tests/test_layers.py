@@ -2,6 +2,8 @@
 
 import ast
 import re
+import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +15,7 @@ ORDER = [
     {"manifest", "nested_values"},
     {"atomic_io", "kernels"},
     {"json_files", "yaml_files"},
-    {"receipts", "text", "images", "attention"},
+    {"text", "images", "attention"},
     {"corpora", "layers"},
     {"batching", "models"},
     {"evaluation"},
@@ -136,6 +138,42 @@ def test_imports_inside_functions_are_on_the_list():
     ]
     assert len(FUNCTION_IMPORTS) <= 12
     assert sorted(found) == sorted(FUNCTION_IMPORTS)
+
+
+EXTRAS = {
+    **dict.fromkeys(
+        ("fastapi", "starlette", "uvicorn", "h11", "prometheus_client", "python_multipart"),
+        ("server", "cluster"),
+    ),
+    "click": {"cli"},  # typer's, unless that brings its own
+    "onnxruntime": {"engines"},
+    "pyarrow": {"cluster"},
+    "ray": {"cluster"},
+    "tokenizers": {"exchange", "text"},
+    "triton": {"kernels"},
+}
+"""Packages that not every installation has -> the folders whose modules import them."""
+BROUGHT = {"mpl_toolkits", "packaging", "pydantic_core", "typing_extensions"}
+"""Packages that a dependency is made of or cannot do without."""
+NAMES_OF = {"pyyaml": "yaml", "pillow": "PIL", "tensorboardx": "tensorboardX"}
+
+
+def test_the_core_imports_what_it_depends_on():
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    core = {re.split(r"[^\w-]", one)[0].lower() for one in project["dependencies"]}
+    known = sys.stdlib_module_names | BROUGHT | {"regard", *(NAMES_OF.get(n, n) for n in core)}
+    imports = {
+        (file.relative_to(ROOT).parts[0], name.partition(".")[0])
+        for file in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [n.name for n in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+    }
+    assert len(imports) > 100
+    foreign = {(folder, name) for folder, name in imports if name not in known}
+    assert {(a, name) for a, name in foreign if a not in EXTRAS.get(name, ())} == set()
 
 
 SHARED = ("kernels", "batching", "decoding", "training", "inspection", "evaluation")

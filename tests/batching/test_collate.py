@@ -39,8 +39,8 @@ def test_places_point_at_the_real_positions():
 @pytest.fixture
 def store(tmp_path):
     sides = [[[4 + n] * (n % most + 1) for n in range(60)] for most in (7, 5)]
-    write_store(tmp_path / "s.arrow", [TokenChunk(*sides)], "mark")
-    return TokenStore.open(tmp_path / "s.arrow")
+    write_store(tmp_path / "s.pairs", [TokenChunk(*sides)], "mark")
+    return TokenStore.open(tmp_path / "s.pairs")
 
 
 def test_pairs_become_batches_at_their_places(store):

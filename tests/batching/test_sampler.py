@@ -26,8 +26,8 @@ SIZES = np.random.default_rng(7).integers(1, 30, (2, 500)).astype(np.int32)
 @pytest.fixture
 def store(tmp_path):
     sides = [[[4 + n] * (n % most + 1) for n in range(60)] for most in (7, 5)]
-    write_store(tmp_path / "s.arrow", [TokenChunk(*sides)], "mark")
-    return TokenStore.open(tmp_path / "s.arrow")
+    write_store(tmp_path / "s.pairs", [TokenChunk(*sides)], "mark")
+    return TokenStore.open(tmp_path / "s.pairs")
 
 
 def stream(store, start=START, **changed):

@@ -98,7 +98,7 @@ def test_help_texts_are_shown_whole_and_each_example_on_its_own_line(name):
 def test_commands_in_messages_quote_the_paths_that_they_name():
     """Each value in a command of an f-string is `quoted`, or a word that needs no quotes."""
     command = re.compile(rf"(regard ({'|'.join(main.COMMANDS)})|python -c|hf download) [^;`,.&]*$")
-    plain = {"form", "missing.name", "precision", "RENAMED[args[0]]"}
+    plain = {"form", "missing.name", "precision"}
     found = 0
     for path in Path(regard.__file__).parent.rglob("*.py"):
         parts = (
@@ -149,29 +149,6 @@ def test_an_unknown_command_is_answered_with_a_known_one():
     shown = CliRunner().invoke(main.app, ["trian"])
     assert shown.exit_code == 2
     assert "No such command 'trian'. Did you mean 'train'?" in shown.output
-
-
-@pytest.mark.parametrize("name", main.RENAMED)
-def test_former_commands_are_kinds_of_look(name, monkeypatch):
-    given = []
-    fake = typer.Typer()
-
-    @fake.command()
-    def look(
-        model: str,
-        heads: bool = False,
-        distances: bool = False,
-        positions: bool = False,
-        limit: int = 0,
-    ):
-        given.append((model, {"heads": heads, "distances": distances, "positions": positions}))
-        given.append(limit)
-
-    monkeypatch.setattr(main, "load_command", lambda name: typer.main.get_command(fake))
-    shown = CliRunner().invoke(main.app, [name, "runs/x", "--sentences", "7"])
-    assert shown.exit_code == 0
-    assert f"regard {name} is now regard look --{name}" in shown.stderr
-    assert given == [("runs/x", {kind: kind == name for kind in main.RENAMED}), 7]
 
 
 def test_an_unknown_option_is_refused():

@@ -3,15 +3,13 @@ import os
 import tracemalloc
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from regard.corpora import token_store as module
 from regard.corpora.token_store import (
+    PairsFooter,
     TokenChunk,
     TokenStore,
     fingerprint,
-    store_matches,
     write_store,
 )
 from regard.errors import CorpusError, StorageError
@@ -33,12 +31,7 @@ def chunks(*sizes):
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "train.arrow"
-
-
-@pytest.fixture
-def small_batches(monkeypatch):
-    monkeypatch.setattr(module, "ROWS", 8)
+    return tmp_path / "train.pairs"
 
 
 def written(path, *sizes):
@@ -47,7 +40,6 @@ def written(path, *sizes):
 
 
 @pytest.mark.parametrize("sizes", [(30,), (1,) * 30, (7, 23), (8, 8, 8, 6), (0, 30, 0)])
-@pytest.mark.usefixtures("small_batches")
 def test_rows_come_back_whatever_the_chunks(path, sizes):
     store = written(path, *sizes)
     rows = np.array([29, 0, 8, 7, 7, 15, 16])
@@ -58,21 +50,11 @@ def test_rows_come_back_whatever_the_chunks(path, sizes):
     assert [row.tolist() for row in target.rows()] == [[n] * (n % 7 + 1) for n in rows]
 
 
-@pytest.mark.usefixtures("small_batches")
 def test_lengths(path):
     lengths = written(path, 30).lengths()
     assert lengths.source.dtype == lengths.target.dtype == np.int32
     assert lengths.source.tolist() == [n % 5 for n in range(30)]
     assert lengths.target.tolist() == [n % 7 + 1 for n in range(30)]
-
-
-@pytest.mark.usefixtures("small_batches")
-def test_record_batches_are_of_one_size(path):
-    written(path, 3, 27)
-    with pa.memory_map(str(path)) as file:
-        reader = pa.ipc.open_file(file)
-        counts = [reader.get_batch(n).num_rows for n in range(reader.num_record_batches)]
-    assert counts == [8, 8, 8, 6]
 
 
 def test_empty_store(path):
@@ -88,13 +70,6 @@ def test_rows_that_are_not_there(path, rows):
     expected = f"rows {min(rows)} to {max(rows)} asked for, of 5"
     with pytest.raises(IndexError, match=expected):
         store.take(np.array(rows))
-
-
-def test_ids_stay_in_the_file(path):
-    store = written(path, 2000)
-    before = pa.total_allocated_bytes()
-    assert store.take(np.array([1999])).target.ids.tolist() == [1999] * 5
-    assert pa.total_allocated_bytes() == before
 
 
 def test_an_open_store_outlives_its_file(path):
@@ -116,7 +91,7 @@ def test_reading_takes_little_memory(path):
 
 
 def test_sides_must_be_equally_many(path):
-    with pytest.raises(ValueError, match=r"columns differ in length: \[1, 2\] rows so far"):
+    with pytest.raises(ValueError, match="argument 2 is longer"):
         write_store(path, [TokenChunk([[1]], [[2], [3]])], FINGERPRINT_KEY)
 
 
@@ -128,7 +103,7 @@ class TestOpening:
 
     def test_missing(self, path):
         assert self.error(path) == f"{path}: no such token store; prepare the corpus first"
-        assert not store_matches(path, FINGERPRINT_KEY)
+        assert not PairsFooter.matches(path, FINGERPRINT_KEY)
 
     @pytest.mark.parametrize("keep", [0.0, 0.01, 0.5, 0.99])
     def test_cut_short(self, path, keep):
@@ -138,35 +113,23 @@ class TestOpening:
         found = self.error(path)
         assert found.startswith(f"{path}: not a complete token store (")
         assert found.endswith("); remove it and prepare the corpus again")
-        assert not store_matches(path, FINGERPRINT_KEY)
+        assert not PairsFooter.matches(path, FINGERPRINT_KEY)
 
     def test_something_else(self, path):
-        path.write_bytes(b"not arrow at all" * 100)
+        path.write_bytes(b"not pairs at all" * 100)
         assert "not a complete token store" in self.error(path)
 
     def test_a_folder(self, tmp_path):
         assert "not a complete token store" in self.error(tmp_path)
 
-    @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.string()])
-    def test_other_columns(self, path, kind):
-        schema = pa.schema({"source": kind, "target": kind})
-        with pa.ipc.new_file(str(path), schema):
-            pass
-        assert f"(its columns are source: {kind}" in self.error(path)
-
-    def test_no_columns(self, path):
-        with pa.ipc.new_file(str(path), pa.schema({"text": pa.string()})):
-            pass
-        assert "not a complete token store" in self.error(path)
-
     def test_other_fingerprint(self, path):
         written(path, 5)
         assert self.error(path, "another") == (
-            f"{path}: made from other texts or with another tokenizer: its fingerprint is "
+            f"{path}: made from another text or with another tokenizer: its fingerprint is "
             f"{FINGERPRINT_KEY!r}, asked for 'another'; prepare the corpus again"
         )
-        assert store_matches(path, FINGERPRINT_KEY)
-        assert not store_matches(path, "another")
+        assert PairsFooter.matches(path, FINGERPRINT_KEY)
+        assert not PairsFooter.matches(path, "another")
 
 
 class TestWriting:
@@ -213,7 +176,7 @@ class TestWriting:
 
     def test_no_folder(self, tmp_path):
         (tmp_path / "file").touch()
-        path = tmp_path / "file" / "a.arrow"
+        path = tmp_path / "file" / "a.pairs"
         with pytest.raises(StorageError, match=f"{path.parent}: not a folder"):
             write_store(path, chunks(5), FINGERPRINT_KEY)
 

@@ -8,9 +8,9 @@ from regard.corpora.running_text import TextPart
 from regard.corpora.token_stream import (
     EncodedPart,
     StreamCounts,
+    StreamFooter,
     TokenStream,
     encode_stream,
-    stream_matches,
     write_token_stream,
 )
 from regard.errors import CorpusError
@@ -108,8 +108,8 @@ def test_another_fingerprint_and_damage_are_noticed(tmp_path):
     with pytest.raises(CorpusError, match="no such token stream"):
         TokenStream.open(path)
     write_token_stream(path, [encoded([1, 2, 3])], "x", vocabulary=9)
-    assert stream_matches(path, "x")
-    assert not stream_matches(path, "y")
+    assert StreamFooter.matches(path, "x")
+    assert not StreamFooter.matches(path, "y")
     with pytest.raises(CorpusError, match="its fingerprint is 'x', asked for 'y'"):
         TokenStream.open(path, "y")
     whole = path.read_bytes()

@@ -506,12 +506,34 @@ def test_what_a_class_does_not_read_is_refused_by_name(tmp_path: Path) -> None:
             read(tmp_path)
 
 
+@pytest.mark.parametrize("make", [make_marian, make_m2m100])
+def test_an_answer_has_no_space_at_its_ends(make: Any, tmp_path: Path) -> None:
+    make(tmp_path)
+    folder = HfFolder(tmp_path)
+    tokenizers = find_family(folder).read(folder).tokenizers
+    assert tokenizers is not None
+    target = tokenizers.target
+    word, space = target.encode(["the"])[0][len(target.opening) :], target.encode(["a  a"])[0]
+    ends = [i for i in space if target.pieces([i]) == ["▁"]][:1]
+    assert target.decode([*ends, *word, *ends]) == "the"
+
+
+def test_an_m2m100_whose_answers_begin_with_padding_is_refused_by_name(tmp_path: Path) -> None:
+    make_m2m100(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "decoder_start_token_id": config["pad_token_id"]}))
+    with pytest.raises(RunError, match=r"decoder_start_token_id is .* has no position"):
+        read(tmp_path)
+
+
 # as `save_pretrained` keeps them of folders that older versions wrote, such as those of OPUS-MT
 FORMER_SETTINGS = {
     "_num_labels": 3,
     "classif_dropout": 0.0,
     "extra_pos_embeddings": 53685,
     "force_bos_token_to_be_generated": False,
+    "is_decoder": True,
 }
 
 

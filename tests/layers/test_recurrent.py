@@ -46,10 +46,13 @@ def test_step_is_the_formula(cell):
         np.testing.assert_allclose(found.detach(), want, atol=1e-12)
 
 
+@pytest.mark.parametrize("state_bias", [False, True])
 @pytest.mark.parametrize(("cell", "theirs"), [("lstm", nn.LSTM), ("gru", nn.GRU)])
-def test_equals_torch_with_a_zero_second_bias(cell, theirs):
-    ours, theirs = loud(RecurrentLayer(cell, E, D)), theirs(E, D, batch_first=True).double()
-    weights = (*ours.parameters(), torch.zeros_like(ours.bias))
+def test_equals_torch_whose_second_bias_is_zero_or_learned_as_ours(cell, theirs, state_bias):
+    ours = loud(RecurrentLayer(cell, E, D, state_bias=state_bias))
+    theirs = theirs(E, D, batch_first=True).double()
+    second = () if state_bias else (torch.zeros_like(ours.bias),)
+    weights = (*ours.parameters(), *second)
     with torch.no_grad():
         for theirs_one, ours_one in zip(theirs.parameters(), weights, strict=True):
             theirs_one.copy_(ours_one)

@@ -388,7 +388,9 @@ def test_every_new_name_in_the_table_of_old_names_is_a_setting():
 
 def test_a_saved_run_keeps_the_defaults_of_settings_that_did_not_exist():
     decoding = {"beam": {"size": 3}, "rules": {}, "sampling": None}
-    filled = fill_old_defaults({**COPY, "decoding": decoding})["decoding"]
+    raw = fill_old_defaults({**COPY, "decoding": decoding, "input": {}})
+    assert raw["input"] == {"language": None}
+    filled = raw["decoding"]
     assert filled["beam"] == {"size": 3, "normalise": "gnmt"}
     assert filled["rules"] == {"excluded": "lost"}
     sampled = fill_old_defaults({**COPY, "decoding": {**decoding, "sampling": {"seed": 1}}})

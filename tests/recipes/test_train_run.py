@@ -8,6 +8,7 @@ import torch
 
 from forecasts import forecast_recipe
 from number_pairs import PAIRS, write_files
+from regard.atomic_io import remove_file, write_atomic
 from regard.errors import RunError, SettingsError, TrainingError
 from regard.recipes import train_run
 from regard.recipes.open_run import open_run
@@ -43,7 +44,7 @@ def test_a_run_is_all_in_its_folder(tiny_run):
         "card.md",
         "scores.json",
         "data/prepared.json",
-        "data/train.arrow",
+        "data/train.pairs",
         "data/test.source.txt",
         "weights/best.safetensors",
         "weights/last.safetensors",
@@ -83,13 +84,19 @@ def test_a_reporter_is_told_of_everything(tmp_path):
 
 
 def test_stopped_and_resumed_equals_unbroken(tiny_run, tmp_path):
+    """Tokens in Arrow's format, as in runs of before, are made again; all else is kept."""
     steps = iter(range(1, 1000))
     progress = trained(tmp_path, stop=lambda: next(steps) >= 37)
     assert progress.step == 37
+    data = tmp_path / "data"
+    write_atomic(data / "train.arrow", b"ARROW1")
+    remove_file(data / "train.pairs")
     reporter = Quiet()
     assert trained(tmp_path, reporter=reporter).step == 60
-    assert len(reporter.notes) == 1  # nothing was prepared anew
-    assert "averaged" in reporter.notes[0]
+    anew, averaged = reporter.notes
+    assert anew == "tokenising 300 pairs of train"
+    assert "averaged" in averaged
+    assert not (data / "train.arrow").exists()
     for file in ("model.safetensors", "weights/last.safetensors"):
         assert (tmp_path / file).read_bytes() == (tiny_run / file).read_bytes()
 

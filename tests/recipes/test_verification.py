@@ -83,7 +83,7 @@ def test_a_bit_flipped_in_any_file_is_found_and_never_gives_a_wrong_answer(copie
 def test_what_can_be_made_again_is_said(copied):
     again = {
         "card.md": "regard train --resume",
-        "data/train.arrow": "regard train --resume",
+        "data/train.pairs": "regard train --resume",
         "weights/average.safetensors": "regard average",
         "alignment.json": "regard align",
         "data/test.target.txt": "restore it from a copy",

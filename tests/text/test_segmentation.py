@@ -57,7 +57,8 @@ def test_sentences_are_found_between_what_stays(text, sentences):
 
 @given(st.text(alphabet="aB1 -.>*|\t\r\n\ufeff\u2028<😀。@", max_size=40))
 def test_any_text_is_its_segments(text):
-    for settings in (USUAL, InputSettings(split_sentences=False, pass_through=())):
+    whole = InputSettings(split_sentences=False, pass_through=())
+    for settings in (USUAL, InputSettings(language="en"), InputSettings(language="hi"), whole):
         found = segment(text, settings)
         assert "".join(part.text for part in found.parts) == text
         assert all(line.strip() == line and line for line in found.lines)
@@ -135,6 +136,28 @@ def test_long_runs_take_no_longer():
 def test_sentences(sentences):
     text = " ".join(sentences)
     assert [text[slice(*span)] for span in split_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("en", ["Dr. Roy met Gov. Lee at 5 p.m. on Monday.", "They spoke."]),
+        ("de", ["Am 3. Mai kam Dr. Roy, z. B. mit Frau Lee.", "Sie sprachen."]),
+        ("es", ["El Sr. Roy vive en EE. UU. desde 1999.", "Habla."]),
+        ("fr", ["Elle part.\u00a0", "Il dort."]),  # a space that is none to sentencex
+        ("en", ["A\ud800 bee.", "Two."]),  # half a character
+    ],
+)
+def test_sentences_by_the_rules_of_a_language(language, sentences):
+    text = "".join(sentences) if sentences[0][-1].isspace() else " ".join(sentences)
+    found = [text[slice(*span)] for span in split_sentences(text, language)]
+    assert found == [sentence.strip() for sentence in sentences]
+
+
+def test_hostile_marks_take_a_language_no_longer():
+    began = time.perf_counter()
+    split_sentences("“ a. " * 200_000, "en")
+    assert time.perf_counter() - began < 10
 
 
 def test_scripts_without_spaces_need_none():

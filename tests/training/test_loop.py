@@ -59,7 +59,7 @@ def settings(**changed):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "s.arrow"
+    path = tmp_path_factory.mktemp("store") / "s.pairs"
     draw = torch.Generator().manual_seed(0)
     rows = [torch.randint(4, VOCABULARY, (n % 6 + 2,), generator=draw).tolist() for n in range(80)]
     write_store(path, [TokenChunk(rows, rows)], "mark")

@@ -5,7 +5,6 @@ import errno
 import gc
 import io
 import os
-import re
 import signal
 import sys
 import warnings
@@ -50,31 +49,24 @@ COMMANDS = {
     "average": "Average the weights of several checkpoints into one model.",
     "corpora": "List the corpora that can be used by name, and look into them.",
     "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
-    "receipts": "Check where the numbers of the documentation come from (in a checkout).",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
 FOLDERS = {
     "inference": (
         "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed",
     ),
-    "catalogues": ("corpora", "recipes", "receipts"),
+    "catalogues": ("corpora", "recipes"),
 }  # fmt: skip
 """Folders of `cli` -> the commands in them: those that use a model for one task, and those that
 list what is available. All others are in `cli/commands`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name, because Python cannot import theirs."""
-RENAMED = {"heads": "--heads", "distances": "--distances", "positions": "--positions"}
-"""Former commands -> the option of `look` that replaces them."""
 
 
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are run."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in RENAMED:
-            note(f"regard {args[0]} is now regard look {RENAMED[args[0]]}")
-            rest = [re.sub("^--sentences(?==|$)", "--limit", arg) for arg in args[1:]]
-            args = ["look", RENAMED[args[0]], *rest]
         name, _, rest = super().resolve_command(ctx, args)
         command = load_command(str(name))
         reject_repeated_options(command, rest, ctx)

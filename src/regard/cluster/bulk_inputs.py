@@ -3,17 +3,15 @@
 import hashlib
 from collections.abc import Collection, Iterator
 from functools import partial
-from itertools import chain, zip_longest
+from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-import pyarrow as pa
-from pyarrow import fs, parquet
 from pydantic import Field, NonNegativeInt
 
 from regard.corpora.readers.pair_files import (
     STDIN,
-    OpenFile,
     find_columns,
     not_utf8,
     open_local,
@@ -167,45 +165,17 @@ def _read_parquet(file: InputFile) -> Iterator[SourceLine]:
     """The cells of a column of text; a null is an empty line with a note, and line breaks become
     spaces.
     """
-    opener: OpenFile = partial(_open_uri, seekable=True) if file.is_remote else open_local
-    with opener(file.path) as stream:
-        try:
-            table = parquet.ParquetFile(stream)
-            name = _parquet_column(file, table.schema_arrow)
-            batches = table.iter_batches(batch_size=CHUNK, columns=[name])
-            columns = (batch.column(0).cast(pa.large_binary()) for batch in batches)
-            null = SourceLine("", "the cell is empty")
-            for cell in chain.from_iterable(column.to_pylist() for column in columns):
-                yield null if cell is None else _decode(cell.translate(LINE_BREAKS))
-        except (pa.ArrowException, OSError) as error:
-            raise CorpusError(f"{file.path}: cannot be read as Parquet: {error}") from None
-
-
-def _parquet_column(file: InputFile, schema: pa.Schema) -> str:
-    """The name of the column to translate: the one asked for, or the only one with text."""
-    texts = [field.name for field in schema if _is_text(field.type)]
-    column, name = file.column, None if file.column is None else str(file.column)
-    if isinstance(column, int) and column < len(schema):
-        name = schema.names[column]
-    if name in texts or (name is None and len(texts) == 1):
-        return texts[0] if name is None else name
-    asked = "no --column was given" if column is None else f"--column {column} was asked for"
-    asked += f", which is {name}" if name not in (None, str(column)) else ""
-    raise CorpusError(f"{file.path}: {asked}; its columns of text are {', '.join(texts) or 'none'}")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    """Whether the values of a column are texts, plain or dictionary-encoded."""
-    values = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return str(values) in ("string", "large_string", "string_view")
+    open_file = partial(_open_uri, seekable=True) if file.is_remote else open_local
+    null = SourceLine("", "the cell is empty")
+    with open_file(file.path) as stream:
+        for cell in _arrow().read_texts(stream, file.path, file.column, CHUNK):
+            yield null if cell is None else _decode(cell.translate(LINE_BREAKS))
 
 
 def _open_uri(path: str | Path, *, seekable: bool = False) -> BinaryIO:
-    """The bytes of the file at a URI, read by pyarrow's file systems, as in Ray."""
-    try:
-        filesystem, place = fs.FileSystem.from_uri(str(path))
-        if seekable:
-            return cast(BinaryIO, filesystem.open_input_file(place))
-        return cast(BinaryIO, filesystem.open_input_stream(place, compression=None))
-    except (OSError, pa.ArrowException) as error:
-        raise CorpusError(f"{path}: cannot be opened: {error}") from None
+    return cast(BinaryIO, _arrow().open_uri(str(path), seekable=seekable))
+
+
+def _arrow() -> Any:
+    """The reader of Parquet and of URIs; its library comes with Ray."""
+    return import_module("regard.cluster.arrow_files")

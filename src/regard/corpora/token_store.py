@@ -1,23 +1,28 @@
-"""Token ids on disk, in a memory-mapped Arrow file."""
+"""The token ids of pairs on disk: flat arrays, mapped into memory.
+
+The file holds the ids of each source and of its target in turn, pair after pair, as int32; then
+where each of these begins and the last one ends (2N + 1 numbers), as int64; then a `PairsFooter` in
+JSON, its length in 8 bytes, and the mark of the format.
+"""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import NonNegativeInt, ValidationError
 
 from regard.atomic_io import atomic_file
 from regard.errors import CorpusError
+from regard.json_files import describe_error
 from regard.manifest import open_plain
-from regard.text.ragged import IntArray, Ragged, ragged_arange
+from regard.settings import Settings
+from regard.text.ragged import IntArray, Ragged, flatten, ragged_arange
 
-ROWS = 16_384  # pairs in a record batch
-FINGERPRINT_KEY = b"regard.fingerprint"  # among the metadata of the schema
-
-_COLUMNS = {name: pa.list_(pa.int32()) for name in ("source", "target")}
+MAX_FOOTER = 1 << 16  # bytes
 
 
 class TokenPairs(NamedTuple):
@@ -41,6 +46,98 @@ class Lengths(NamedTuple):
     target: NDArray[np.int32]  # (N,)
 
 
+class FlatFooter(Settings):
+    """What follows the numbers of a file that is mapped into memory."""
+
+    kind: ClassVar[str]
+    """What such a file is called in messages."""
+    magic: ClassVar[bytes]
+    """The mark of the format, with which such a file ends."""
+
+    version: Literal[1] = 1
+    fingerprint: str
+    """What the numbers were made from; another text or tokenizer has another."""
+
+    @property
+    def num_bytes(self) -> int:
+        """The bytes of the numbers."""
+        raise NotImplementedError
+
+    def append_to(self, file: BinaryIO) -> None:
+        """Write the footer behind the numbers."""
+        content = self.model_dump_json().encode()
+        file.write(content + len(content).to_bytes(8, "little") + self.magic)
+
+    @classmethod
+    def read(cls, path: Path, fingerprint: str | None = None) -> Self:
+        """The footer of the file at `path`, which must fit its size; with a `fingerprint`, an error
+        if it was written with another.
+        """
+        try:
+            footer = cls._read(path)
+        except FileNotFoundError:
+            raise CorpusError(f"{path}: no such {cls.kind}; prepare the corpus first") from None
+        except (OSError, ValueError) as error:
+            reason = describe_error(error) if isinstance(error, ValidationError) else error
+            raise CorpusError(
+                f"{path}: not a complete {cls.kind} ({reason}); remove it and prepare the corpus "
+                "again"
+            ) from None
+        if fingerprint not in (None, footer.fingerprint):
+            raise CorpusError(
+                f"{path}: made from another text or with another tokenizer: its fingerprint is "
+                f"{footer.fingerprint!r}, asked for {fingerprint!r}; prepare the corpus again"
+            )
+        return footer
+
+    @classmethod
+    def matches(cls, path: Path, fingerprint: str) -> bool:
+        """Whether a complete file with this fingerprint is at `path`."""
+        try:
+            cls.read(path, fingerprint)
+        except CorpusError:
+            return False
+        return True
+
+    @classmethod
+    def _read(cls, path: Path) -> Self:
+        behind = 8 + len(cls.magic)
+        with open_plain(path) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - behind))
+            end = file.read(behind)
+            if len(end) < behind or end[8:] != cls.magic:
+                raise ValueError("its end is missing")
+            length = int.from_bytes(end[:8], "little")
+            if length > min(MAX_FOOTER, size - behind):
+                raise ValueError(f"a footer of {length} bytes in a file of {size}")
+            file.seek(size - behind - length)
+            footer = cls.model_validate_json(file.read(length))
+        numbers = size - behind - length
+        if numbers != footer.num_bytes:
+            raise ValueError(f"{numbers} bytes of ids where {footer.num_bytes} were written")
+        return footer
+
+
+class PairsFooter(FlatFooter):
+    """What follows the numbers in the file."""
+
+    kind: ClassVar[str] = "token store"
+    magic: ClassVar[bytes] = b"RegardPairs01\n"
+
+    pairs: NonNegativeInt
+    tokens: NonNegativeInt
+
+    @property
+    def padded_tokens(self) -> int:
+        """The ids and one zero if they are odd in number, so that 8 bytes divide what follows."""
+        return self.tokens + self.tokens % 2
+
+    @property
+    def num_bytes(self) -> int:
+        return 4 * self.padded_tokens + 8 * (2 * self.pairs + 1)
+
+
 def fingerprint(*parts: str) -> str:
     """A SHA-256, in hex, that changes with any of `parts` and with their boundaries."""
     joined = "".join(f"{len(part)}:{part}" for part in parts)
@@ -49,63 +146,35 @@ def fingerprint(*parts: str) -> str:
 
 def write_store(path: Path, chunks: Iterable[TokenChunk], fingerprint: str) -> None:
     """Write `chunks`, of any size, to `path`: all of them, or none, and then keep an old store."""
-    schema = pa.schema(_COLUMNS, metadata={FINGERPRINT_KEY: fingerprint.encode()})
-    with atomic_file(path) as file, pa.ipc.new_file(file, schema) as sink:
-        for rows in _batches(chunks):
-            sink.write_batch(pa.record_batch(rows, schema=schema))
-
-
-def _batches(chunks: Iterable[TokenChunk]) -> Iterator[list[list[Any]]]:
-    """The chunks as columns of `ROWS` rows; the last ones may be shorter."""
-    columns: list[list[Any]] = [[] for _ in _COLUMNS]
-    for chunk in chunks:
-        for column, part in zip(columns, chunk, strict=True):
-            column.extend(part)
-        counts = [len(column) for column in columns]
-        if len(set(counts)) > 1:
-            raise ValueError(f"a chunk's columns differ in length: {counts} rows so far")
-        while len(columns[0]) >= ROWS:
-            yield [column[:ROWS] for column in columns]
-            columns = [column[ROWS:] for column in columns]
-    if columns[0]:
-        yield columns
-
-
-class _Column:
-    """One side of all pairs: where its ids are in the file, taken as an array of int32."""
-
-    def __init__(self, file: NDArray[np.int32], batches: Sequence[Any], name: str) -> None:
-        columns = [batch.column(name) for batch in batches]
-        self._file, start = file, file.ctypes.data
-        self._offsets, self._values = (
-            np.array([(x.buffers()[1].address - start) // 4 + x.offset for x in some], np.int64)
-            for some in ([x.offsets for x in columns], [x.values for x in columns])  # per batch
-        )
-
-    def take(self, batches: IntArray, rows: IntArray) -> Ragged:
-        """The ids of some `rows` of some `batches`."""
-        offsets = self._offsets[batches] + rows
-        first = self._file[offsets]
-        counts = (self._file[offsets + 1] - first).astype(np.int64)
-        return Ragged(self._file[ragged_arange(self._values[batches] + first, counts)], counts)
-
-    def lengths(self, rows: Sequence[int]) -> NDArray[np.int32]:
-        """How many ids each pair has; `rows` are the pairs of each batch."""
-        spans = zip(self._offsets.tolist(), rows, strict=True)
-        counts = [np.diff(self._file[first : first + count + 1]) for first, count in spans]
-        return np.concatenate([np.empty(0, np.int32), *counts])
+    counts: list[NDArray[np.int32]] = []  # of each chunk
+    tokens = 0
+    with atomic_file(path) as file:
+        for chunk in chunks:
+            sides = flatten([*chain.from_iterable(zip(*chunk, strict=True))])
+            file.write(sides.ids.tobytes())
+            counts.append(sides.counts.astype(np.int32))
+            tokens += len(sides.ids)
+        pairs = sum(map(len, counts)) // 2
+        footer = PairsFooter(fingerprint=fingerprint, pairs=pairs, tokens=tokens)
+        file.write(bytes(4 * (footer.padded_tokens - tokens)))
+        last = np.zeros(1, np.int64)
+        file.write(last.tobytes())
+        for lengths in filter(len, counts):
+            ends = last + np.cumsum(lengths, dtype=np.int64)
+            file.write(ends.tobytes())
+            last = ends[-1:]
+        footer.append_to(file)
 
 
 class TokenStore:
     """The pairs of a store by their row, from 0; made by `open`. The ids stay in the file."""
 
-    def __init__(self, path: Path, file: Any, batches: Sequence[Any]) -> None:
-        """`file` is a buffer of all that is at `path`, and holds the `batches`."""
-        self.path = path
-        numbers = np.frombuffer(file, np.int32, file.size // 4)
-        self._source, self._target = (_Column(numbers, batches, name) for name in _COLUMNS)
-        self._rows = [batch.num_rows for batch in batches]
-        self._ends = np.cumsum(self._rows, dtype=np.int64)  # the row after the last of each batch
+    def __init__(self, path: Path, footer: PairsFooter) -> None:
+        self.path, self._pairs = path, footer.pairs
+        numbers = np.asarray(np.memmap(path, np.uint8, "r"))
+        bounds = 4 * footer.padded_tokens
+        self._ids = numbers[:bounds].view(np.int32)
+        self._bounds = numbers[bounds : footer.num_bytes].view(np.int64)  # (2N + 1,)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).open, (self.path,)  # another process maps the file itself
@@ -113,36 +182,16 @@ class TokenStore:
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
         """The store at `path`; with a `fingerprint`, an error if it was written with another."""
-        try:
-            open_plain(path).close()
-            file = pa.memory_map(str(path)).read_buffer()
-            reader = pa.ipc.open_file(file)
-            found = (reader.schema.metadata or {}).get(FINGERPRINT_KEY, b"").decode()
-            if [reader.schema.field(name).type for name in _COLUMNS] != list(_COLUMNS.values()):
-                columns = ", ".join(f"{field.name}: {field.type}" for field in reader.schema)
-                raise ValueError(f"its columns are {columns}")
-            batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
-            store = cls(path, file, batches)
-        except FileNotFoundError:
-            raise CorpusError(f"{path}: no such token store; prepare the corpus first") from None
-        except (OSError, ValueError, KeyError) as error:
-            raise CorpusError(
-                f"{path}: not a complete token store ({error}); remove it and prepare the corpus "
-                "again"
-            ) from error
-        if fingerprint is not None and found != fingerprint:
-            raise CorpusError(
-                f"{path}: made from other texts or with another tokenizer: its fingerprint is "
-                f"{found!r}, asked for {fingerprint!r}; prepare the corpus again"
-            )
-        return store
+        return cls(path, PairsFooter.read(path, fingerprint))
 
     def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
+        return self._pairs
 
     def lengths(self) -> Lengths:
         """The lengths of all pairs; each call computes them again."""
-        return Lengths(self._source.lengths(self._rows), self._target.lengths(self._rows))
+        starts, middles, ends = self._bounds[:-1:2], self._bounds[1::2], self._bounds[2::2]
+        source, target = middles - starts, ends - middles
+        return Lengths(source.astype(np.int32), target.astype(np.int32))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> TokenPairs:
         """The pairs of `rows`, in that order."""
@@ -150,15 +199,10 @@ class TokenStore:
             raise IndexError(
                 f"{self.path}: rows {rows.min()} to {rows.max()} asked for, of {len(self)}"
             )
-        batches = np.searchsorted(self._ends, rows, side="right")
-        inside = rows.astype(np.int64) - np.concatenate(([0], self._ends))[batches]
-        return TokenPairs(self._source.take(batches, inside), self._target.take(batches, inside))
+        sides = 2 * rows.astype(np.int64)
+        return TokenPairs(self._take(sides), self._take(sides + 1))
 
-
-def store_matches(path: Path, fingerprint: str) -> bool:
-    """Whether a complete store with this fingerprint is at `path`."""
-    try:
-        TokenStore.open(path, fingerprint)
-    except CorpusError:
-        return False
-    return True
+    def _take(self, sides: IntArray) -> Ragged:
+        first = self._bounds[sides]
+        counts = self._bounds[sides + 1] - first
+        return Ragged(self._ids[ragged_arange(first, counts)], counts)

@@ -1,31 +1,27 @@
 """The token ids of a running text on disk: one array, mapped into memory, with its counts.
 
 The file holds the ids end to end, as unsigned numbers of 16 or 32 bits, and after them a
-`StreamFooter` in JSON, its length in 8 bytes, and `MAGIC`.
+`StreamFooter`.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, ValidationError
+from pydantic import NonNegativeInt
 
 from regard.atomic_io import atomic_file
 from regard.corpora.running_text import TextPart
-from regard.errors import CorpusError
-from regard.json_files import describe_error
-from regard.manifest import open_plain
+from regard.corpora.token_store import FlatFooter
 from regard.settings import Settings
 from regard.text.special_tokens import EOS, UNK
 from regard.text.tokenizer import Tokenizer
 
-MAGIC = b"RegardTokens1\n"
 PARTS_PER_CHUNK = 4096  # parts tokenised at a time, and the limit of their characters
 CHUNK_CHARACTERS = 1 << 22
-MAX_FOOTER = 1 << 16  # bytes
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -48,13 +44,18 @@ class StreamCounts(Settings):
     """Unknown-word ids, for words that the vocabulary lacks."""
 
 
-class StreamFooter(Settings):
+class StreamFooter(FlatFooter):
     """What follows the ids in the file."""
 
-    version: Literal[1] = 1
+    kind: ClassVar[str] = "token stream"
+    magic: ClassVar[bytes] = b"RegardTokens1\n"
+
     dtype: Literal["<u2", "<u4"]
-    fingerprint: str
     counts: StreamCounts
+
+    @property
+    def num_bytes(self) -> int:
+        return self.counts.tokens * np.dtype(self.dtype).itemsize
 
 
 class EncodedPart(NamedTuple):
@@ -139,9 +140,7 @@ def write_token_stream(
             file.write(ids.astype(dtype).tobytes())
             total = {name: count + getattr(counts, name) for name, count in total.items()}
         found = StreamCounts(**total)
-        footer = StreamFooter(dtype=dtype, fingerprint=fingerprint, counts=found)
-        content = footer.model_dump_json().encode()
-        file.write(content + len(content).to_bytes(8, "little") + MAGIC)
+        StreamFooter(dtype=dtype, fingerprint=fingerprint, counts=found).append_to(file)
     return found
 
 
@@ -182,49 +181,4 @@ class TokenStream:
     @classmethod
     def open(cls, path: Path, fingerprint: str | None = None) -> Self:
         """The stream at `path`; with a `fingerprint`, an error if it was written with another."""
-        try:
-            footer = _read_footer(path)
-            stream = cls(path, footer)
-        except FileNotFoundError:
-            raise CorpusError(f"{path}: no such token stream; prepare the corpus first") from None
-        except (OSError, ValueError) as error:
-            reason = describe_error(error) if isinstance(error, ValidationError) else error
-            raise CorpusError(
-                f"{path}: not a complete token stream ({reason}); remove it and prepare the corpus "
-                "again"
-            ) from None
-        if fingerprint not in (None, footer.fingerprint):
-            raise CorpusError(
-                f"{path}: made from another text or with another tokenizer: its fingerprint is "
-                f"{footer.fingerprint!r}, asked for {fingerprint!r}; prepare the corpus again"
-            )
-        return stream
-
-
-def _read_footer(path: Path) -> StreamFooter:
-    """The footer, which must fit the size of the file."""
-    behind = 8 + len(MAGIC)
-    with open_plain(path) as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - behind))
-        end = file.read(behind)
-        if len(end) < behind or end[8:] != MAGIC:
-            raise ValueError("its end is missing")
-        length = int.from_bytes(end[:8], "little")
-        if length > min(MAX_FOOTER, size - behind):
-            raise ValueError(f"a footer of {length} bytes in a file of {size}")
-        file.seek(size - behind - length)
-        footer = StreamFooter.model_validate_json(file.read(length))
-    expected = footer.counts.tokens * np.dtype(footer.dtype).itemsize
-    if size - behind - length != expected:
-        raise ValueError(f"{size - behind - length} bytes of ids where {expected} were written")
-    return footer
-
-
-def stream_matches(path: Path, fingerprint: str) -> bool:
-    """Whether a complete stream with this fingerprint is at `path`."""
-    try:
-        TokenStream.open(path, fingerprint)
-    except CorpusError:
-        return False
-    return True
+        return cls(path, StreamFooter.read(path, fingerprint))

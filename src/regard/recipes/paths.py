@@ -19,7 +19,7 @@ EXCHANGE_REPORT = "exchange.json"  # of an imported run: its source, and what wa
 EXPORT_INFO = "export.json"  # found in the folder of an export, but not of a run
 ADAPTER_FILE = "adapter.safetensors"  # of a run that was trained with low-rank updates
 ADAPTERS = "adapters"  # the folder of a run that holds those made for it
-FOREIGN_FILES = ("config.json", "*.gguf", "*.npz")  # of folders that may be imported
+FOREIGN_FILES = ("config.json", "*.gguf")  # of folders that may be imported
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?", re.ASCII)  # of a model on the Hugging Face hub
 NAMED_WEIGHTS = ("best", "last", "average")  # weights that a finished run keeps beside its model
 

@@ -26,6 +26,7 @@ RENAMED_SETTINGS: dict[str, str] = {"model.experts.chosen": "model.experts.top_k
 OLD_DEFAULTS: dict[str, Any] = {
     "decoding.beam.normalise": "gnmt",
     "decoding.rules.excluded": "lost",
+    "input.language": None,
 }
 """What runs that were saved before these settings existed did."""
 REFERENCE_HEADER = """# Settings

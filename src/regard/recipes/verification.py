@@ -17,7 +17,10 @@ from regard.training.checkpoints import digest_matches, list_checkpoints
 REMEDIES: tuple[tuple[str, str], ...] = (
     (r"(.*/)?onnx/[^/]+-\w+/.*", "the next regard translate --engine onnx makes it again"),
     (r"(.*/)?ctranslate2/.*", "the next regard translate makes it again, or: regard export {run}"),
-    (r"data/\w+\.(arrow|mark)", "made again from the texts by: regard train --resume --out {run}"),
+    (
+        r"data/\w+\.(arrow|mark|pairs)",
+        "made again from the texts by: regard train --resume --out {run}",
+    ),
     (r"weights/average\.safetensors", "made again by: regard average {run}"),
     (r"(refined/)?weights/step-\d+\.safetensors", "training and averages work without it"),
     (

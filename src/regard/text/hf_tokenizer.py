@@ -78,12 +78,13 @@ class HfTokenizer(Tokenizer):
                 f"its tokenizer has an id {top}, but its model a vocabulary of {vocabulary.rows:,}"
             )
         spelled, markers = list[bytes](), dict[int, str]()
+        hidden = {one.content for one in added.values() if one.special}  # by name, as they do
         self._byte_ids = set[int]()  # of the decoder ByteFallback
         for ours, i in enumerate(vocabulary.theirs[len(SPECIAL_PIECES) :], len(SPECIAL_PIECES)):
             assert i is not None  # only special tokens may be absent
             if i not in added:
                 piece = self._tokenizer.id_to_token(i)  # None: a row that no token uses
-                spelled.append(b"" if piece is None else decoder.spell(piece))
+                spelled.append(b"" if piece is None or piece in hidden else decoder.spell(piece))
                 if decoder.byte_fallback and BYTE_PIECE.fullmatch(piece or ""):
                     self._byte_ids.add(ours)
             elif added[i].special:

@@ -86,6 +86,10 @@ class MappedSentencePieceTokenizer(Tokenizer):
             for text in texts
         ]
 
+    def decode(self, ids: Sequence[int], unknown: Sequence[str] = ()) -> str:
+        """As in the base class, and without white space at the ends, as `transformers` does."""
+        return super().decode(ids, unknown).strip()
+
     def surfaces(self, text: str) -> list[str]:
         return self._split_surfaces(text)
 

@@ -1,4 +1,4 @@
-"""A text -> its sentences, by rules for many languages, and the text around and between them.
+"""A text -> its sentences, and the text around and between them.
 
 The segments of a text, joined, are the text.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 from typing import Literal, NamedTuple, Self, get_args
 
+import sentencex
 from pydantic import model_validator
 
 from regard.settings import Settings
@@ -64,6 +65,9 @@ _ABBREVIATIONS = frozenset(
         "bd tel tél hr fr bzw ca approx usw z.b d.h u.a e.g i.e",
     )
 )
+_UNUSUAL = re.compile(r"[^\S ]|[\ud800-\udfff]")
+"""Spaces before which sentencex may panic, and halves of characters, which it does not take."""
+_MAX_CHARACTERS = 1 << 16  # of a text for sentencex, whose time may grow with their square
 _CONTEXT = 40  # characters before a full stop in which its word is looked for
 
 
@@ -73,6 +77,10 @@ class InputSettings(Settings):
     split_sentences: bool = True
     """Whether the sentences of a line are translated one by one. auto: yes, if the training pairs
     are single sentences, or have the same number of sentences on both sides."""
+    language: str | None = None
+    """The language, such as fr, by whose rules in sentencex a line is split into sentences; null:
+    by fewer rules, common to all languages, as runs of before split. auto: that of the training
+    sources, if it is known."""
     pass_through: tuple[Kind, ...] = KINDS
     """Kinds of text that are copied to the output unchanged. codes: URLs, e-mail addresses and
     placeholders; numbers: numbers, dates and times without letters; symbols: punctuation, emoji and
@@ -211,7 +219,8 @@ def _split_cell(text: str, settings: InputSettings) -> Iterator[Segment]:
     if before:
         yield Segment(before)
     if inner:
-        spans = split_sentences(inner) if settings.split_sentences else [(0, len(inner))]
+        splits, language = settings.split_sentences, settings.language
+        spans = split_sentences(inner, language) if splits else [Span(0, len(inner))]
         place = 0
         for first, last in spans if not _passes_through(inner, settings) else ():
             if place < first:
@@ -260,8 +269,21 @@ def _trim(text: str, outer: re.Pattern[str]) -> tuple[str, str, str]:
     return text[:first], text[first:last], text[last:]
 
 
-def split_sentences(text: str) -> list[Span]:
-    """The sentences of `text`, in order, without the spaces between them.
+def split_sentences(text: str, language: str | None = None) -> list[Span]:
+    """The sentences of `text`, in order, without the spaces between them."""
+    if language is None or len(text) > _MAX_CHARACTERS:
+        return _split_by_common_rules(text)
+    spans, place = [], 0
+    for sentence in sentencex.segment(language, _UNUSUAL.sub(" ", text)):
+        first, last = place + len(sentence) - len(sentence.lstrip()), place + len(sentence.rstrip())
+        place += len(sentence)
+        if first < last:
+            spans.append(Span(first, last))
+    return spans
+
+
+def _split_by_common_rules(text: str) -> list[Span]:
+    """The sentences of `text` in any language.
 
     A full stop or similar mark ends a sentence if a space follows and then no lower-case letter,
     unless it belongs to an initial, a short number (an ordinal, a list item) or a common

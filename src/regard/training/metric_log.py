@@ -1,18 +1,18 @@
 """The metrics of a run, as `metrics.jsonl` and for TensorBoard."""
 
-import io
 import math
 import os
 import socket
+import struct
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.proto.summary_pb2 import Summary
+from tensorboardX.record_writer import masked_crc32c
 
 from regard.atomic_io import append_file, read_limited, write_atomic
 from regard.errors import RunError
@@ -22,7 +22,7 @@ from regard.json_files import dump_json, parse_json
 class MetricLog:
     """Appends records to a run's metrics; when resumed at a step, drops those of later steps.
 
-    Unlike TensorBoard's own writer, which uses a thread, it raises an error if the disk is full.
+    Unlike TensorBoard's own writers, which use a thread, it raises an error if the disk is full.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
@@ -50,10 +50,15 @@ class MetricLog:
 
     def _write_event(self, event: Event) -> None:
         event.wall_time = time.time()
-        record = io.BytesIO()
-        RecordWriter(record).write(event.SerializeToString())
+        content = event.SerializeToString()
+        length = struct.pack("<Q", len(content))
         with append_file(self._events) as file:
-            file.write(record.getvalue())
+            file.write(length + _checksum(length) + content + _checksum(content))
+
+
+def _checksum(content: bytes) -> bytes:
+    """The checksum that follows each part of a record in TensorBoard's files."""
+    return struct.pack("<I", masked_crc32c(content))
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:

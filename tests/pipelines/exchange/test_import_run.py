@@ -473,6 +473,46 @@ def test_every_label_has_a_name_of_its_own(folders, tmp_path):
     assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "a (1) (2)")
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_an_imported_language_model_searches_as_its_folder_says(family, folders, tmp_path):
+    folder = _copy(folders(family), tmp_path / "folder")
+    search = {
+        "num_beams": 3,
+        "length_penalty": 0.0,
+        "min_new_tokens": 3,
+        "forced_eos_token_id": json.loads((folder / "config.json").read_text())["eos_token_id"],
+    }
+    (folder / "generation_config.json").write_text(json.dumps(search | {"min_length": 9}))
+    found = import_folder(folder, tmp_path / "run")
+    assert not any(note.startswith("min_length") for note in found.report.notes)
+    completer = load(found.folder, device="cpu")
+    peer = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    special = [one for one in completer.tokenizer.vocabulary_map.special[::2] if one is not None]
+    for prompt in ("the cat", " a dog  and"):
+        given = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
+        theirs = peer.generate(**given, max_new_tokens=8, suppress_tokens=special or None)[0]
+        spelled, begun = tokenizer.batch_decode([theirs, given["input_ids"][0]], True)
+        answer = completer(prompt, max_tokens=8)
+        assert answer.continuations[0].text == spelled[len(begun) :]
+        assert not answer.notes
+
+
+def test_what_counts_prompts_and_what_ends_texts_is_told_of_a_language_model(folders, tmp_path):
+    folder = _copy(folders("llama"), tmp_path / "folder")
+    (folder / "generation_config.json").write_text('{"no_repeat_ngram_size": 2, "min_length": 9}')
+    content = json.loads((folder / "tokenizer.json").read_text())
+    end = {"id": "</s>", "ids": [2], "tokens": ["</s>"]}
+    text = {"Sequence": {"id": "A", "type_id": 0}}
+    behind = {"SpecialToken": {"id": "</s>", "type_id": 0}}
+    frame = {"single": [text, behind], "pair": [text, behind], "special_tokens": {"</s>": end}}
+    content["post_processor"] = {"type": "TemplateProcessing", **frame}
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    notes = import_folder(folder, tmp_path / "run").report.notes
+    for told in ("no_repeat_ngram_size is 2", "min_length is 9", "</s> behind a text"):
+        assert any(told in note for note in notes), notes
+
+
 def test_a_roberta_whose_padding_is_another_special_token_is_refused(folders, tmp_path):
     folder = _copy(folders("roberta"), tmp_path / "folder")
     _edit_config(folder, pad_token_id=2)

@@ -52,10 +52,10 @@ def with_settings(folder: Path, settings: dict, path: Path) -> Path:
 @pytest.mark.parametrize(("family", "settings"), CHANGED)
 def test_texts_are_cut_by_the_class_of_transformers(family, settings, folders, tmp_path):
     plain = import_folder(folders[family], tmp_path / "plain")
-    assert plain.report.notes == ()
+    assert not any("tokenize" in note for note in plain.report.notes)
     path = with_settings(folders[family], settings, tmp_path / "folder")
     found = import_folder(path, tmp_path / "run")
-    assert "differs from the files of its tokenizer" in found.report.notes[0]
+    assert "differs from the files of its tokenizer" in found.report.notes[-1]
     peer = transformers.AutoTokenizer.from_pretrained(path)
     tokenizers = [load(one.folder, device="cpu").tokenizer for one in (found, plain)]
     ours, before = (
@@ -67,7 +67,9 @@ def test_texts_are_cut_by_the_class_of_transformers(family, settings, folders, t
 
 def test_a_tokenizer_that_cuts_as_none_here_does_is_refused(folders, tmp_path):
     path = with_settings(folders["bert"], {"split_special_tokens": True}, tmp_path / "folder")
-    with pytest.raises(RunError, match=r"'a \[UNK\] b' becomes \['a', .* there, and .* here"):
+    with pytest.raises(
+        RunError, match=r"'a \[UNK\] b\[UNK\]c' becomes \['a', .* there, and .* here"
+    ):
         import_folder(path, tmp_path / "run")
     assert [file.name for file in (tmp_path / "run").iterdir()] == ["exchange.json"]
 

@@ -55,6 +55,21 @@ def test_the_larger_the_corpus_the_larger_the_model_and_the_less_dropout():
     assert resolved(facts(800_000, machine=GPU)).model.width == 512
 
 
+@pytest.mark.parametrize(
+    ("given", "overrides", "language"),
+    [("deu_Latn", (), "de"), ("und", (), None), ("de", ("input.language=null",), None)],
+)
+def test_lines_are_split_by_the_rules_of_the_sources_if_their_language_is_known(
+    given, overrides, language
+):
+    facts = collect_text_facts([Pair("Ein Satz.", "One sentence.")] * 9, given)
+    recipe, choices = resolve_text(load_recipe("own", overrides), facts)
+    assert recipe.input.language == language
+    assert any("language de: whose rules" in line for line in format_choices(choices)) == (
+        language is not None
+    )
+
+
 def test_what_is_given_decides_what_is_chosen_after_it():
     recipe = resolved(facts(30_000), "training.steps=300", "model.width=64", "model.dropout=0")
     assert (recipe.training.steps, recipe.model.width, recipe.model.dropout) == (300, 64, 0)

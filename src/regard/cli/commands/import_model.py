@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """The folder has config.json, safetensors and the files of a tokenizer, as `save_pretrained` of
     a model and a tokenizer write them; or model.bin and vocabularies, as CTranslate2's converters
-    do; or the .npz of g2p_en. No pickle is read, and no code in the folder is executed.
+    do. No pickle is read, and no code in the folder is executed.
     The run must compute the same logits as the other toolkit and write the same text; otherwise it
     is refused, and RUN holds only the report, exchange.json.
     A translator's run keeps what its source does: float32, whole texts, its search. The options

@@ -1,23 +1,29 @@
 """Pairs from a translation memory (TMX 1.1 to 1.4b), one unit at a time."""
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
-from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+from functools import lru_cache, partial
+from itertools import chain
+from typing import Any, BinaryIO
 
-from defusedxml.common import DefusedXmlException, DTDForbidden
-from defusedxml.ElementTree import DefusedXMLParser, iterparse
+from lxml import etree
 
 from regard.corpora.corpus import Pair, ReadReport
 from regard.errors import BadLineError, CorpusError
 from regard.size_limits import max_bytes, too_large
 
-NATIVE_CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
+NATIVE_CODES = ("{*}bpt", "{*}ept", "{*}it", "{*}ph", "{*}ut")
 """Inline elements whose content is markup of the document that was translated, not text."""
 BLOCK = 1 << 16  # bytes read at once
 LANGUAGE = ("{http://www.w3.org/XML/1998/namespace}lang", "lang")  # the second up to TMX 1.1
+PARSING: dict[str, Any] = {
+    "resolve_entities": "internal",  # so that one that is not declared is an error
+    "load_dtd": False,
+    "no_network": True,
+    "remove_comments": True,
+    "remove_pis": True,
+}
 
 _ROOT = re.compile(rb"<tmx(?:\s[^<>]*)?>")
 _UNIT = re.compile(  # a unit without an end tag ends where the next begins
@@ -26,6 +32,7 @@ _UNIT = re.compile(  # a unit without an end tag ends where the next begins
 _OPEN = re.compile(rb"<!--|<tu[\s>]")
 _ENCODING = re.compile(rb"\s*(<\?xml[^>]*\?>)")
 
+Element = Any  # lxml has no types
 Variant = tuple[str, str]  # the code of a language, and the text of a unit in it
 
 
@@ -45,7 +52,7 @@ def read_tmx(
     report = report or ReadReport()
     num_units, num_pairs, found = 0, 0, Counter[str]()
     for unit in _parseable_units(stream, name, report) if skip_bad else _units(stream, name):
-        variants = [_variant(child) for child in unit if _tag(child) == "tuv"]
+        variants = [_variant(child) for child in unit.iterchildren("{*}tuv")]
         num_units += 1
         found.update(dict(variants).keys())
         pair = _pair(variants, languages)
@@ -65,75 +72,86 @@ def read_tmx(
         )
 
 
-class _Parser(DefusedXMLParser):
-    """Refuses DTD declarations, and thus entities; a DTD named by a DOCTYPE is not read."""
-
-    def defused_start_doctype_decl(
-        self, name: str, sysid: str | None, pubid: str | None, has_internal_subset: bool
-    ) -> None:
-        if has_internal_subset:
-            raise DTDForbidden(name, sysid, pubid)
-
-
-class _UnitBlocks:
-    """The blocks of a file; an error where a unit, or what is between two, is too large to hold."""
-
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._stream, self._name = stream, name
-        self.size = 0  # bytes since the last unit
-
-    def read(self, size: int = -1) -> bytes:
-        self.size += size
-        if self.size > max_bytes("line") + 2 * size:
-            raise CorpusError(f"{self._name}: has a unit {too_large('line')}")
-        return self._stream.read(size)
-
-
 def _units(stream: BinaryIO, name: str) -> Iterator[Element]:
     """Each complete <tu>; everything before it is freed."""
-    parser = _Parser(target=TreeBuilder(), forbid_dtd=True)
-    path: list[Element] = []  # from the root to where we are
-    blocks = _UnitBlocks(stream, name)
+    head = _read_head(stream, name)
+    parser = etree.XMLPullParser(("end",), tag="{*}tu", **PARSING)
+    unread = 0  # bytes since the last unit
+    for block in chain([head], iter(partial(stream.read, BLOCK), b""), [b""]):
+        unread += len(block)
+        if unread > max_bytes("line") + 2 * BLOCK:
+            raise CorpusError(f"{name}: has a unit {too_large('line')}")
+        error = _feed(parser, block, name)
+        for _, unit in parser.read_events():
+            unread = 0
+            yield unit
+            unit.clear()
+            while unit.getprevious() is not None:
+                del unit.getparent()[0]
+        if error is not None:
+            raise error
+
+
+def _read_head(stream: BinaryIO, name: str) -> bytes:
+    """The bytes up to the root or some more; an error if it is not that of a TMX file."""
+    parser, head = etree.XMLPullParser(("start",), **PARSING), b""
+    while len(head) <= max_bytes("line"):
+        block = stream.read(BLOCK)
+        head += block
+        error = _feed(parser, block, name)
+        for _, root in parser.read_events():
+            _check_root(root, name)
+            return head
+        if error is not None:
+            raise error
+    raise CorpusError(f"{name}: its beginning is {too_large('line')}")
+
+
+def _check_root(root: Element, name: str) -> None:
+    """Raise an error if a file is not TMX, or declares entities or other grammar; a DTD that is
+    only named is not read.
+    """
+    tag = etree.QName(root).localname
+    if tag != "tmx":
+        raise CorpusError(f"{name}: not a TMX file: it begins with <{tag}>, not <tmx>")
+    tree = root.getroottree()
+    if not etree.tostring(tree, encoding="unicode").startswith(tree.docinfo.doctype):
+        raise CorpusError(
+            f"{name}: line {root.sourceline}: declares XML entities or other grammar in its "
+            "DOCTYPE, which is refused as harmful; remove the [...] there"
+        )
+
+
+def _feed(parser: Any, block: bytes, name: str) -> CorpusError | None:
+    """Parse a block, or the end of the file if it is empty; returns what is wrong with it."""
     try:
-        for event, element in iterparse(blocks, ("start", "end"), parser):
-            tag = _tag(element)
-            if event == "start":
-                if not path and tag != "tmx":
-                    raise CorpusError(f"{name}: not a TMX file: it begins with <{tag}>, not <tmx>")
-                path.append(element)
-                continue
-            path.pop()
-            if tag in NATIVE_CODES:
-                tail = element.tail  # the text after the code
-                element.clear()
-                element.tail = tail
-            elif tag == "tu" and path:
-                blocks.size = 0
-                yield element
-                path[-1].clear()
-    except ParseError as error:
-        raise BadLineError(f"{name}: line {error.position[0]}: not XML: {error}") from None
-    except DefusedXmlException:
-        raise CorpusError(
-            f"{name}: line {parser.parser.CurrentLineNumber}: declares XML entities or other "
-            "grammar in its DOCTYPE, which is refused as harmful; remove the [...] there"
-        ) from None
-    except (LookupError, ValueError) as error:  # of an encoding that the parser does not know
-        raise CorpusError(
-            f"{name}: the encoding that its first line declares cannot be read: {error}; convert "
+        parser.feed(block) if block else parser.close()
+    except etree.XMLSyntaxError as error:
+        return _reading_error(error, name)
+    return None
+
+
+def _reading_error(error: Any, name: str) -> CorpusError:
+    reason = (error.msg.rpartition(", line ")[0] or error.msg).strip()
+    if error.code == etree.ErrorTypes.ERR_UNSUPPORTED_ENCODING:
+        return CorpusError(
+            f"{name}: the encoding that its first line declares cannot be read: {reason}; convert "
             "it to UTF-8, and remove that line"
-        ) from None
+        )
+    return BadLineError(f"{name}: line {error.lineno}: not XML: {reason}")
 
 
 def _parseable_units(stream: BinaryIO, name: str, report: ReadReport) -> Iterator[Element]:
     """Each <tu> that is XML, read by itself; those that are not are counted in `report`."""
+    parser = etree.XMLParser(**PARSING)
     for xml, line in split_units_xml(stream):
         try:
-            [unit] = _units(io.BytesIO(xml), name)
-        except BadLineError:
+            yield from etree.fromstring(xml, parser)
+        except etree.XMLSyntaxError as error:
+            reason = _reading_error(error, name)
+            if not isinstance(reason, BadLineError):
+                raise reason from None
             report.skip(name, "units that are not XML", f"line {line:,}")
-        else:
-            yield unit
 
 
 def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
@@ -167,14 +185,13 @@ def split_units_xml(stream: BinaryIO) -> Iterator[tuple[bytes, int]]:
         left = left[keep:]
 
 
-def _tag(element: Element) -> str:
-    return element.tag.rpartition("}")[2]  # without a namespace
-
-
 def _variant(tuv: Element) -> Variant:
-    language = next((tuv.attrib[key] for key in LANGUAGE if key in tuv.attrib), "")
-    segments = ("".join(child.itertext()) for child in tuv if _tag(child) == "seg")
-    return language, next(segments, "")
+    language = tuv.get(LANGUAGE[0], tuv.get(LANGUAGE[1], ""))
+    segment = next(tuv.iterchildren("{*}seg"), None)
+    if segment is None or not len(segment):
+        return language, "" if segment is None else segment.text or ""
+    etree.strip_elements(segment, *NATIVE_CODES, with_tail=False)
+    return language, "".join(segment.itertext())
 
 
 def _pair(variants: Sequence[Variant], languages: tuple[str, str]) -> Pair | None:
@@ -185,10 +202,12 @@ def _pair(variants: Sequence[Variant], languages: tuple[str, str]) -> Pair | Non
 
 
 def _matching(variants: Sequence[Variant], language: str) -> list[Variant]:
-    wanted = _normalized_code(language)
-    matching = [x for x in variants if f"{_normalized_code(x[0])}-".startswith(f"{wanted}-")]
-    return sorted(matching, key=lambda x: _normalized_code(x[0]) != wanted)
+    matching = [x for x in variants if _nearness(x[0], language)]
+    return sorted(matching, key=lambda x: -_nearness(x[0], language))
 
 
-def _normalized_code(language: str) -> str:
-    return language.lower().replace("_", "-")
+@lru_cache  # a file has few languages, each in every unit
+def _nearness(code: str, asked: str) -> int:
+    """2 for the language that was asked for, 1 for a variety of it, 0 for another."""
+    code, asked = (x.lower().replace("_", "-") for x in (code, asked))
+    return (code == asked) + f"{code}-".startswith(f"{asked}-")

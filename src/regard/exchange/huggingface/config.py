@@ -51,10 +51,12 @@ WITHOUT_EFFECT = frozenset(_WITHOUT_EFFECT.split())
 """Settings of training and interfaces, and labels, which do not change what a model computes."""
 _GENERATION = """
     bad_words_ids begin_suppress_tokens decoder_start_token_id diversity_penalty do_sample
-    early_stopping encoder_no_repeat_ngram_size exponential_decay_length_penalty forced_bos_token_id
-    forced_eos_token_id length_penalty max_length min_length no_repeat_ngram_size num_beam_groups
-    num_beams num_return_sequences remove_invalid_values repetition_penalty
-    return_dict_in_generate suppress_tokens temperature top_k top_p typical_p output_scores
+    early_stopping encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff eta_cutoff
+    exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id guidance_scale
+    length_penalty max_length max_new_tokens min_length min_new_tokens min_p no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_scores remove_invalid_values
+    renormalize_logits repetition_penalty return_dict_in_generate sequence_bias suppress_tokens
+    temperature top_h top_k top_p typical_p
     """
 GENERATION = frozenset(_GENERATION.split())
 """Settings of text generation in their library: a run has its own."""

@@ -14,7 +14,10 @@ from regard.exchange.huggingface.family import (
 )
 from regard.exchange.huggingface.folder import HfFolder
 from regard.exchange.huggingface.tokenizer_files import read_byte_bpe, with_tokenizer_files
-from regard.exchange.huggingface.translators.generation import end_notes
+from regard.exchange.huggingface.translators.generation import (
+    continuation_groups,
+    continuation_notes,
+)
 from regard.exchange.tensor_table import (
     SAME,
     TRANSPOSED,
@@ -70,8 +73,9 @@ def _read(folder: HfFolder) -> HfModel:
     )
     config.finish()
     groups = running_text_groups("language-model", tokenizer)
+    groups["decoding"] = continuation_groups(folder, vocabulary)
     described = _model(settings, tokenizers, vocabulary, groups)
-    return replace(described, notes=tuple(end_notes(folder, vocabulary)))
+    return replace(described, notes=tuple(continuation_notes(folder, vocabulary)))
 
 
 def _write(settings: GptSettings, tokenizers: Tokenizers) -> HfModel:

@@ -25,7 +25,10 @@ from regard.exchange.huggingface.tokenizer_files import (
     read_tokenizer_json,
     with_tokenizer_files,
 )
-from regard.exchange.huggingface.translators.generation import end_notes
+from regard.exchange.huggingface.translators.generation import (
+    continuation_groups,
+    continuation_notes,
+)
 from regard.exchange.tensor_table import (
     StackedPart,
     TensorEntry,
@@ -86,8 +89,11 @@ def _read(folder: HfFolder) -> HfModel:
         config.where,
     )
     config.finish()
-    described = _model(settings, tokenizers, running_text_groups(TASK, tokenizer))
-    return replace(described, notes=tuple(end_notes(folder, imported_vocabulary(tokenizers))))
+    vocabulary, notes = imported_vocabulary(tokenizers), _length_notes(folder, settings.context)
+    groups = running_text_groups(TASK, tokenizer)
+    groups["decoding"] = continuation_groups(folder, vocabulary)
+    described = _model(settings, tokenizers, groups)
+    return replace(described, notes=(*notes, *continuation_notes(folder, vocabulary)))
 
 
 def _activation(name: str) -> dict[str, Any]:
@@ -104,13 +110,26 @@ def _rotary(config: ConfigReader) -> dict[str, Any]:
     group.require("partial_rotary_factor", (1, 1.0), default=1.0)
     base = group.get("rope_theta", float, base)
     kind = group.get("rope_type", str, group.get("type", str, "default"))
-    group.require("rope_type", ("default", *STRETCHES, None))
-    group.require("type", ("default", *STRETCHES, None))
+    group.require("rope_type", ("default", DYNAMIC, *STRETCHES, None))
+    group.require("type", ("default", DYNAMIC, *STRETCHES, None))
+    if kind == DYNAMIC:  # up to its positions it is as the default
+        group.ignore("factor", "original_max_position_embeddings")
     stretch = None
     if kind in STRETCHES:
         stretch = STRETCHES[kind](group, config.get("max_position_embeddings", int))
     group.finish()
     return {"rotary_base": base, "rotary_stretch": stretch and {"kind": kind, **stretch}}
+
+
+def _length_notes(folder: HfFolder, positions: int) -> list[str]:
+    """What `transformers` does with texts beyond the positions of a model, and we do not."""
+    groups = (folder.config.get(name) or {} for name in ("rope_scaling", "rope_parameters"))
+    if not any(DYNAMIC in (one.get("rope_type"), one.get("type")) for one in groups):
+        return []
+    return [
+        f"rope_type is {DYNAMIC}: transformers reads a text of more than {positions:,} tokens with "
+        "other angles, which are not supported here"
+    ]
 
 
 def _linear(group: ConfigReader, longest: int) -> dict[str, Any]:
@@ -144,6 +163,7 @@ def _yarn(group: ConfigReader, longest: int) -> dict[str, Any]:
     }
 
 
+DYNAMIC = "dynamic"
 STRETCHES = {"linear": _linear, "llama3": _llama3, "yarn": _yarn}
 """Kinds of changed frequencies -> how they are read; others depend on the length of the text."""
 

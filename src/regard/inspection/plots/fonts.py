@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any
 
+import regex
 from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
@@ -37,10 +38,9 @@ PACKAGES = {CJK: "fonts-noto-cjk", "emoji": "fonts-symbola"}
 OTHER_PACKAGE = "fonts-noto-core"
 MAX_LABEL_WIDTH = 18  # characters of a label, wide ones counted twice
 JOINERS = "\u200d\ufe0e\ufe0f"  # zero-width joiner and variation selectors
-SKIN_TONES = range(0x1F3FB, 0x1F400)
-REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two of them make a flag
+CLUSTER = regex.compile(r"\X(?:(?<=\p{InCB=Linker}\p{InCB=Extend}*)(?=\p{InCB=Consonant})\X)*")
+"""A grapheme cluster; the second half is rule GB9c, which the first lacks: Indic letters join."""
 FIRST_EMOJI = 0x1F000
-VIRAMA = 9  # the combining class that joins consonants of Indic scripts
 POINTS_PER_INCH = 72
 MEASURE_DPI = 720  # the resolution at which text is measured; glyph widths are rounded to it
 
@@ -84,13 +84,8 @@ def truncate_label(text: str, max_width: int = MAX_LABEL_WIDTH) -> str:
 
 
 def grapheme_clusters(text: str) -> list[str]:
-    """The text split into user-perceived characters, about as in Unicode's annex 29."""
-    clusters: list[str] = []
-    for character in text:
-        if clusters and _continues_cluster(character, clusters[-1]):
-            clusters[-1] += character
-        else:
-            clusters.append(character)
+    """The text split into user-perceived characters, as in Unicode's annex 29."""
+    clusters: list[str] = CLUSTER.findall(text)
     return clusters
 
 
@@ -190,12 +185,3 @@ def _font_preference(font: tuple[str, str]) -> tuple[int, bool, bool, tuple[str,
     name, _ = font
     preferred = PREFERRED.index(name) if name in PREFERRED else len(PREFERRED)
     return preferred, "Noto" not in name, "Sans" not in name, font
-
-
-def _continues_cluster(character: str, cluster: str) -> bool:
-    """Whether `character` belongs to the grapheme cluster before it."""
-    joins_before = character in JOINERS or ord(character) in SKIN_TONES
-    joins_after = cluster[-1] == "\u200d" or unicodedata.combining(cluster[-1]) == VIRAMA
-    is_mark = unicodedata.category(character)[0] == "M"
-    is_flag = len(cluster) == 1 and all(ord(c) in REGIONAL_INDICATORS for c in cluster + character)
-    return joins_before or joins_after or is_mark or is_flag

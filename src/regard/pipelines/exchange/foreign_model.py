@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
@@ -27,12 +27,3 @@ class ForeignModel:
     recipe: Mapping[str, Any] = field(default_factory=dict)  # the recipe's groups except `model`
     run_files: Mapping[str, bytes] = field(default_factory=dict)  # further files of the run
     notes: tuple[str, ...] = ()  # facts that the folder does not state
-
-
-class ImportFormat(NamedTuple):
-    """How folders of a toolkit are read."""
-
-    is_format: Callable[[Path], bool]
-    """Whether a folder has a file of this format."""
-    read: Callable[[Path], ForeignModel]
-    """The model of a folder; a `RunError` names what cannot be read or is not supported."""

@@ -25,7 +25,7 @@ from regard.exchange.ctranslate2_folder import (
 from regard.exchange.tensor_table import vocabulary_rows
 from regard.manifest import sha256_of_file
 from regard.models.contracts import AnyGenerator
-from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.foreign_model import ForeignModel
 from regard.pipelines.exchange.gate import (
     FLOAT32_TOLERANCE,
     GateReport,
@@ -69,7 +69,7 @@ class _Side(NamedTuple):
         return [self.tokens[i] for i in self.ids.to_theirs(row)]
 
 
-def _read(folder: Path) -> ForeignModel:
+def read_ctranslate2(folder: Path) -> ForeignModel:
     model = read_ct2_folder(folder)
     if reason := why_ctranslate2_unavailable():
         raise RunError(f"{folder}: importing needs CTranslate2, to compare outputs: {reason}")
@@ -339,10 +339,3 @@ def _compare_answers(
         alike = len(ours) == len(theirs) and max(gaps) <= FLOAT32_TOLERANCE
         same.append(tokens[0] == tokens[1] or alike)
     return same
-
-
-def _is_ct2(folder: Path) -> bool:
-    return (folder / MODEL_FILE).exists()
-
-
-CTRANSLATE2 = ImportFormat(_is_ct2, _read)

@@ -10,9 +10,10 @@ from regard.exchange.huggingface.families import find_family
 from regard.exchange.huggingface.family import HfFamily, HfModel
 from regard.exchange.huggingface.folder import HfFolder
 from regard.json_files import dump_json
-from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
+from regard.pipelines.exchange.foreign_model import ForeignModel
 from regard.pipelines.exchange.gate import GateReport, check_import, check_shapes
 from regard.pipelines.exchange.tokenization_parity import (
+    end_notes,
     load_peer_tokenizer,
     tokenization_difference,
     tokenizer_json,
@@ -73,7 +74,9 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
     difference = tokenization_difference(folder, peer, described.tokenizers, family.task)
     content = None if difference is None else tokenizer_json(peer)
     if difference is None or content is None:
-        return _Described(described, difference)
+        return _Described(
+            described, difference, end_notes(peer, described.tokenizers.source, family.task)
+        )
     try:
         again = family.read(folder.with_tokenizer(content))
     except RegardError:  # for example, tokens that the model does not have
@@ -85,12 +88,9 @@ def _describe(family: HfFamily, folder: HfFolder) -> _Described:
         f"texts are tokenized as by {type(peer).__name__} of transformers, which differs from the "
         "files of its tokenizer"
     )
-    return _Described(again, None, (note,))
+    return _Described(again, None, (note, *end_notes(peer, again.tokenizers.source, family.task)))
 
 
 def _label_files(labels: tuple[str, ...]) -> dict[str, bytes]:
     """The files of a run that list its labels."""
     return {f"data/{LABELS_FILE}": dump_json(labels, indent=1).encode()} if labels else {}
-
-
-TRANSFORMERS = ImportFormat(lambda folder: (folder / "config.json").exists(), read_folder)

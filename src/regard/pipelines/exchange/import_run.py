@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from regard.atomic_io import read_limited, temporary_folder, write_atomic
 from regard.decoding.settings import native_only_reason
 from regard.errors import RunError
+from regard.exchange.ctranslate2_file import MODEL_FILE
 from regard.exchange.ctranslate2_spec import unsupported_reason
 from regard.exchange.huggingface.folder import GGUF, gguf_error
 from regard.manifest import check_folder, warn_without_manifest
@@ -15,10 +16,9 @@ from regard.pipelines.exchange.exchange_report import (
     publish,
     require_free,
 )
-from regard.pipelines.exchange.foreign_model import ForeignModel, ImportFormat
-from regard.pipelines.exchange.from_ctranslate2 import CTRANSLATE2
-from regard.pipelines.exchange.from_g2p_en import G2P_EN
-from regard.pipelines.exchange.from_transformers import TRANSFORMERS, read_folder
+from regard.pipelines.exchange.foreign_model import ForeignModel
+from regard.pipelines.exchange.from_ctranslate2 import read_ctranslate2
+from regard.pipelines.exchange.from_transformers import read_folder
 from regard.recipes.paths import EXCHANGE_REPORT, EXPORT_INFO, require_folder
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
@@ -29,8 +29,6 @@ from regard.training.checkpoints import check_finite, save_weights
 
 MAX_LICENCE = 200  # characters of a licence's name that are kept
 NOT_FINITE = "its files are damaged, or were saved in this state; get another copy of the model"
-FORMATS = (CTRANSLATE2, G2P_EN)
-"""Formats that are recognized by a file that no other format has."""
 
 
 class ImportedRun(NamedTuple):
@@ -58,10 +56,10 @@ def import_folder(
     check_folder(source)
     if any((source / name).is_file() for name in (EXCHANGE_REPORT, EXPORT_INFO)):  # one of ours
         warn_without_manifest(source)
-    found = _find_format(source)
-    if languages and found is not TRANSFORMERS:
+    is_ctranslate2 = (source / MODEL_FILE).exists()
+    if languages and is_ctranslate2:
         raise RunError(f"{source}: not a multilingual model; leave out the language options")
-    model = read_folder(source, languages) if found is TRANSFORMERS else found.read(source)
+    model = read_ctranslate2(source) if is_ctranslate2 else read_folder(source, languages)
     check_finite(source, model.weights, NOT_FINITE)
     require_free(out)
     with temporary_folder(out.parent) as place:
@@ -79,11 +77,6 @@ def import_folder(
         write_atomic(place / "card.md", "\n".join(_card(out.name, model, report)).encode())
         publish(place, out, report, "it")
     return ImportedRun(out, report)
-
-
-def _find_format(source: Path) -> ImportFormat:
-    """The format of a folder's files; `transformers` unless a file of another format is there."""
-    return next((one for one in FORMATS if one.is_format(source)), TRANSFORMERS)
 
 
 def _write_run(folder: RunFolder, model: ForeignModel, name: str, source: Path) -> TaskRecipe:

@@ -101,7 +101,7 @@ def _sample(peer: Any, tokenizer: Tokenizer) -> Iterator[str]:
     """Texts of every kind, with each special token that theirs has, and of random pieces."""
     yield from TEXTS
     named = dict.fromkeys([*peer.all_special_tokens, *peer.get_added_vocab()])
-    yield from (f"a {name} b" for name in islice(named, MAX_NAMED))
+    yield from (f"a {name} b{name}c" for name in islice(named, MAX_NAMED))
     rng, first = Random(0), len(SPECIAL_PIECES)
     for n in range(NUM_DRAWN if tokenizer.size > first else 0):
         ids = [rng.randrange(first, tokenizer.size) for _ in range(1 + n % MAX_PIECES)]
@@ -122,6 +122,16 @@ def _frame_difference(peer: Any, tokenizer: Tokenizer, task: str) -> str | None:
     if spelled != theirs:
         return _different(FRAMED, peer, theirs, spelled)
     return None if task in (LANGUAGE_MODEL, TRANSLATION) else _pair_difference(peer, tokenizer)
+
+
+def end_notes(peer: Any, tokenizer: Tokenizer, task: str) -> tuple[str, ...]:
+    """A note on what theirs puts behind a text of a language model."""
+    assert tokenizer.vocabulary_map is not None
+    ours = [*(tokenizer.text_prefix or ()), *tokenizer.encode([FRAMED])[0]]
+    behind = peer.convert_ids_to_tokens(peer(FRAMED)["input_ids"][len(ours) :])
+    if task != LANGUAGE_MODEL or not behind:
+        return ()
+    return (f"transformers puts {' '.join(behind)} behind a text (add_eos_token); here nothing is",)
 
 
 def _pair_difference(peer: Any, tokenizer: Tokenizer) -> str | None:

@@ -13,9 +13,9 @@ from regard.corpora.running_text import RunningTextSettings, read_splits, text_l
 from regard.corpora.token_store import fingerprint
 from regard.corpora.token_stream import (
     StreamCounts,
+    StreamFooter,
     TokenStream,
     encode_stream,
-    stream_matches,
     write_token_stream,
 )
 from regard.errors import SettingsError
@@ -101,7 +101,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
         for split, read in splits.items():
             path = self._stream_path(split)
             own_mark = fingerprint(mark, split, self.tokenizer.fingerprint())
-            if not (is_intact(path) and stream_matches(path, own_mark)):
+            if not (is_intact(path) and StreamFooter.matches(path, own_mark)):
                 note(f"tokenising {split}")
                 parts = encode_stream(self.tokenizer, read())
                 write_token_stream(path, parts, own_mark, vocabulary=self.tokenizer.size)

@@ -103,7 +103,9 @@ class Completer:
             observer = _TextObserver(self, some, on_text) if on_text else None
             answers.update(zip(rows, self._search(some, settings, observer), strict=True))
         return [
-            self._completion(prompt, encoded[row], answers[row], max_tokens)
+            self._completion(
+                prompt, encoded[row], answers[row], max_tokens - settings.rules.forced_tokens
+            )
             for row, prompt in enumerate(prompts)
         ]
 

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.cleaning.pair_filters import CHUNK
-from regard.corpora.corpus import Pair
+from regard.corpora.corpus import UNDETERMINED, Pair
+from regard.corpora.languages import NO_LANGUAGE, shortest_code
 from regard.corpora.segmentation_statistics import SegmentationStatistics
 from regard.decoding.constraints.length_limits import DEFAULT_LIMITS, LengthLimits, fit_limits
 from regard.decoding.settings import BeamSettings
 from regard.iterate import chunked
 from regard.settings import SettingChoice, counted, format_times
 from regard.tasks.translation.auto_settings import (
-    AUTO_INPUT,
     PATIENCE_SETTING,
     WARMUP_SETTING,
     ModelSize,
@@ -61,6 +61,7 @@ class TextFacts:
     distinct_words: int  # of both sides together; at most `MAX_COUNTED_WORDS`
     segmentation: SegmentationStatistics = field(default_factory=SegmentationStatistics)
     """Measured on all pairs, or on a sample of a large corpus."""
+    language: str | None = None  # that of the sources, if it is known
 
     @property
     def closed(self) -> bool:
@@ -74,8 +75,8 @@ class TextFacts:
         return replace(self, pairs=round(factor * self.pairs), words=(source, target))
 
 
-def collect_text_facts(pairs: Iterable[Pair]) -> TextFacts:
-    """Statistics of training pairs, in one pass."""
+def collect_text_facts(pairs: Iterable[Pair], language: str = UNDETERMINED) -> TextFacts:
+    """Statistics of training pairs, in one pass; `language` is that of the sources."""
     count, words, distinct, segmentation = 0, [0, 0], set[str](), SegmentationStatistics()
     for chunk in chunked(pairs, CHUNK):
         for pair in chunk[:: 1 + count // FULLY_SAMPLED_PAIRS]:
@@ -87,7 +88,9 @@ def collect_text_facts(pairs: Iterable[Pair]) -> TextFacts:
             if len(distinct) < MAX_COUNTED_WORDS:
                 distinct.update(*split)
     num_distinct = min(len(distinct), MAX_COUNTED_WORDS)
-    return TextFacts(count, (words[0], words[1]), num_distinct, segmentation)
+    code = shortest_code(language)
+    known = None if code in NO_LANGUAGE else code
+    return TextFacts(count, (words[0], words[1]), num_distinct, segmentation, known)
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,9 @@ def _choose_vocabulary(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
 
 def _choose_input(recipe: TranslationRecipe, facts: TextFacts) -> Chosen:
     settings = facts.segmentation.settings()
-    values = settings.split_sentences, settings.pass_through
-    yield dict(zip(AUTO_INPUT, values, strict=True)), str(facts.segmentation)
+    chosen = settings.model_dump(exclude={"language"})
+    yield {f"input.{name}": value for name, value in chosen.items()}, str(facts.segmentation)
+    yield {"input.language": facts.language}, "whose rules split lines" if facts.language else ""
 
 
 def _choose_model_size(recipe: TranslationRecipe, facts: TokenFacts) -> Chosen:

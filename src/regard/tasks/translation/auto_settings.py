@@ -44,7 +44,7 @@ AUTO_LIMITS = (
     "decoding.rules.max_length_ratio",
     "decoding.rules.max_length_offset",
 )
-AUTO_INPUT = ("input.split_sentences", "input.pass_through")
+AUTO_INPUT = ("input.split_sentences", "input.language", "input.pass_through")
 AUTO_SETTINGS = (
     *AUTO_CLEANING,
     "text.source.size",

@@ -7,15 +7,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.atomic_io import write_atomic
+from regard.atomic_io import remove_file, write_atomic
 from regard.batching.sampler import epoch_batches, length_sorted_batches, within_max_tokens
 from regard.corpora.corpus import SplitName
 from regard.corpora.pair_texts import PreparedData
 from regard.corpora.token_store import (
+    PairsFooter,
     TokenChunk,
     TokenStore,
     fingerprint,
-    store_matches,
     write_store,
 )
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
@@ -97,8 +97,8 @@ def prepare_store(
     """
     limit = [] if max_source_tokens is None else [str(max_source_tokens)]
     mark = fingerprint(data.digest, split, *(one.fingerprint() for one in tokenizers), *limit)
-    path = data.folder / f"{split}.arrow"
-    if not (is_intact(path) and store_matches(path, mark)):
+    path = data.folder / f"{split}.pairs"
+    if not (is_intact(path) and PairsFooter.matches(path, mark)):
         note(f"tokenising {data.pairs[split]:,} pairs of {split}")
         chunks = (
             TokenChunk(
@@ -110,6 +110,7 @@ def prepare_store(
             for chunk in chunked(data.read(split), PAIRS_PER_CHUNK)
         )
         write_store(path, chunks, mark)
+        remove_file(path.with_suffix(".arrow"))  # the store of an older run
     return TokenStore.open(path, mark)
 
 
@@ -171,7 +172,7 @@ def prepare(
     recipe = recipe.with_choices(data.choices)
     facts = None
     if recipe.auto:
-        facts = collect_text_facts(data.read("train"))
+        facts = collect_text_facts(data.read("train"), data.languages[0])
         facts = facts.scaled_by((all_pairs or facts.pairs / data.copies) / max(1, facts.pairs))
         recipe, chosen = resolve_text(recipe, facts)
         choices += chosen

@@ -5,8 +5,10 @@ from typing import Any
 
 from regard.exchange.huggingface.config import ConfigReader
 from regard.exchange.huggingface.folder import CONFIG, TOKENIZER_CONFIG, HfFolder, JsonObject
+from regard.json_files import parse_json
 from regard.settings import abbreviate
 from regard.text.special_tokens import BOS, EOS, PAD, SPECIAL_PIECES, UNK
+from regard.text.tokenizer import Tokenizer
 from regard.text.vocabulary_map import VocabularyMap
 
 GENERATION_CONFIG = "generation_config.json"
@@ -24,11 +26,6 @@ NOT_SEARCHED: Mapping[str, float | None] = {
     "diversity_penalty": 0.0,
     "num_beam_groups": 1,
     "exponential_decay_length_penalty": None,
-    "typical_p": 1.0,
-    "min_p": 0.0,
-    "top_h": None,
-    "epsilon_cutoff": 0.0,
-    "eta_cutoff": 0.0,
     "penalty_alpha": 0.0,
     "dola_layers": None,
     "guidance_scale": 1.0,
@@ -40,6 +37,16 @@ NOT_SEARCHED: Mapping[str, float | None] = {
     "watermarking_config": None,
 }
 """Settings of their search that ours does not have -> the value without effect."""
+NOT_SAMPLED: Mapping[str, float | None] = {
+    "typical_p": 1.0,
+    "min_p": 0.0,
+    "top_h": None,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+}
+"""Those that matter only if answers are sampled."""
+OF_PROMPTS = ("no_repeat_ngram_size", "min_length")
+"""Settings that count the tokens of a prompt there, which ours do not."""
 
 
 def generation_settings(folder: HfFolder) -> Mapping[str, Any]:
@@ -53,24 +60,47 @@ def search_groups(folder: HfFolder, vocabulary: VocabularyMap, positions: int) -
     """
     reader, ngram = _reader(folder), "no_repeat_ngram_size"
     max_length = _max_length(reader) or min(DEFAULT_NEW_TOKENS, positions - 1)
-    forced = reader.raw.get("forced_eos_token_id")
-    if forced not in (None, eos := vocabulary.special[EOS], [eos]) or (forced and max_length < 2):
-        raise reader.refusal("forced_eos_token_id", f"only {eos}, behind another token, can be")
-    if _number(reader, ngram) == 1 and vocabulary.our_start == EOS:
-        raise reader.refusal(ngram, "answers begin with EOS, which they could not repeat to end")
     rules = {
+        **_rules(reader, vocabulary),
         "min_length": min(_min_length(reader), max_length - 1),
         "max_length": max_length,
         "max_length_ratio": 0.0,
         "max_length_offset": max_length,
         "no_repeat_ngram": _number(reader, ngram),
+    }
+    if rules["at_limit"] == "eos" and max_length < 2:
+        raise reader.refusal("forced_eos_token_id", "only behind another token can it be")
+    if rules["no_repeat_ngram"] == 1 and vocabulary.our_start == EOS:
+        raise reader.refusal(ngram, "answers begin with EOS, which they could not repeat to end")
+    return {**_method(reader), "rules": rules}
+
+
+def continuation_groups(folder: HfFolder, vocabulary: VocabularyMap) -> JsonObject:
+    """The search settings of a folder with a language model, as settings of a recipe; how long a
+    text becomes is said when it is continued.
+    """
+    reader = _reader(folder)
+    least = _number(reader, "min_new_tokens")
+    longest = least + DEFAULT_NEW_TOKENS
+    lengths = {"min_length": least, "max_length": longest} if least else {}
+    return {**_method(reader), "rules": {**_rules(reader, vocabulary), **lengths}}
+
+
+def _method(reader: ConfigReader) -> JsonObject:
+    """How answers are found: drawn, or by a beam."""
+    return {"sampling": _sampling(reader)} if _draws(reader) else {"beam": _beam(reader)}
+
+
+def _rules(reader: ConfigReader, vocabulary: VocabularyMap) -> JsonObject:
+    """The rules of answers but for their length."""
+    forced = reader.raw.get("forced_eos_token_id")
+    if forced not in (None, eos := vocabulary.special[EOS], [eos]):
+        raise reader.refusal("forced_eos_token_id", f"only {eos} can be")
+    return {
         "allow_unknown": UNK not in _suppressed(reader.raw, vocabulary),
         "excluded": "spread" if reader.get("renormalize_logits", bool, False) else "lost",
         "at_limit": "ranked" if forced is None else "eos",
     }
-    if _draws(reader):
-        return {"sampling": _sampling(reader), "rules": rules}
-    return {"beam": _beam(reader), "rules": rules}
 
 
 def _beam(reader: ConfigReader) -> JsonObject:
@@ -158,27 +188,12 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
     ids of the tokens that answers begin with.
     """
     reader = _reader(folder)
-    settings, ids = reader.raw, vocabulary.special
-    asked = {
-        name: settings[name]
-        for name, neutral in NOT_SEARCHED.items()
-        if settings.get(name) and settings[name] != neutral
-    }
-    never = {i for i in (ids[PAD], ids[UNK], ids[BOS]) if i is not None}
-    if not {*_single_ids(settings.get("suppress_tokens"))} <= never:
-        asked["suppress_tokens"] = settings["suppress_tokens"]
-    if not {*_single_ids(settings.get("bad_words_ids"))} <= {*never, ids[EOS]}:
-        asked["bad_words_ids"] = settings["bad_words_ids"]
-    if settings.get("do_sample") is True and not _draws(reader):
-        asked["do_sample"] = True
+    asked = _unsupported(reader, vocabulary)
+    settings = reader.raw
     first, forced = vocabulary.to_theirs(opening), settings.get("forced_bos_token_id")
     if forced is not None and [forced] != first and not folder.languages:
         asked["forced_bos_token_id"] = forced
-    notes = [
-        f"{name} is {abbreviate(repr(value))} in its generation settings, which is not "
-        "supported here: answers may differ"
-        for name, value in asked.items()
-    ]
+    notes = _left_out(asked)
     if _max_length(reader) is None:
         notes.append(
             "its generation settings do not limit answers, so transformers cuts them after "
@@ -190,10 +205,53 @@ def search_notes(folder: HfFolder, vocabulary: VocabularyMap, opening: Sequence[
             "answers begin with their language, as with the option forced_bos_token_id of "
             "transformers, which its generation settings do not have"
         )
-    if may_write := sorted({PAD, BOS} - _suppressed(settings, vocabulary)):
-        named = " and ".join(SPECIAL_PIECES[i] for i in may_write)
-        notes.append(f"answers never contain {named}, which transformers does not exclude")
-    return [*notes, *end_notes(folder, vocabulary)]
+    return [*notes, *_never_notes(settings, vocabulary), *end_notes(folder, vocabulary)]
+
+
+def continuation_notes(folder: HfFolder, vocabulary: VocabularyMap) -> list[str]:
+    """A sentence for each search setting of a language model's folder that is not supported."""
+    reader = _reader(folder)
+    asked, settings = _unsupported(reader, vocabulary), reader.raw
+    for name in (*OF_PROMPTS, "forced_bos_token_id"):
+        if settings.get(name) and not (name == "min_length" and settings.get("min_new_tokens")):
+            asked[name] = settings[name]
+    never = _never_notes(settings, vocabulary)
+    return [*_left_out(asked), *never, *end_notes(folder, vocabulary)]
+
+
+def _unsupported(reader: ConfigReader, vocabulary: VocabularyMap) -> dict[str, Any]:
+    """The settings of a search that none here has, whatever the model."""
+    settings, ids = reader.raw, vocabulary.special
+    neutral = {**NOT_SEARCHED, **(NOT_SAMPLED if _draws(reader) else {})}
+    asked = {
+        name: settings[name]
+        for name, value in neutral.items()
+        if settings.get(name) and settings[name] != value
+    }
+    never = {i for i in (ids[PAD], ids[UNK], ids[BOS]) if i is not None}
+    if not {*_single_ids(settings.get("suppress_tokens"))} <= never:
+        asked["suppress_tokens"] = settings["suppress_tokens"]
+    if not {*_single_ids(settings.get("bad_words_ids"))} <= {*never, ids[EOS]}:
+        asked["bad_words_ids"] = settings["bad_words_ids"]
+    if settings.get("do_sample") is True and not _draws(reader):
+        asked["do_sample"] = True
+    return asked
+
+
+def _left_out(asked: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name} is {abbreviate(repr(value))} in its generation settings, which is not "
+        "supported here: answers may differ"
+        for name, value in asked.items()
+    ]
+
+
+def _never_notes(settings: Mapping[str, Any], vocabulary: VocabularyMap) -> list[str]:
+    """A note on special tokens that only their answers may contain."""
+    may_write = sorted({PAD, BOS} - _suppressed(settings, vocabulary))
+    named = " and ".join(SPECIAL_PIECES[i] for i in may_write)
+    note = f"answers never contain {named}, which transformers does not exclude"
+    return [note] if may_write else []
 
 
 def _suppressed(settings: Mapping[str, Any], vocabulary: VocabularyMap) -> set[int]:
@@ -203,9 +261,11 @@ def _suppressed(settings: Mapping[str, Any], vocabulary: VocabularyMap) -> set[i
     return {ours for ours, there in enumerate(vocabulary.special) if there is None or there in ids}
 
 
-def spacing_notes(folder: HfFolder) -> list[str]:
-    """Whether `transformers` takes spaces out of what a SentencePiece model spells."""
-    if not (folder.read_object(TOKENIZER_CONFIG) or {}).get(CLEANS_SPACES):
+def spacing_notes(folder: HfFolder, tokenizer: Tokenizer) -> list[str]:
+    """Whether `transformers` takes spaces out of what is spelled, as it does unless by a BPE."""
+    is_json = tokenizer.settings.kind == "huggingface"
+    is_bpe = is_json and parse_json(tokenizer.content)["model"]["type"] == "BPE"
+    if is_bpe or not (folder.read_object(TOKENIZER_CONFIG) or {}).get(CLEANS_SPACES):
         return []
     return [
         f"{CLEANS_SPACES} is true in {TOKENIZER_CONFIG}: transformers removes spaces before marks "

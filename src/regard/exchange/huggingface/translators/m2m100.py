@@ -43,6 +43,9 @@ M2M100_CLASS = Seq2SeqClass(
 
 
 def _read(folder: HfFolder) -> HfModel:
+    config, start = folder.config_reader(), "decoder_start_token_id"
+    if folder.config.get(start) == folder.config.get("pad_token_id"):
+        raise config.refusal(start, "answers cannot begin with padding, which has no position")
     return read_seq2seq(M2M100_CLASS, folder, read_language_tokenizers(folder))
 
 

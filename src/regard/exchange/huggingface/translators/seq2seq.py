@@ -66,7 +66,7 @@ def read_seq2seq(
     config = folder.config_reader()
     config.require("architectures", ([kind.architecture],), default=[kind.architecture])
     config.require("is_encoder_decoder", (True,), default=True)
-    config.require("is_decoder", (False,), default=False)
+    config.ignore("is_decoder")  # which changes nothing in a class that has an encoder
     config.ignore("encoder_layerdrop", "decoder_layerdrop", "init_std", "extra_pos_embeddings")
     config.ignore("bos_token_id", "num_hidden_layers", "vocab_size", "decoder_vocab_size")
     config.ignore("pad_token_id", "eos_token_id", "share_encoder_decoder_embeddings")
@@ -109,8 +109,7 @@ def read_seq2seq(
     groups = recipe_groups(folder, tokenizers, positions)
     described = describe(kind, settings, tokenizers, table, groups)
     notes = search_notes(folder, vocabulary, tokenizers.target.opening)
-    if tokenizers.target.settings.kind == "sentencepiece":
-        notes += spacing_notes(folder)
+    notes += spacing_notes(folder, tokenizers.target)
     return replace(described, notes=tuple(notes))
 
 

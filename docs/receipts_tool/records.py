@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
+from docs.receipts_tool.numbers import Number, find_numbers
 from regard.atomic_io import write_atomic
 from regard.errors import SettingsError
 from regard.manifest import sha256_of_file
-from regard.receipts.numbers import Number, find_numbers
 from regard.settings import Settings, expectation
 from regard.yaml_files import read_yaml
 
@@ -132,16 +132,6 @@ class Checkout:
     def citations(self) -> dict[str, Citation]:
         found: dict[str, Citation] = _read(self.root / CITATIONS, dict[str, Citation])
         return found
-
-
-def find_checkout(folder: Path) -> Checkout:
-    """The checkout that a folder is in; an error elsewhere."""
-    for root in (folder, *folder.parents):
-        if (root / RECORDS).is_dir() and (root / "src" / "regard").is_dir():
-            return Checkout(root)
-    raise SettingsError(
-        f"receipts need a checkout of the repository, and {folder} is not in one: change to one"
-    )
 
 
 def _read(file: Path, kind: type[Any]) -> Any:

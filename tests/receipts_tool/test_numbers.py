@@ -1,6 +1,6 @@
 import pytest
 
-from regard.receipts.numbers import (
+from docs.receipts_tool.numbers import (
     Number,
     chapter_figures,
     chapter_text,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.receipts.records import Checkout, SectionRecord
-from regard.receipts.scan import Scan
+from docs.receipts_tool.records import Checkout, SectionRecord
+from docs.receipts_tool.scan import Scan
 
 ROOT = Path(__file__).parents[2]
 FIGURES = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
@@ -16,7 +16,8 @@ FIGURES = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 def test_every_number_of_the_documentation_is_recorded_and_has_a_source():
     scan = Scan(Checkout(ROOT))
     findings = "\n".join(map(str, scan.findings()))
-    assert not findings, f"{findings}\nafter an intended change: regard receipts record PAGE"
+    remedy = "after an intended change: python -m docs.receipts_tool record PAGE"
+    assert not findings, f"{findings}\n{remedy}"
     assert sum(len(scan.sections(page)) for page in scan.checkout.pages()) > 150
 
 

@@ -1,5 +1,5 @@
-from regard.receipts.records import Rerun
-from regard.receipts.rerun import rerun
+from docs.receipts_tool.records import Rerun
+from docs.receipts_tool.rerun import rerun
 
 
 def test_a_command_must_print_the_numbers_of_the_page(tmp_path):

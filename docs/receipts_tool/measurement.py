@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from docs.receipts_tool.numbers import Number, Section
+from docs.receipts_tool.records import Receipt, SectionRecord, sources_of
+from docs.receipts_tool.scan import DIGEST, Scan, compare, lines_of
 from regard.errors import SettingsError
-from regard.receipts.numbers import Number, Section
-from regard.receipts.records import Receipt, SectionRecord, sources_of
-from regard.receipts.scan import DIGEST, Scan, compare, lines_of
 
 COMMAND = re.compile(
     r"(?:^|`)((?:OMP_\w+=\d+ )?(?:regard|python -m bench|make) [^`\n]+)", re.MULTILINE

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
 
-from regard.receipts.numbers import (
+from docs.receipts_tool.numbers import (
     Number,
     Section,
     chapter_figures,
@@ -22,7 +22,7 @@ from regard.receipts.numbers import (
     read_sections,
     significand,
 )
-from regard.receipts.records import Checkout, Citation, SectionRecord, parse_numbers
+from docs.receipts_tool.records import Checkout, Citation, SectionRecord, parse_numbers
 
 DIGEST = re.compile(r"`([0-9a-f]{64})`")
 SCALES = {

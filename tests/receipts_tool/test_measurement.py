@@ -1,9 +1,9 @@
 import pytest
 
+from docs.receipts_tool.measurement import Measurement, record_page
+from docs.receipts_tool.records import Checkout, Receipt, SectionRecord
+from docs.receipts_tool.scan import Scan
 from regard.errors import SettingsError
-from regard.receipts.measurement import Measurement, record_page
-from regard.receipts.records import Checkout, Receipt, SectionRecord
-from regard.receipts.scan import Scan
 
 PAGE = "docs/a.md"
 RUN = "`python -m bench speed`, 2026-11-18: **{}** tokens/s with a beam of 5\n"

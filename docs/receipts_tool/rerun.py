@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from regard.receipts.numbers import Number, parse_value
-from regard.receipts.records import Checkout, Receipt, Rerun, parse_numbers
+from docs.receipts_tool.numbers import Number, parse_value
+from docs.receipts_tool.records import Checkout, Receipt, Rerun, parse_numbers
 
 PRINTED_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 PRINTED_NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?:[kMGTP]\b)?")

@@ -1,4 +1,6 @@
-"""`regard receipts`: where the numbers of the documentation come from, and whether they hold."""
+"""`python -m docs.receipts_tool`, in a checkout: where the numbers of the documentation come from,
+and whether they hold.
+"""
 
 import os
 import sys
@@ -8,22 +10,24 @@ from pathlib import Path
 from rich.markup import escape
 from typer import Argument, Typer, prompt
 
-from regard.cli.display.console import note, out
+from docs.receipts_tool.measurement import Measurement, record_page
+from docs.receipts_tool.records import Checkout, Receipt, Rerun
+from docs.receipts_tool.rerun import NamedReceipt, all_receipts, full_form, rerun
+from docs.receipts_tool.scan import Scan, page_of
+from regard.cli.display.console import note, out, print_error
 from regard.cli.options.shared_options import flag, option
-from regard.errors import SettingsError
-from regard.receipts.measurement import Measurement, record_page
-from regard.receipts.records import Receipt, Rerun, find_checkout
-from regard.receipts.rerun import NamedReceipt, all_receipts, full_form, rerun
-from regard.receipts.scan import Scan, page_of
+from regard.errors import RegardError, SettingsError
 from regard.settings import counted
 
-app = Typer(no_args_is_help=True, add_completion=False)
+ROOT = Path(__file__).parents[2]
+
+app = Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
 
 
 @app.callback()
 def command() -> None:
     """Every number that the documentation gives is computed by the build, has a receipt (command,
-    machine, date) in docs/receipts/, or is cited from docs/citations.yaml. Only in a checkout.
+    machine, date) in docs/receipts/, or is cited from docs/citations.yaml.
     """
 
 
@@ -37,10 +41,10 @@ def list_receipts(
 
     Examples:
 
-        regard receipts list
-        regard receipts list performance results#memory
+        python -m docs.receipts_tool list
+        python -m docs.receipts_tool list performance results#memory
     """
-    scan = Scan(find_checkout(Path.cwd()))
+    scan = Scan(Checkout(ROOT))
     for one in _chosen(scan, names or []):
         out.print(f"[bold]{escape(one.name)}[/bold]: {_way(one.receipt)}")
         for line in _details(scan, one.receipt):
@@ -80,10 +84,10 @@ def check(
 
     Examples:
 
-        regard receipts check
-        regard receipts check results --full
+        python -m docs.receipts_tool check
+        python -m docs.receipts_tool check results --full
     """
-    scan = Scan(find_checkout(Path.cwd()))
+    scan = Scan(Checkout(ROOT))
     chosen = _chosen(scan, names or [])
     findings = scan.findings()
     for finding in findings:
@@ -103,7 +107,7 @@ def check(
         sections = {(one.page, one.anchor) for one in findings}
         raise SettingsError(
             f"{counted(len(sections), 'section')} and {counted(len(failed), 'receipt')} differ; "
-            "after an intended change: regard receipts record PAGE"
+            "after an intended change: python -m docs.receipts_tool record PAGE"
         )
     out.print(f"all numbers are as recorded; {counted(len(stale), 'receipt')} stale")
 
@@ -178,11 +182,11 @@ def record(
 
     Examples:
 
-        regard receipts record docs/systems.md
-        regard receipts record performance --command "python -m bench gpt_gpu" --date 2026-11-18
+        python -m docs.receipts_tool record docs/systems.md
+        python -m docs.receipts_tool record performance --command "python -m bench gpt_gpu"
     """
     ask = prompt if sys.stdin.isatty() else None
-    scan = Scan(find_checkout(Path.cwd()))
+    scan = Scan(Checkout(ROOT))
     said = Measurement(measured_by, machine, date, gpu, ask)
     for name in pages:
         page, anchor = _place(scan, name)
@@ -193,3 +197,11 @@ def record(
             out.print(escape(change))
         for finding in scan.page_findings(page):
             note(str(finding))
+
+
+if __name__ == "__main__":
+    try:
+        app(prog_name="python -m docs.receipts_tool")
+    except RegardError as error:
+        print_error(str(error))
+        sys.exit(1)
