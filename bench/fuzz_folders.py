@@ -474,7 +474,7 @@ def _config(
     for role in ("pad", "bos", "eos"):
         settings[f"{role}_token_id"] = getattr(tokenizer, f"{role}_token_id", None)
     if family.kind == "masked" or family.kind == "classes":
-        pads = {"own": tokenizer.pad_token_id, None: None, "other": rng.randrange(rows)}
+        pads = {"own": tokenizer.pad_token_id, None: None, "other": rng.randrange(9)}
         settings["pad_token_id"] = pads[drawn["pad_role"]]
     if family.kind == "translation":
         starts = {role: settings[f"{role}_token_id"] for role in ("pad", "bos", "eos")}
