@@ -19,6 +19,7 @@ SIZES = {
 GPT2_SIZES = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40}
 
 BERT = {
+    "padding as its tokenizer says": {"pad_token_id": None},
     "as published": {},
     "for pretraining": {"architecture": "BertForPreTraining"},
     "encoder alone": {"architecture": "BertModel"},

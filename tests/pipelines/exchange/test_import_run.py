@@ -473,6 +473,13 @@ def test_every_label_has_a_name_of_its_own(folders, tmp_path):
     assert read_labels(HfFolder(folder)) == ("a (0)", "a (1)", "a (1) (2)")
 
 
+def test_a_bert_that_tells_two_texts_of_one_segment_apart_is_refused_by_name(tmp_path):
+    changed = {"architecture": "BertForPreTraining", "type_vocab_size": 1}
+    folder = save_folder(tmp_path / "folder", "bert", **changed)
+    with pytest.raises(RunError, match="type_vocab_size is 1"):
+        import_folder(folder, tmp_path / "run")
+
+
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_an_imported_language_model_searches_as_its_folder_says(family, folders, tmp_path):
     folder = _copy(folders(family), tmp_path / "folder")

@@ -124,11 +124,16 @@ def read_encoder(
     config.ignore("attention_probs_dropout_prob", "bos_token_id", "eos_token_id")
     config.ignore("directionality", "pooler_fc_size", "pooler_num_attention_heads")
     config.ignore("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")
-    rows, pad = config.get("vocab_size", int), config.get("pad_token_id", int)
+    rows, is_bert = config.get("vocab_size", int), names is BERT_NAMES
+    files = read_wordpiece(folder) if is_bert else read_byte_bpe(folder)
+    named = files.special("pad_token", WORDPIECE_TOKENS["pad_token"]) if is_bert else None
+    pad = config.get("pad_token_id", int, named)  # by which a RoBERTa counts positions
     first = pad + names.first_position if names.first_position else 0
-    files = read_wordpiece(folder) if names is BERT_NAMES else read_byte_bpe(folder)
     tokenizers, mask = _tokenizers(names, files, rows, pad)
     vocabulary = imported_vocabulary(tokenizers)
+    segments = config.get("type_vocab_size", int)
+    if outputs.get("next_sentence") and segments < 2:
+        raise config.refusal("type_vocab_size", "texts told apart by segments need 2 or more")
     values = {
         "family": names.model_type,
         "layers": config.get("num_hidden_layers", int),
@@ -139,7 +144,7 @@ def read_encoder(
         "activation": config.activation("hidden_act"),
         "output_activation": names.output_activation,
         "dropout": config.get("hidden_dropout_prob", float, 0.1),
-        "segments": config.get("type_vocab_size", int),
+        "segments": segments,
         "norm_epsilon": config.get("layer_norm_eps", float),
         "first_position": first,
         "mask_id": vocabulary.ours[mask],
