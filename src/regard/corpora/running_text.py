@@ -4,21 +4,19 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from regard.corpora.classification.labelled_texts import (
-    KNOWN_VALID_SHARE,
+from regard.corpora.corpus import Files, SplitName
+from regard.corpora.download import KnownFile, get_file
+from regard.corpora.labelled_texts import (
     LABELLED_TEXTS,
     LabelledTextName,
 )
-from regard.corpora.corpus import Files, SplitName
-from regard.corpora.download import KnownFile, get_file
-from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_bytes
-from regard.corpora.splits import check_shares
+from regard.corpora.readers.pair_files import file_label, not_utf8, open_bytes
+from regard.corpora.source import VALID_SHARE, SourceSettings
 from regard.errors import CorpusError
-from regard.settings import Settings
 from regard.size_limits import max_bytes, too_large
 
 PART_BYTES = 1 << 20  # of a file read at a time; a part ends after a line end if it has one
@@ -38,12 +36,18 @@ Parts = Iterator[TextPart]
 ReadParts = Callable[[], Parts]
 
 
-class RunningTextSettings(Settings):
+class RunningTextSettings(SourceSettings):
     """The text of a language model: a corpus known by `name`, or your own files.
 
     Files are UTF-8, with or without a byte order mark, of any size, and may be compressed by gzip
     or xz, regardless of their names. Lines end in \\n or \\r\\n, which make no difference.
     """
+
+    own = "train, text files of your own"
+    only_own = frozenset({"valid", "test", "valid_share", "test_share"})
+    kept = ("documents", "valid_share", "test_share")
+    kept_imported = ("documents",)
+    several = True
 
     name: TextName | None = None
     """A known corpus: read from language/NAME.tar.xz in the folder that $REGARD_DATA names, or
@@ -66,41 +70,17 @@ class RunningTextSettings(Settings):
     imported: bool = False
     """There is no text: the model was imported from another toolkit by `regard import`."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.imported:
-            if self != type(self).model_construct(imported=True, documents=self.documents):
-                raise ValueError("imported: true says that there is no text; leave the rest out")
-            return self
-        if (self.name is None) == (not self.train):
-            raise ValueError(
-                f"give either train, text files of your own, or name, one of {', '.join(TEXTS)}"
-            )
-        unused = [
-            name for name in ("valid", "test", "valid_share", "test_share") if getattr(self, name)
-        ]
-        if self.name is not None and unused:
-            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        check_shares(self, self.shares)
-        if STDIN in self.train + self.valid + self.test:
-            raise ValueError("the standard input (-) can be read only once: save it to a file")
-        return self
-
-    @property
-    def label(self) -> str:
-        """What messages call the corpus."""
-        return self.name or ", ".join(self.train) or "no text"
+    @classmethod
+    def known(cls) -> Mapping[TextName, tuple[str, ...]]:
+        return dict.fromkeys(TEXTS, ())
 
     @property
     def document_kind(self) -> Documents:
         """`documents`, or what the corpus has by convention."""
         return self.documents or (TEXTS[self.name].documents if self.name else "text")
 
-    @property
-    def shares(self) -> tuple[float, float]:
-        """The shares of the training text that are cut off for valid and test."""
-        valid = 0.0 if self.valid else self.valid_share or 0.1
-        return valid, 0.0 if self.test else self.test_share or 0.0
+    def usual_share(self) -> float:
+        return super().usual_share() if self.name is None else TEXTS[self.name].valid_share
 
 
 class KnownText(NamedTuple):
@@ -123,7 +103,7 @@ def _known(name: str, member: str, sha256: str, url: str | None = None) -> Known
 def _known_labelled(name: LabelledTextName) -> KnownText:
     """The texts of a corpus of labelled texts."""
     known = LABELLED_TEXTS[name]
-    share = 0.0 if "valid" in known.files else KNOWN_VALID_SHARE
+    share = 0.0 if "valid" in known.files else VALID_SHARE
     about = f"the texts of {name}, without their labels"
     return KnownText(about, known.files, "line", known.origin, share, known.text)
 
@@ -211,31 +191,21 @@ def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
 
     There are always `train` and `valid`; `test` if the corpus has one.
     """
-    files, shares = _find_files(settings)
-    column = TEXTS[settings.name].column if settings.name else None
-    kind = settings.document_kind
-    read = {name: partial(_read_documents, some, kind, column) for name, some in files}
+    files, column = settings.files(), None
+    if settings.name is not None:
+        known = TEXTS[settings.name]
+        files = {name: (str(get_file(file)),) for name, file in known.files.items()}
+        column = known.column
+    kind, shares = settings.document_kind, tuple(settings.shares.values())
+    read = {name: partial(_read_documents, some, kind, column) for name, some in files.items()}
     if not any(shares):
         return {**read}
-    cut = partial(_cut, read["train"], shares, settings.document_kind)
+    cut = partial(_cut, read["train"], shares, kind)
     splits: dict[SplitName, ReadParts] = {"train": partial(cut, 0)}
     splits["valid"] = partial(cut, 1) if shares[0] else read["valid"]
     if shares[1] or "test" in read:
         splits["test"] = partial(cut, 2) if shares[1] else read["test"]
     return splits
-
-
-def _find_files(
-    settings: RunningTextSettings,
-) -> tuple[list[tuple[SplitName, tuple[str, ...]]], tuple[float, float]]:
-    """The files of each split, and the shares of valid and test that are cut off train's end."""
-    if settings.name is not None:
-        known = TEXTS[settings.name]
-        paths = {name: str(get_file(file)) for name, file in known.files.items()}
-        return [(name, (path,)) for name, path in paths.items()], (known.valid_share, 0.0)
-    names: tuple[SplitName, ...] = ("train", "valid", "test")
-    named = [(name, getattr(settings, name)) for name in names]
-    return [(name, files) for name, files in named if files], settings.shares
 
 
 def text_lines(parts: Iterable[TextPart]) -> Iterator[str]:
@@ -332,7 +302,7 @@ def _paragraphs(texts: Iterable[str], file: str) -> Iterator[str]:
         yield "\n".join(lines).strip()
 
 
-def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: int) -> Parts:
+def _cut(read: ReadParts, shares: tuple[float, ...], kind: Documents, which: int) -> Parts:
     """The section of a text that is train, valid or test, as `which` is 0, 1 or 2.
 
     The text is cut at a character. A line or paragraph belongs to the split that it begins in.

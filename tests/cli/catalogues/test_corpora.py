@@ -4,14 +4,14 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.catalogues.corpora import app
-from regard.corpora.build import CORPORA
-from regard.corpora.captions.build import CAPTION_CORPORA
-from regard.corpora.classification.labelled_texts import LABELLED_TEXTS
-from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
 from regard.corpora.download import data_folder
+from regard.corpora.labelled_texts import LABELLED_TEXTS
+from regard.corpora.pairs.build import CORPORA
 from regard.corpora.running_text import TEXTS
 from regard.errors import SettingsError
+from regard.tasks.captions.data import CAPTION_CORPORA
 from regard.tasks.forecast.series import GENERATED_SERIES
+from regard.tasks.picture_classes.archives import PICTURE_ARCHIVES
 
 NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS, *PICTURE_ARCHIVES]
 FEW = ("--set", "corpus.generated.train=50")

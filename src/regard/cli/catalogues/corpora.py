@@ -13,27 +13,16 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import flag, option
-from regard.corpora.build import CORPORA, build_corpus
-from regard.corpora.captions.build import (
-    CAPTION_CORPORA,
-    CaptionCorpusSettings,
-    build_caption_corpus,
-)
-from regard.corpora.captions.flickr8k import ARCHIVES
-from regard.corpora.classification.labelled_pictures import (
-    LabelledPictureSettings,
-    read_labelled_pictures,
-)
-from regard.corpora.classification.labelled_texts import (
+from regard.corpora.corpus import Corpus, ReadReport, SplitName
+from regard.corpora.download import cache_folder, data_folder
+from regard.corpora.labelled_texts import (
     LABELLED_TEXTS,
     LabelledTextName,
     LabelledTextSettings,
     read_labelled_texts,
 )
-from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
-from regard.corpora.corpus import Corpus, ReadReport, SplitName
-from regard.corpora.dialogues import SPEAKERS
-from regard.corpora.download import cache_folder, data_folder
+from regard.corpora.pairs.build import CORPORA, build_corpus
+from regard.corpora.pairs.dialogues import SPEAKERS
 from regard.corpora.running_text import (
     TEXTS,
     RunningTextSettings,
@@ -44,6 +33,12 @@ from regard.corpora.running_text import (
 from regard.errors import SettingsError
 from regard.evaluation.pharaoh import format_pharaoh
 from regard.recipes.recipe_files import make_recipe
+from regard.tasks.captions.data import (
+    CAPTION_CORPORA,
+    CaptionCorpusSettings,
+    build_caption_corpus,
+)
+from regard.tasks.captions.flickr8k import ARCHIVES
 from regard.tasks.forecast.series import (
     GENERATED_SERIES,
     SeriesSettings,
@@ -51,6 +46,11 @@ from regard.tasks.forecast.series import (
     split_targets,
 )
 from regard.tasks.names import CHAT
+from regard.tasks.picture_classes.archives import PICTURE_ARCHIVES
+from regard.tasks.picture_classes.data import (
+    LabelledPictureSettings,
+    read_labelled_pictures,
+)
 
 CHAT_SETTINGS = {"task": CHAT, "text": {"source": {"symbols": SPEAKERS}}}
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
+from regard.corpora.pairs.build import MAX_WEIGHT
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 from regard.tasks.contracts import TaskRecipe

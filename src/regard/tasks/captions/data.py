@@ -1,16 +1,15 @@
 """Settings -> a corpus of captioned pictures."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import model_validator
-
-from regard.corpora.captions.caption_files import CaptionFilesSettings, read_caption_files
-from regard.corpora.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
-from regard.corpora.captions.flickr8k import flickr8k
-from regard.corpora.captions.squares import squares
 from regard.corpora.corpus import UNDETERMINED, ReadReport, SplitName
 from regard.corpora.generated.generator import GeneratedSettings
-from regard.settings import Settings
+from regard.corpora.source import SPLITS, FilesOptions, SourceSettings
+from regard.tasks.captions.caption_files import CaptionFilesSettings, read_caption_files
+from regard.tasks.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
+from regard.tasks.captions.flickr8k import flickr8k
+from regard.tasks.captions.squares import squares
 
 CAPTION_CORPORA = {
     "flickr8k": "photographs with five captions each; 6,000 to train on",
@@ -19,8 +18,13 @@ CAPTION_CORPORA = {
 """Corpora of captioned pictures: names and descriptions."""
 
 
-class CaptionCorpusSettings(Settings):
+class CaptionCorpusSettings(SourceSettings):
     """The training data: a corpus of captioned pictures known by `name`, or your own."""
+
+    own = "train, pictures of your own"
+    only_own = frozenset({"valid", "test", "language", "split"})
+    kept = ("split",)
+    skips = True
 
     name: Literal["flickr8k", "squares"] | None = None
     """`flickr8k`: 8,000 photographs with five captions each. `squares`: generated drawings."""
@@ -37,28 +41,27 @@ class CaptionCorpusSettings(Settings):
     split: CaptionSplitSettings = CaptionSplitSettings()
     """How many of your own pictures are held out."""
 
-    @property
-    def label(self) -> str:
-        """What messages call the corpus."""
-        return self.name or (self.train.captions if self.train else "")
+    @classmethod
+    def known(cls) -> Mapping[str, tuple[str, ...]]:
+        return {name: ("generated",) if name == "squares" else () for name in CAPTION_CORPORA}
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if (self.name is None) == (self.train is None):
-            raise ValueError(
-                "give either train, pictures of your own, or name: flickr8k or squares"
-            )
-        unused = {
-            "generated": self.generated is not None and self.name != "squares",
-            "valid": self.valid is not None and self.name is not None,
-            "test": self.test is not None and self.name is not None,
-            "language": self.language != UNDETERMINED and self.name is not None,
-            "split": self.split != CaptionSplitSettings() and self.name is not None,
+    def files(self) -> dict[SplitName, tuple[str, ...]]:
+        return {split: (given.captions,) for split, given in self.own_pictures().items()}
+
+    def own_pictures(self) -> dict[SplitName, CaptionFilesSettings]:
+        """The user's own pictures of each split that has some."""
+        named = {split: getattr(self, split) for split in SPLITS}
+        return {split: given for split, given in named.items() if given is not None}
+
+    @classmethod
+    def of_files(cls, own: Mapping[str, Any], files: FilesOptions) -> dict[str, Any]:
+        """Files of captions, each beside its pictures; `own` sets which of them are held out."""
+        given = super().of_files(own, files)
+        bad = {key: given.pop(key) for key in ("skip_bad",) if key in given}
+        return {
+            key: {"captions": value, **bad} if key in SPLITS else value
+            for key, value in given.items()
         }
-        if any(unused.values()):
-            names = ", ".join(name for name, is_unused in unused.items() if is_unused)
-            raise ValueError(f"{names} would have no effect on {self.label}")
-        return self
 
 
 def build_caption_corpus(
@@ -69,21 +72,15 @@ def build_caption_corpus(
         return flickr8k()
     if settings.name == "squares":
         return squares(settings.generated or GeneratedSettings())
-    given: dict[SplitName, CaptionFilesSettings | None] = {
-        "train": settings.train,
-        "valid": settings.valid,
-        "test": settings.test,
-    }
     report = ReadReport()
     corpus = CaptionCorpus(
-        settings.label,
+        settings.corpus_label,
         {
             split: read_caption_files(files, report, check_pictures=check_pictures)
-            for split, files in given.items()
-            if files is not None
+            for split, files in settings.own_pictures().items()
         },
         settings.language,
-        f"pictures of the user's own: {settings.label}",
+        f"pictures of the user's own: {settings.corpus_label}",
         report,
     )
     return split_captions(corpus, settings.split)
