@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BeforeValidator, Field, NonNegativeInt
 
 from regard.corpora.corpus import Files, ReadReport, SplitName
-from regard.corpora.download import KnownFile, get_file
+from regard.corpora.download import KnownFile, find_folder, get_file
 from regard.corpora.labels import with_held_out
 from regard.corpora.readers.pair_files import (
     file_label,
@@ -16,7 +16,7 @@ from regard.corpora.readers.pair_files import (
     read_or_skip_lines,
     read_rows,
 )
-from regard.corpora.source import RawRow, SourceSettings, good_rows
+from regard.corpora.source import KnownCorpus, RawRow, Sample, SourceSettings, good_rows
 from regard.corpora.splits import comparison_key
 from regard.errors import CorpusError
 from regard.json_files import dump_json, parse_json
@@ -67,6 +67,7 @@ class LabelledTextSettings(SourceSettings):
     )
     kept = ("label", "text", "header", "valid_share", "test_share")
     several = skips = True
+    what, rank = "has labelled texts", 4
 
     name: LabelledTextName | None = None
     """A known corpus: read from sentences/NAME in the folder that $REGARD_DATA names."""
@@ -96,8 +97,17 @@ class LabelledTextSettings(SourceSettings):
     """There are no texts: the model was imported from another toolkit by `regard import`."""
 
     @classmethod
-    def known(cls) -> Mapping[LabelledTextName, tuple[str, ...]]:
-        return dict.fromkeys(LABELLED_TEXTS, ())
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(texts.about, partial(find_folder, texts.files["train"].path))
+            for name, texts in LABELLED_TEXTS.items()
+        }
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        examples = read_labelled_texts(self, ReadReport())[split]
+        rows = ({"label": row.label, "text": " ".join(row.texts)} for row in examples)
+        return Sample(rows, f"{self.name}. {LABELLED_TEXTS[self.name].origin}")
 
     def usual_share(self) -> float:
         known = self.name is not None and "valid" in LABELLED_TEXTS[self.name].files

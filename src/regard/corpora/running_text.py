@@ -4,19 +4,20 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from regard.corpora.corpus import Files, SplitName
-from regard.corpora.download import KnownFile, get_file
+from regard.corpora.download import KnownFile, cache_folder, find_here, get_file
 from regard.corpora.labelled_texts import (
     LABELLED_TEXTS,
     LabelledTextName,
 )
 from regard.corpora.readers.pair_files import file_label, not_utf8, open_bytes
-from regard.corpora.source import VALID_SHARE, SourceSettings
-from regard.errors import CorpusError
+from regard.corpora.source import VALID_SHARE, KnownCorpus, Sample, SourceSettings
+from regard.errors import CorpusError, SettingsError
 from regard.size_limits import max_bytes, too_large
 
 PART_BYTES = 1 << 20  # of a file read at a time; a part ends after a line end if it has one
@@ -43,6 +44,7 @@ class RunningTextSettings(SourceSettings):
     or xz, regardless of their names. Lines end in \\n or \\r\\n, which make no difference.
     """
 
+    what, rank = "is a running text", 1
     own = "train, text files of your own"
     only_own = frozenset({"valid", "test", "valid_share", "test_share"})
     kept = ("documents", "valid_share", "test_share")
@@ -71,8 +73,17 @@ class RunningTextSettings(SourceSettings):
     """There is no text: the model was imported from another toolkit by `regard import`."""
 
     @classmethod
-    def known(cls) -> Mapping[TextName, tuple[str, ...]]:
-        return dict.fromkeys(TEXTS, ())
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {name: KnownCorpus(text.about, text.find) for name, text in TEXTS.items()}
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        splits = read_splits(self)
+        if split not in splits:
+            raise SettingsError(f"{self.name} has no split {split}; it has {', '.join(splits)}")
+        parts = ("\n" if part == TextPart("", True) else part.text for part in splits[split]())
+        lines = chain.from_iterable(part.splitlines() for part in parts)
+        return Sample(({"line": line} for line in lines), f"{self.name}. {TEXTS[self.name].origin}")
 
     @property
     def document_kind(self) -> Documents:
@@ -92,6 +103,12 @@ class KnownText(NamedTuple):
     origin: str
     valid_share: float = 0.0  # cut off the end of `train`
     column: int | None = None  # of a table with the texts; None: the file is not a table
+
+    def find(self) -> Path | None:
+        """Its place on this machine: an archive or a file, or a folder of the cache."""
+        file, cached = self.files["train"], cache_folder()
+        found = find_here(file.archive, file.path)
+        return found.parent if found and found.is_relative_to(cached) else found
 
 
 def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:

@@ -4,6 +4,7 @@ skipped because it cannot be read.
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import model_validator
@@ -25,11 +26,30 @@ FilesOptions = Mapping[str, Any]
 `languages`."""
 
 
+class KnownCorpus(NamedTuple):
+    """A corpus that is known by name."""
+
+    about: str
+    find: Callable[[], Path | None] | None  # its place on this machine; None: it is generated
+    options: tuple[str, ...] = ()  # the settings that few others have
+
+
+class Sample(NamedTuple):
+    """Rows of a corpus, and where they are from."""
+
+    rows: Iterable[Mapping[str, str]]
+    origin: str
+
+
 class SourceSettings(Settings):
     """What the settings of all corpora share: rows are from a known corpus or from files, and some
     are held out. A subclass has its fields in the order in which recipes are written.
     """
 
+    what: ClassVar[str] = "has pairs"
+    """What messages say of a known corpus."""
+    rank: ClassVar[int] = 0
+    """The position of the known corpora in the list of all."""
     own: ClassVar[str] = "train, files of your own"
     """The setting of files, and what it names."""
     only_own: ClassVar[frozenset[str]] = frozenset({"valid", "test"})
@@ -51,8 +71,12 @@ class SourceSettings(Settings):
         test: Any = None
 
     @classmethod
-    def known(cls) -> Mapping[Any, Sequence[str]]:
-        """The known corpora, each with the settings that few others have."""
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        """The known corpora."""
+        raise NotImplementedError
+
+    def sample(self, split: SplitName) -> Sample:
+        """The rows of a split of a known corpus, as they are shown."""
         raise NotImplementedError
 
     def files(self) -> dict[SplitName, tuple[str, ...]]:
@@ -113,8 +137,8 @@ class SourceSettings(Settings):
     def _unused(self) -> list[str]:
         """The settings that were given but would have no effect."""
         known, fields = self.known(), type(self).model_fields
-        special = {*self.only_own}.union(*known.values())
-        special -= {*known[self.name]} if self.name is not None else self.only_own
+        special = {*self.only_own}.union(*(corpus.options for corpus in known.values()))
+        special -= {*known[self.name].options} if self.name is not None else self.only_own
         given = (name for name in fields if name in special and getattr(self, name))
         return [name for name in given if getattr(self, name) != fields[name].default]
 

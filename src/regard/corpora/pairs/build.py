@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
 
 from regard.corpora.cleaning.pair_filters import CleaningSettings
 from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, ReadReport, SplitName
+from regard.corpora.download import find_here
 from regard.corpora.generated.dates import dates
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.letter_sequences import sequence_corpus
@@ -32,7 +34,7 @@ from regard.corpora.pairs.public_corpora import (
 )
 from regard.corpora.readers.dialogue_files import Dialogue, read_dialogues
 from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
-from regard.corpora.source import FilesOptions, SourceSettings
+from regard.corpora.source import FilesOptions, KnownCorpus, SourceSettings
 from regard.corpora.splits import HELD_OUT, SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
@@ -124,8 +126,11 @@ class CorpusSettings(SourceSettings):
     """There is no corpus: the model was imported from another toolkit by `regard import`."""
 
     @classmethod
-    def known(cls) -> Mapping[str, tuple[str, ...]]:
-        return {name: (entry.group,) for name, entry in CORPORA.items()}
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(entry.about, entry.find(name), (entry.group,))
+            for name, entry in CORPORA.items()
+        }
 
     def files(self) -> dict[SplitName, tuple[str, ...]]:
         """The labels of the user's own files of each split that has some."""
@@ -243,6 +248,10 @@ class CorpusEntry(NamedTuple):
     group: Group  # the options that it takes
     make: Callable[[Any], Corpus]  # from these options
     folder: str = ""  # in $REGARD_DATA, unless that has its name
+
+    def find(self, name: str) -> Callable[[], Path | None] | None:
+        """The function that finds its folder on this machine; None: it is generated."""
+        return None if self.group == "generated" else partial(find_here, self.folder or name)
 
 
 CORPORA: Mapping[str, CorpusEntry] = {

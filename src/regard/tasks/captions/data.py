@@ -1,21 +1,28 @@
 """Settings -> a corpus of captioned pictures."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from regard.corpora.corpus import UNDETERMINED, ReadReport, SplitName
+from regard.corpora.download import find_folder
 from regard.corpora.generated.generator import GeneratedSettings
-from regard.corpora.source import SPLITS, FilesOptions, SourceSettings
+from regard.corpora.source import SPLITS, FilesOptions, KnownCorpus, Sample, SourceSettings
 from regard.tasks.captions.caption_files import CaptionFilesSettings, read_caption_files
 from regard.tasks.captions.corpus import CaptionCorpus, CaptionSplitSettings, split_captions
-from regard.tasks.captions.flickr8k import flickr8k
+from regard.tasks.captions.flickr8k import ARCHIVES, flickr8k
 from regard.tasks.captions.squares import squares
 
 CAPTION_CORPORA = {
-    "flickr8k": "photographs with five captions each; 6,000 to train on",
-    "squares": "drawings of two coloured shapes, and which of them is where",
+    "flickr8k": KnownCorpus(
+        "photographs with five captions each; 6,000 to train on",
+        partial(find_folder, ARCHIVES[0].path),
+    ),
+    "squares": KnownCorpus(
+        "drawings of two coloured shapes, and which of them is where", None, ("generated",)
+    ),
 }
-"""Corpora of captioned pictures: names and descriptions."""
+"""Corpora of captioned pictures."""
 
 
 class CaptionCorpusSettings(SourceSettings):
@@ -25,6 +32,7 @@ class CaptionCorpusSettings(SourceSettings):
     only_own = frozenset({"valid", "test", "language", "split"})
     kept = ("split",)
     skips = True
+    what, rank = "has captioned pictures", 3
 
     name: Literal["flickr8k", "squares"] | None = None
     """`flickr8k`: 8,000 photographs with five captions each. `squares`: generated drawings."""
@@ -42,8 +50,17 @@ class CaptionCorpusSettings(SourceSettings):
     """How many of your own pictures are held out."""
 
     @classmethod
-    def known(cls) -> Mapping[str, tuple[str, ...]]:
-        return {name: ("generated",) if name == "squares" else () for name in CAPTION_CORPORA}
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return CAPTION_CORPORA
+
+    def sample(self, split: SplitName) -> Sample:
+        corpus = build_caption_corpus(self)
+        rows = (
+            {"picture": picture.name, "caption": caption}
+            for picture in corpus.splits[split]
+            for caption in picture.captions
+        )
+        return Sample(rows, f"{corpus.name}, {corpus.language}. {corpus.origin}")
 
     def files(self) -> dict[SplitName, tuple[str, ...]]:
         return {split: (given.captions,) for split, given in self.own_pictures().items()}

@@ -19,7 +19,7 @@ from regard.corpora.readers.pair_files import (
     name_ending,
     read_rows,
 )
-from regard.corpora.source import FilesOptions, SourceSettings
+from regard.corpora.source import FilesOptions, KnownCorpus, Sample, SourceSettings
 from regard.errors import CorpusError
 from regard.settings import NumPositions, Settings, abbreviate
 
@@ -55,6 +55,7 @@ class SeriesSplitSettings(Settings):
 class SeriesSettings(SourceSettings):
     """A generated series or columns of a table, and how windows are cut from it."""
 
+    what, rank = "is a series of numbers", 2
     own = "file, a table of your own"
     only_own = frozenset({"columns"})
     kept = ("columns", "window", "shortest", "scaling", "split")
@@ -87,8 +88,20 @@ class SeriesSettings(SourceSettings):
         return self.window if self.shortest is None else self.shortest
 
     @classmethod
-    def known(cls) -> Mapping[str, tuple[str, ...]]:
-        return dict.fromkeys(GENERATED_SERIES, ("terms",))
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(what, None, ("terms",)) for name, what in GENERATED_SERIES.items()
+        }
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        series = build_series(self)
+        numbers = [f"{number:g}" for number in series.values[:, 0]]
+        rows = (
+            {"window": " ".join(numbers[end - self.window : end]), "next": numbers[end]}
+            for end in split_targets(self, series)[split].tolist()
+        )
+        return Sample(rows, f"{self.name}: {GENERATED_SERIES[self.name]}")
 
     def files(self) -> dict[SplitName, tuple[str, ...]]:
         return {} if self.file is None else {"train": (self.file,)}

@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 from pydantic import Field
 
 from regard.corpora.corpus import ReadReport, SplitName
+from regard.corpora.download import find_here
 from regard.corpora.labels import with_held_out
-from regard.corpora.source import SourceSettings, readable
+from regard.corpora.source import KnownCorpus, Sample, SourceSettings, readable
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
 from regard.manifest import sha256_of_file
@@ -50,6 +51,7 @@ class LabelledPictureSettings(SourceSettings):
 
     own = "train, a folder of your own"
     skips = True
+    what, rank = "has labelled pictures", 5
     only_own = frozenset({"valid", "test", "test_share", "skip_bad"})
 
     name: PictureCorpusName | None = None
@@ -71,8 +73,19 @@ class LabelledPictureSettings(SourceSettings):
     """There are no pictures: the model was imported from another toolkit by `regard import`."""
 
     @classmethod
-    def known(cls) -> Mapping[str, tuple[str, ...]]:
-        return dict.fromkeys(PICTURE_ARCHIVES, ())
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(
+                known.about, partial(find_here, known.first.archive, known.first.path)
+            )
+            for name, known in PICTURE_ARCHIVES.items()
+        }
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        pictures = read_labelled_pictures(self, ReadReport())[split]
+        rows = ({"picture": picture.name, "label": picture.label} for picture in pictures)
+        return Sample(rows, f"{self.name}. {PICTURE_ARCHIVES[self.name].origin}")
 
     def usual_share(self) -> float:
         return super().usual_share() if self.name is None else KNOWN_VALID_SHARE
