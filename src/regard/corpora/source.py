@@ -12,8 +12,10 @@ from pydantic import model_validator
 from regard.corpora.corpus import ReadReport, SplitName
 from regard.corpora.readers.pair_files import STDIN
 from regard.errors import BadLineError, CorpusError, PictureError, SettingsError
-from regard.images.picture_files import Picture
 from regard.settings import Settings
+
+if TYPE_CHECKING:
+    from regard.images.picture_files import Picture
 
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 VALID_SHARE = 0.1  # of the training rows in files of the user's own
@@ -246,7 +248,7 @@ class CorpusPicture(Protocol):
         ...
 
     @property
-    def read(self) -> Callable[[], Picture]: ...
+    def read(self) -> "Callable[[], Picture]": ...
 
 
 def readable(pictures: Iterable[PictureT], file: str, report: ReadReport) -> Iterator[PictureT]:
