@@ -18,9 +18,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from regard.comparison.measurements import today
-from regard.corpora.build import CorpusSettings, build_corpus
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
+from regard.corpora.pairs.build import CorpusSettings, build_corpus
 from regard.corpora.splits import SplitSettings
 from regard.engines.engine_tuning import processor_name
 

@@ -3,8 +3,8 @@
 from PIL import Image
 
 from forecasts import train_recipe
-from regard.corpora.captions.squares import draw
 from regard.recipes.recipe_files import make_recipe
+from regard.tasks.captions.squares import draw
 
 RAW = {
     "task": "caption",

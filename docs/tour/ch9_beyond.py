@@ -27,7 +27,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.attention.block_local import SlidingWindow
 from regard.attention.multihead import SelfAttention
 from regard.batching.masked_windows import Masking, held_out_windows
-from regard.corpora.captions.squares import COLOURS, squares
 from regard.corpora.corpus import SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.inspection.plots.figure import InchFigure, ThemedFigure, colour_scale
@@ -45,6 +44,7 @@ from regard.models.vision.encoder_settings import SmallCnnSettings
 from regard.models.vision.show_attend_tell import ShowAttendTell, ShowAttendTellSettings
 from regard.models.vision.swin import Swin, SwinSettings
 from regard.models.vision.vit import Vit, VitSettings
+from regard.tasks.captions.squares import COLOURS, squares
 from regard.types import Padded, Pixels, Site
 
 

@@ -16,8 +16,8 @@ from bench.doctor import (
     put_odd_spaces,
     replace_targets,
 )
-from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
+from regard.corpora.pairs.build import CorpusSettings
 
 SAMPLE = CorpusSample(
     [Pair(f"one two {n}.", f"eins zwei drei {n}.") for n in range(20)],

@@ -7,7 +7,6 @@ import tarfile
 from urllib.error import URLError
 
 import pytest
-from pydantic import ValidationError
 
 from regard.corpora import download, running_text
 from regard.corpora.download import data_folder
@@ -121,22 +120,6 @@ def test_what_is_no_text_is_refused(put, content, message):
 def test_a_text_too_short_to_cut_is_refused(put):
     with pytest.raises(CorpusError, match="3 characters is too short"):
         read("valid", train=put("a", "abc\n"), documents="line")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({}, "give either train, text files of your own, or name"),
-        ({"name": "ptb", "train": "a"}, "give either"),
-        ({"name": "ptb", "valid": "a"}, "valid would have no effect on ptb"),
-        ({"train": "a", "valid": "b", "valid_share": 0.1}, "no effect beside valid"),
-        ({"train": "a", "valid_share": 0.5, "test_share": 0.5}, "nothing to train on"),
-        ({"train": "-"}, "can be read only once"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(wrong, message):
-    with pytest.raises(ValidationError, match=message):
-        RunningTextSettings(**wrong)
 
 
 def test_lines_of_a_text_keep_their_ends():

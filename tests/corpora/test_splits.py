@@ -7,27 +7,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.corpora import splits
-from regard.corpora.classification.labelled_pictures import LabelledPictureSettings
-from regard.corpora.classification.labelled_texts import LabelledTextSettings
 from regard.corpora.cleaning.pair_filters import CleaningReport, CleaningSettings, clean
 from regard.corpora.corpus import Corpus, Pair
-from regard.corpora.running_text import RunningTextSettings
 from regard.corpora.splits import SplitSettings, comparison_key, drop_leaks, split_corpus
 from regard.errors import CorpusError
 from regard.types import GoldAlignment
 
 PAIRS = [Pair(f"Sentence {n}", f"Satz {n}") for n in range(200)]
-
-
-@pytest.mark.parametrize(
-    "kind", [RunningTextSettings, LabelledTextSettings, LabelledPictureSettings]
-)
-def test_shares_that_have_no_effect_or_leave_nothing_are_refused(kind):
-    given = {"train": "a"} if kind is LabelledPictureSettings else {"train": ["a"]}
-    with pytest.raises(ValidationError, match="test_share would have no effect beside test"):
-        kind(**given, test=given["train"], test_share=0.1)
-    with pytest.raises(ValidationError, match="valid_share and test_share leave nothing to train"):
-        kind(**given, valid_share=0.6, test_share=0.4)
 
 
 def corpus(pairs, **others):

@@ -350,7 +350,7 @@ def test_settings_of_one_of_several_corpora():
     [
         ([{"data": "a.tsv", "weigt": 2}], "train.0.weigt: unknown key; did you mean 'weight'?"),
         ([{"data": "a.tsv", "weight": 0}], "train.0.weight: must be more than 0.0, got 0"),
-        ([], "corpus: train is an empty list"),
+        ([], "corpus: give either train"),
         (3, "corpus.train: expected a group of settings, got int"),
         ({"dat": "a.tsv"}, "corpus.train.dat: unknown key; did you mean 'data'?"),
     ],

@@ -49,6 +49,19 @@ def cache_folder() -> Path:
     return Path(named) if named else Path.home() / ".cache" / "regard"
 
 
+def find_here(*paths: str | None) -> Path | None:
+    """The first of some paths that exists in the data folder or in the cache."""
+    folders = [folder for folder in (data_folder(), cache_folder()) if folder]
+    places = (folder / path for folder in folders for path in paths if path)
+    return next((place for place in places if place.exists()), None)
+
+
+def find_folder(path: str) -> Path | None:
+    """The folder of a path that exists in the data folder or in the cache."""
+    found = find_here(path)
+    return found.parent if found else None
+
+
 def get_file(file: KnownFile) -> Path:
     """The path of the file: in the data folder, or in the cache; downloaded if necessary."""
     folder, cached = data_folder(), cache_folder() / file.path

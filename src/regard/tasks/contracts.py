@@ -22,6 +22,7 @@ from pydantic import PositiveInt, ValidationError, model_validator
 from regard.atomic_io import write_atomic
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.pair_texts import PREPARED_FILE
+from regard.corpora.source import SPLITS, FilesOptions
 from regard.errors import SettingsError
 from regard.evaluation.classification import Confusion
 from regard.evaluation.metrics import Counts, SummedMetric
@@ -132,14 +133,13 @@ class TaskRecipe(Settings):
         return self
 
     @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """The group `corpus` of a recipe for files named on the command line, replacing its `own`.
-
-        `files` has `train` and perhaps `valid`, `test` and `languages`, in the form of
-        `CorpusSettings`; `tasks.corpus_files` reads them for tasks that take plain file names.
-        Raises a `SettingsError` if the task does not learn from files.
+    def corpus_of_files(cls, own: Mapping[str, Any], files: FilesOptions) -> dict[str, Any]:
+        """The group `corpus` of a recipe for files named on the command line, which replaces its
+        `own`: see `SourceSettings.of_files`.
         """
-        raise SettingsError("its task does not learn from files named by options; drop them")
+        kind: Any = cls.model_fields["corpus"].annotation  # a class of `SourceSettings`
+        corpus: dict[str, Any] = kind.of_files(own, files)
+        return corpus
 
     @classmethod
     def auto_settings(cls) -> tuple[str, ...]:
@@ -160,8 +160,7 @@ class TaskRecipe(Settings):
         """The recipe with files from the command line as its corpus, the same for every split."""
         own: dict[str, Any] = self.corpus.model_dump(mode="json", exclude_none=True)
         entries = [{"data": file} for file in files]
-        splits = ("train", "valid", "test")
-        corpus = self.corpus_of_files(own, dict.fromkeys(splits, entries))
+        corpus = self.corpus_of_files(own, dict.fromkeys(SPLITS, entries))
         return self.with_values({"corpus": corpus})
 
     def vocabulary_settings(self) -> TokenizerSettings | None:

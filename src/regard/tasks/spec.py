@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from regard.corpora.source import SourceSettings
     from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
 
 T = TypeVar("T")
@@ -33,6 +34,8 @@ class TaskSpec:
     verb: str
     """The command that uses its runs; several tasks may share one."""
     recipe: "Lazy[type[TaskRecipe]]"
+    corpus: "Lazy[type[SourceSettings]]"
+    """The class of the recipe's `corpus`."""
     task: "Lazy[type[AnyTrainableTask]]"
     pipeline: "Lazy[type[Any]]"
     """The class whose instances use its runs: `pipeline(run)`."""

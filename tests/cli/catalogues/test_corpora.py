@@ -4,16 +4,14 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.cli.catalogues.corpora import app
-from regard.corpora.build import CORPORA
-from regard.corpora.captions.build import CAPTION_CORPORA
-from regard.corpora.classification.labelled_texts import LABELLED_TEXTS
-from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES
 from regard.corpora.download import data_folder
-from regard.corpora.running_text import TEXTS
 from regard.errors import SettingsError
-from regard.tasks.forecast.series import GENERATED_SERIES
 
-NAMES = [*CORPORA, *TEXTS, *GENERATED_SERIES, *CAPTION_CORPORA, *LABELLED_TEXTS, *PICTURE_ARCHIVES]
+NAMES = [
+    *("travel", "dates", "copy", "reverse", "sort", "dailydialog", "multi30k", "tatoeba"),
+    *("tinyshakespeare", "ptb", "wikitext-2", "trec6-texts", "sst2-texts", "fibonacci"),
+    *("flickr8k", "squares", "trec6", "sst2", "mnist", "cifar10"),
+]
 FEW = ("--set", "corpus.generated.train=50")
 
 

@@ -145,9 +145,6 @@ def test_a_series_that_is_too_short_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "give either file"),
-        ({"name": "fibonacci", "file": "x.csv"}, "give either file"),
-        ({"name": "fibonacci", "columns": ["a"]}, "columns would have no effect on fibonacci"),
         ({"file": "x.csv", "terms": 50}, "terms would have no effect on x.csv"),
         ({"file": "x.csv", "columns": []}, "columns is an empty list"),
         ({"file": "x.csv", "shortest": 30}, "shortest 30 must be no more than window 20"),

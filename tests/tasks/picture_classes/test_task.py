@@ -15,7 +15,7 @@ from picture_runs import (
     save_shape,
     train_picture_classifier,
 )
-from regard.errors import CorpusError, PictureError, RunError, SettingsError
+from regard.errors import CorpusError, PictureError, RunError
 from regard.images.augmentation import AugmentationSettings
 from regard.models.contracts import PICTURE_LABELS
 from regard.models.vision.vit import Vit, VitSettings
@@ -217,17 +217,3 @@ def test_a_damaged_picture_of_any_split_ends_it_before_training(tmp_path, folder
     (test / "red" / "0.png").write_bytes((test / "red" / "0.png").read_bytes()[:100])
     with pytest.raises(PictureError, match=r"0\.png: damaged or truncated"):
         prepare(folder, tmp_path / "run", f"corpus={{train: {folder}, test: {test}}}")
-
-
-@pytest.mark.parametrize(
-    ("corpus", "message"),
-    [
-        ("{}", "give either train, a folder of your own, or name, one of mnist, cifar10"),
-        ("{name: mnist, test: x}", "test would have no effect on mnist"),
-        ("{train: a, valid: b, valid_share: 0.1}", "valid_share would have no effect beside valid"),
-        ("{train: a, valid_share: 0.5, test_share: 0.5}", "leave nothing to train on"),
-    ],
-)
-def test_a_corpus_that_contradicts_itself_is_refused(tmp_path, corpus, message):
-    with pytest.raises(SettingsError, match=message):
-        picture_recipe(tmp_path, f"corpus={corpus}")

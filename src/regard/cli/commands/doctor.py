@@ -18,11 +18,11 @@ from regard.cli.display.device_table import print_device_plan
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
 from regard.cli.options.shared_options import OptionRule, check_options, option
-from regard.corpora.build import CORPORA, build_corpus
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
 from regard.corpora.diagnostics.findings import Finding, Level, interpret_report
+from regard.corpora.pairs.build import CORPORA, build_corpus
 from regard.corpora.readers.pair_files import FORMATS
 from regard.errors import CorpusError, RegardError, SettingsError
 from regard.recipes.memory import format_bytes, format_seconds

@@ -6,12 +6,11 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from regard.corpora.build import MAX_WEIGHT
 from regard.corpora.languages import explain_codes
+from regard.corpora.pairs.build import MAX_WEIGHT
 from regard.errors import SettingsError
 from regard.recipes.recipe_files import find_recipe, load_recipe, make_recipe, read_raw
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import TEXT_TASKS
 from regard.tasks.registry import DEFAULT_TASK, find_task
 
 OWN_RECIPE = "own"  # the default recipe for corpus files
@@ -172,7 +171,7 @@ def require_pairs(option: str, recipe: str | None) -> None:
         return
     file = find_recipe(recipe)
     task = read_raw(file, where=file.name).get("task", DEFAULT_TASK)
-    if task not in TEXT_TASKS:
+    if not find_task(task, file.name).pairs:
         raise SettingsError(f"{file.name}: its task is {task}; {option} is only for pairs: drop it")
 
 

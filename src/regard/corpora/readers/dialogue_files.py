@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from regard.corpora.corpus import ReadReport
 from regard.corpora.readers.pair_files import file_label, read_or_skip_lines
-from regard.errors import BadLineError, CorpusError
+from regard.corpora.source import RawRow, good_rows
 
 TURN_KEYS = ("turns", "context", "dialog")
 ANSWER_KEYS = ("answers", "responses", "positive_responses")
@@ -29,25 +30,20 @@ def read_dialogues(path: str, report: ReadReport, *, skip_bad: bool = False) -> 
     White space within a text becomes single spaces. A line that is not a dialogue is an error, or
     is counted in `report` with `skip_bad`.
     """
-    name = file_label(path)
-    report.start_file(name)
-    empty = True
-    for number, line in enumerate(read_or_skip_lines(path, report, skip_bad=skip_bad), 1):
-        if line is None or not line.strip():
-            continue
-        try:
-            dialogue = parse_dialogue(line)
-        except ValueError as error:
-            if not skip_bad:
-                raise BadLineError(f"{name}: line {number}: {error}") from None
-            report.skip(name, "lines that are not dialogues", f"line {number:,}")
-            continue
-        empty = False
-        yield dialogue
-    if empty:
-        raise CorpusError(
-            f"{name}: holds no dialogues; write one on each line, such as {EXAMPLE_LINE}"
-        )
+    lines = read_or_skip_lines(path, report, skip_bad=skip_bad)
+    rows = (
+        RawRow(number, partial(parse_dialogue, line))
+        for number, line in enumerate(lines, 1)
+        if line is not None and line.strip()
+    )
+    return good_rows(
+        file_label(path),
+        rows,
+        report,
+        skip_bad=skip_bad,
+        bad=lambda _: "lines that are not dialogues",
+        empty=f"dialogues; write one on each line, such as {EXAMPLE_LINE}",
+    )
 
 
 def parse_dialogue(line: str) -> Dialogue:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -18,10 +18,8 @@ from regard.batching.caption_batches import (
 )
 from regard.batching.example_batches import Rows
 from regard.corpora.array_store import ArrayStore
-from regard.corpora.captions.build import CaptionCorpusSettings, build_caption_corpus
-from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
 from regard.corpora.corpus import SplitName
-from regard.corpora.download import cache_folder
+from regard.corpora.source import SPLITS, rows_by_key
 from regard.decoding.settings import BeamSettings, DecodingSettings, RuleSettings
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.metrics import METRICS, MetricName
@@ -33,14 +31,15 @@ from regard.models.contracts import AnyCaptionModel
 from regard.models.translation.token_rows import TARGET_TOKENS
 from regard.models.vision.build import CaptionerSettings, build_captioner
 from regard.models.vision.show_attend_tell import ShowAttendTellSettings
+from regard.tasks.captions.corpus import CaptionCorpus, CaptionedPicture
+from regard.tasks.captions.data import CaptionCorpusSettings, build_caption_corpus
 from regard.tasks.captions.search import caption_pictures
 from regard.tasks.contracts import Evaluation, ExampleStatistics, Notify, Task, TaskRecipe
-from regard.tasks.families.corpus_files import file_names, skips_bad
 from regard.tasks.families.picture_features import (
+    FeatureStores,
     PictureFeatures,
     keep_encoder,
     load_features,
-    prepare_features,
 )
 from regard.tasks.families.split_files import SplitFiles
 from regard.text.build import load_tokenizer, train_tokenizer
@@ -58,7 +57,6 @@ VALIDATION_METRICS = ("bleu-1", "bleu-4", "cider")
 VALIDATION_CAPTIONS = 64  # in a batch
 TOKENIZER = "tokenizer"  # the name of its files
 NOTE_EVERY = 1000  # pictures, while features are computed
-SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 
 class CaptionValidationSettings(ValidationSettings):
@@ -106,14 +104,6 @@ class CaptionRecipe(TaskRecipe):
     )
     """How captions are searched for."""
 
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files of captions, each beside its pictures; `own` sets which of them are held out."""
-        named = file_names(files, skip_bad=True, many=False)
-        bad = {"skip_bad": True} if skips_bad(files) else {}
-        kept = {"split": own["split"]} if "split" in own else {}
-        return {**kept, **{split: {"captions": name, **bad} for split, [name] in named.items()}}
-
 
 class CaptionedName(NamedTuple):
     """A picture of a run's data."""
@@ -136,13 +126,12 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         super().__init__(recipe, folder)
         self.splits = SplitFiles(folder)
         self._corpus: CaptionCorpus | None = None
-        self._stores: dict[SplitName, ArrayStore] = {}
-        self._note: Notify = lambda message: None
+        self.stores = FeatureStores(self._pictures, NOTE_EVERY)
 
     # -- data -----------------------------------------------------------------------------------
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
-        self._note = note
+        self.stores.note = note
         if not resumed:
             keep_encoder(self.recipe.model.encoder, self.folder)
             self._corpus = self._read_corpus(check_pictures=True)
@@ -184,16 +173,7 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
 
     def store(self, split: SplitName) -> ArrayStore:
         """The features of a split's pictures, computed unless they are in the cache."""
-        if split not in self._stores:
-            self._stores[split] = prepare_features(
-                self.features,
-                self._pictures(split),
-                cache_folder(),
-                self._note,
-                split=split,
-                note_every=NOTE_EVERY,
-            )
-        return self._stores[split]
+        return self.stores.of_split(self.features, split)
 
     def inputs_of(self, split: SplitName) -> InputsOf:
         """Rows of a split's pictures -> what the model reads."""
@@ -237,13 +217,14 @@ class CaptionTask(Task[CaptionRecipe, AnyCaptionModel]):
         """The pictures that the run read for a split, whichever split of the corpus has
         them now.
         """
-        pictures = self.corpus.find(split, [one.picture for one in self.captions(split)])
-        if pictures is None:
+        known = rows_by_key(self.corpus.splits, split, lambda picture: picture.name)
+        names = [row.picture for row in self.captions(split)]
+        if not {*names} <= known.keys():
             raise RunError(
                 f"{self.folder}: {self.corpus.name} no longer has all of its {split} pictures; "
                 "restore them, or train again in another folder"
             )
-        return pictures
+        return [known[name] for name in names]
 
     def _training_words(self) -> Iterator[list[str]]:
         for row in self.captions("train"):

@@ -1,10 +1,10 @@
 """What all classification tasks share: labels, batches, loss, metrics."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,9 @@ from regard.batching.collate import PositionedBatch
 from regard.batching.example_batches import Rows, example_batches, shortest_first
 from regard.batching.sampler import WHOLE_STREAM, Shard, StreamPosition
 from regard.batching.shape_buckets import Buckets, ExactShapes
+from regard.corpora.corpus import ReadReport
+from regard.corpora.labels import LabelledExample, label_set
+from regard.corpora.source import SPLITS, leak_notes
 from regard.errors import SettingsError
 from regard.evaluation.classification import (
     CALIBRATION_BINS,
@@ -40,7 +43,15 @@ from regard.json_files import dump_json, load_json
 from regard.manifest import sha256
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, abbreviate
-from regard.tasks.contracts import Evaluation, ExampleStatistics, SplitName, Task, TaskRecipe
+from regard.tasks.contracts import (
+    Evaluation,
+    ExampleStatistics,
+    Notify,
+    SplitName,
+    Task,
+    TaskRecipe,
+)
+from regard.tasks.families.split_files import SplitFiles
 from regard.training.loop import Selection, TrainingTask
 from regard.training.loss import LossFn, batch_loss
 from regard.training.settings import TrainingSettings, ValidationSettings
@@ -52,7 +63,6 @@ LABELS_FILE = "labels.json"  # in a run's data folder
 CALIBRATION_FILE = "calibration.json"
 LISTED_LABELS = 10  # in a message
 ADVICE = "train again in another folder"
-SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 
 UNCALIBRATED = f"there is no {CALIBRATION_FILE}, which training writes at its end"
 OTHER_WEIGHTS = f"{CALIBRATION_FILE} belongs to the run's own weights, and other weights are used"
@@ -120,10 +130,13 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """An example -> one of the labels; V labels have the ids 0 to V - 1, in alphabetical order or
     in the order of the run that this one is initialised from.
 
-    A subclass reads its corpus in `prepare`, calls `save_labels` there, and provides the examples
-    of a split through `label_ids` and `inputs_of`. It overrides `loss` if it changes batches on the
-    device, for example by mixing pictures.
+    A subclass gives the examples of a corpus in `read_corpus`, which `prepare` keeps by
+    `read_into_run`, and what its model reads of them in `inputs_of`. It overrides `loss` if it
+    changes batches on the device, for example by mixing pictures.
     """
+
+    nouns: ClassVar[str] = "examples"
+    """What messages call examples."""
 
     labels: tuple[str, ...]
     given_labels: tuple[str, ...] = ()
@@ -138,19 +151,48 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """The other members of an ensemble: its answer is the mean of all members' calibrated
     probabilities."""
 
+    def __init__(self, recipe: ClassificationRecipeT, folder: Path) -> None:
+        super().__init__(recipe, folder)
+        self.splits = SplitFiles(folder)
+
     # -- examples -------------------------------------------------------------------------------
 
     @abstractmethod
+    def read_corpus(self, corpus: Any, report: ReadReport) -> Mapping[SplitName, Sequence[Any]]:
+        """The examples of each split."""
+
+    def read_into_run(self, note: Notify) -> Mapping[SplitName, Sequence[Any]]:
+        """The examples of each split, which are kept in the run, as are their labels."""
+        report, corpus = ReadReport(), self.recipe.corpus
+        with report.told_to(note):
+            splits = self.read_corpus(corpus, report)
+        labels = {split: [row.label for row in rows] for split, rows in splits.items()}
+        self.save_labels(label_set(labels, corpus.files_label, note))
+        for message in leak_notes(splits, corpus.corpus_label, self.nouns):
+            note(message)
+        for split, rows in splits.items():
+            self.splits.write(split, (row.record() for row in rows))
+        return splits
+
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        rows = self.read_corpus(self.recipe.of_test_files(files).corpus, ReadReport())["test"]
+        self.check_labels(rows)
+        self.splits = SplitFiles(folder)
+        self.splits.write("test", (row.record() for row in rows))
+
+    def has_split(self, split: SplitName) -> bool:
+        """Whether the run has examples for a split."""
+        return self.splits.exists(split)
+
     def label_ids(self, split: SplitName) -> LabelIds:
         """The class of each example of a split: (N,)."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        rows = self.splits.read(split, "label")
+        return np.array([numbers[label] for (label,) in rows], np.int64)
 
     @abstractmethod
     def inputs_of(self, split: SplitName) -> InputsOf:
         """Rows of a split -> what the model reads."""
-
-    @abstractmethod
-    def has_split(self, split: SplitName) -> bool:
-        """Whether the run has examples for a split."""
 
     def lengths(self, split: SplitName) -> NDArray[np.intp]:
         """The length of each example (N,), to batch similar ones; all 0 unless overridden."""
@@ -163,9 +205,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         kept = self.given_labels if {*labels} <= {*self.given_labels} else labels
         write_atomic(self._labels_file, dump_json(kept, indent=1).encode())
 
-    def check_labels(self, found: Collection[str], hint: str = "") -> None:
-        """Raise an error if some labels `found` in other examples are unknown to the run."""
-        if unknown := sorted({*found} - {*self.labels}):
+    def check_labels(self, rows: Sequence[LabelledExample], hint: str = "") -> None:
+        """Raise an error if some labels of other examples are unknown to the run."""
+        if unknown := sorted({row.label for row in rows} - {*self.labels}):
             raise SettingsError(
                 f"--data: the label {abbreviate(unknown[0])} is not one of those of {self.folder}: "
                 f"{list_labels(self.labels)}{hint}"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from regard.atomic_io import read_limited, write_atomic
 from regard.corpora.array_store import Array, ArrayStore, prepare_array_store
-from regard.corpora.download import data_folder
+from regard.corpora.corpus import SplitName
+from regard.corpora.download import cache_folder, data_folder
+from regard.corpora.source import CorpusPicture
 from regard.errors import SettingsError
 from regard.exchange.pretrained_cnn import PretrainedCnn, load_efficientnet
 from regard.images.picture_files import FRAMINGS, Framing, Picture, Resampling
@@ -33,18 +35,6 @@ ENCODER_FILE = "encoder.safetensors"  # of a run with a frozen encoder
 DEFAULT_WEIGHTS = "models/efficientnet-lite0/model.safetensors"  # in the data folder
 
 CPU = torch.device("cpu")
-
-
-class CorpusPicture(Protocol):
-    """A picture of a corpus, read when it is needed."""
-
-    @property
-    def mark(self) -> str:
-        """A string that changes when the picture does."""
-        ...
-
-    @property
-    def read(self) -> Callable[[], Picture]: ...
 
 
 @dataclass(frozen=True)
@@ -155,27 +145,35 @@ def stack_pixels(
     return torch.from_numpy(squares).permute(0, 3, 1, 2)
 
 
-def prepare_features(
-    features: PictureFeatures,
-    pictures: Sequence[CorpusPicture],
-    cache: Path,
-    note: Callable[[str], None],
-    *,
-    split: str,
-    note_every: int,
-) -> ArrayStore:
-    """The features of each picture of a split, computed unless the folder `cache` has them already;
-    `note` reports progress every `note_every` pictures.
+class FeatureStores:
+    """The features of the pictures of each split, computed unless they are in the cache.
+
+    `note` gets the progress every `note_every` pictures.
     """
-    total = len(pictures)
-    marks = "\n".join(picture.mark for picture in pictures)
-    folder = cache / "pictures" / sha256(f"{features.fingerprint}\n{marks}".encode())[:32]
 
-    def compute(rows: range) -> Array:
-        return features.compute([pictures[row].read() for row in rows])
+    def __init__(
+        self, pictures: Callable[[SplitName], Sequence[CorpusPicture]], note_every: int
+    ) -> None:
+        self._pictures, self._note_every = pictures, note_every
+        self._stores: dict[SplitName, ArrayStore] = {}
+        self.note: Callable[[str], None] = lambda message: None
 
-    def progress(done: int) -> None:
-        if done % note_every == 0 and done < total:
-            note(f"{split}: {done:,} of {total:,} pictures read")
+    def of_split(self, features: PictureFeatures, split: SplitName) -> ArrayStore:
+        """The features of a split, kept once they are known."""
+        if split not in self._stores:
+            self._stores[split] = self._prepare(features, split)
+        return self._stores[split]
 
-    return prepare_array_store(folder, total, compute, progress)
+    def _prepare(self, features: PictureFeatures, split: SplitName) -> ArrayStore:
+        pictures = self._pictures(split)
+        total, marks = len(pictures), "\n".join(picture.mark for picture in pictures)
+        name = sha256(f"{features.fingerprint}\n{marks}".encode())[:32]
+
+        def compute(rows: range) -> Array:
+            return features.compute([pictures[row].read() for row in rows])
+
+        def progress(done: int) -> None:
+            if done % self._note_every == 0 and done < total:
+                self.note(f"{split}: {done:,} of {total:,} pictures read")
+
+        return prepare_array_store(cache_folder() / "pictures" / name, total, compute, progress)

@@ -2,9 +2,9 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from regard.evaluation.perplexity import MAX_NATS
 from regard.manifest import check_file, is_intact
 from regard.models.contracts import AnyModel
 from regard.tasks.contracts import Notify, SplitName, Task, TaskRecipe
-from regard.tasks.families.corpus_files import file_names
 from regard.text.build import Tokenizers, load_tokenizers, save_tokenizers
 from regard.text.settings import TokenizerSettings
 from regard.text.tokenizer import Tokenizer
@@ -37,14 +36,6 @@ class RunningTextRecipe(TaskRecipe):
     """The training data."""
     text: TokenizerSettings = TokenizerSettings(byte_level=True)
     """How text becomes tokens."""
-
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files, with the document boundaries and the held-out shares that `own` sets."""
-        named = file_names(files)
-        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
-        kept = {key: own[key] for key in ("documents", *cut) if key in own}
-        return {**kept, **named}
 
     def vocabulary_settings(self) -> TokenizerSettings:
         return self.text
@@ -93,7 +84,7 @@ class RunningTextTask(Task[RunningTextRecipeT, ModelT]):
             self.tokenizer = load_tokenizers(self.folder).source
         else:
             if self.given_tokenizer is None:
-                note(f"reading {corpus.label} and learning the vocabulary")
+                note(f"reading {corpus.corpus_label} and learning the vocabulary")
             lines = text_lines(splits["train"]())
             self.tokenizer = self.make_tokenizer(lines, self.recipe.text)
             save_tokenizers(Tokenizers(self.tokenizer, self.tokenizer), self.folder)

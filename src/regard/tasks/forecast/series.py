@@ -2,8 +2,9 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from regard.corpora.readers.pair_files import (
     name_ending,
     read_rows,
 )
+from regard.corpora.source import FilesOptions, KnownCorpus, Sample, SourceSettings
 from regard.errors import CorpusError
 from regard.settings import NumPositions, Settings, abbreviate
 
@@ -50,8 +52,13 @@ class SeriesSplitSettings(Settings):
     """The seed of the random order."""
 
 
-class SeriesSettings(Settings):
+class SeriesSettings(SourceSettings):
     """A generated series or columns of a table, and how windows are cut from it."""
+
+    what, rank = "is a series of numbers", 2
+    own = "file, a table of your own"
+    only_own = frozenset({"columns"})
+    kept = ("columns", "window", "shortest", "scaling", "split")
 
     name: Literal["fibonacci"] | None = None
     """A generated series: `fibonacci` is 1, 2, 3, 5, 8, …"""
@@ -80,23 +87,43 @@ class SeriesSettings(Settings):
         """The fewest time steps of a window."""
         return self.window if self.shortest is None else self.shortest
 
+    @classmethod
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(what, None, ("terms",)) for name, what in GENERATED_SERIES.items()
+        }
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        series = build_series(self)
+        numbers = [f"{number:g}" for number in series.values[:, 0]]
+        rows = (
+            {"window": " ".join(numbers[end - self.window : end]), "next": numbers[end]}
+            for end in split_targets(self, series)[split].tolist()
+        )
+        return Sample(rows, f"{self.name}: {GENERATED_SERIES[self.name]}")
+
+    def files(self) -> dict[SplitName, tuple[str, ...]]:
+        return {} if self.file is None else {"train": (self.file,)}
+
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if (self.name is None) == (self.file is None):
-            raise ValueError("give either file, a table of your own, or name, which is fibonacci")
+    def _check_windows(self) -> Self:
         if self.shortest_window > self.window:
             raise ValueError(f"shortest {self.shortest} must be no more than window {self.window}")
         if not self.columns:
             raise ValueError("columns is an empty list: name the columns to forecast")
-        unused = {"terms": self.name is None, "columns": self.file is None}
-        given = [name for name, is_unused in unused.items() if is_unused and self._is_set(name)]
-        if given:
-            where = self.name or self.file
-            raise ValueError(f"{', '.join(given)} would have no effect on {where}")
         return self
 
-    def _is_set(self, name: str) -> bool:
-        return bool(getattr(self, name) != type(self).model_fields[name].default)
+    @classmethod
+    def of_files(cls, own: Mapping[str, Any], files: FilesOptions) -> dict[str, Any]:
+        """A table, cut into windows with the settings of `own`, whose `columns` are kept if it is a
+        table too.
+        """
+        given = super().of_files(own, files)
+        if "file" not in own:
+            given.pop("columns", None)
+        given["file"] = given.pop("train")
+        return given
 
 
 class NumberSeries(NamedTuple):

@@ -1,8 +1,8 @@
 """Forecasting: the numbers that follow a window of a series."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from regard.manifest import check_file
 from regard.models.contracts import Predictor
 from regard.models.series.recurrent import SimpleRnn, SimpleRnnSettings
 from regard.tasks.contracts import Evaluation, Notify, SplitName, Task, TaskRecipe
-from regard.tasks.families.corpus_files import file_names
 from regard.tasks.forecast.series import (
     Indices,
     NumberSeries,
@@ -60,15 +59,6 @@ class ForecastRecipe(TaskRecipe):
     """The model."""
     training: ForecastTrainingSettings = ForecastTrainingSettings()
     """How the model is trained."""
-
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """A table, cut into windows with the settings of `own`, whose `columns` are kept if it is a
-        table too.
-        """
-        [name] = file_names(files, held_out=False, many=False)["train"]
-        unused = ("name", "terms", *(() if "file" in own else ("columns",)))
-        return {**{key: value for key, value in own.items() if key not in unused}, "file": name}
 
     @model_validator(mode="after")
     def _check_window(self) -> Self:

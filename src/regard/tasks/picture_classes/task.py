@@ -1,31 +1,21 @@
 """The task of sorting pictures into classes."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-import numpy as np
 import torch
 from pydantic import TypeAdapter
 
 from regard.atomic_io import write_atomic
 from regard.batching.example_batches import Rows
 from regard.corpora.array_store import Array, ArrayStore
-from regard.corpora.classification.labelled_pictures import (
-    LabelledPicture,
-    LabelledPictureSettings,
-    PictureSplits,
-    file_digest,
-    read_labelled_pictures,
-)
-from regard.corpora.classification.labels import label_set
 from regard.corpora.corpus import ReadReport
-from regard.corpora.download import cache_folder
+from regard.corpora.source import SPLITS, rows_by_key
 from regard.errors import RunError, SettingsError
-from regard.evaluation.classification import LabelIds
 from regard.images.augmentation import AugmentationSettings, augment, mix
 from regard.json_files import dump_json, load_json
 from regard.models.contracts import PICTURE_LABELS, AnyModel, PicturePredictor
@@ -34,15 +24,19 @@ from regard.models.vision.vit import VitSettings
 from regard.tasks.contracts import Notify, SplitName
 from regard.tasks.families.classification import (
     ADVICE,
-    SPLITS,
     ClassificationRecipe,
     ClassificationTask,
     ClassificationTrainingSettings,
     InputsOf,
 )
-from regard.tasks.families.corpus_files import file_names, skips_bad
-from regard.tasks.families.picture_features import PixelFeatures, prepare_features
-from regard.tasks.families.split_files import SplitFiles
+from regard.tasks.families.picture_features import FeatureStores, PixelFeatures
+from regard.tasks.picture_classes.data import (
+    LabelledPicture,
+    LabelledPictureSettings,
+    PictureSplits,
+    file_digest,
+    read_labelled_pictures,
+)
 from regard.training.loss import Loss, LossFn, soft_label_loss
 from regard.training.weight_transfer import RowNames
 from regard.types import AnyBatch, Pixels
@@ -73,61 +67,40 @@ class PictureClassificationRecipe(ClassificationRecipe):
     training: PictureTrainingSettings = PictureTrainingSettings()
     """How the model is trained."""
 
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Folders of classes; `own` sets which of their pictures are held out."""
-        named = file_names(files, skip_bad=True, many=False)
-        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
-        kept = {key: own[key] for key in cut if key in own}
-        folders = {split: name for split, [name] in named.items()}
-        return {**kept, **folders, **({"skip_bad": True} if skips_bad(files) else {})}
-
 
 class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
     """Names and labels are kept in the run, pixels in the cache."""
+
+    nouns = "pictures"
 
     def __init__(self, recipe: PictureClassificationRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
         model = recipe.model
         self.features = PixelFeatures(model.picture_size, model.framing, model.resampling)
-        self.splits = SplitFiles(folder)
+        self.stores = self._new_stores()
         self._corpus: PictureSplits | None = None
-        self._stores: dict[SplitName, ArrayStore] = {}
         self._pixels: dict[SplitName, ReadPixels] = {}
-        self._note: Notify = lambda message: None
 
     # -- data -----------------------------------------------------------------------------------
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
-        self._note = note
+        self.stores.note = note
         if not resumed:
-            report, corpus = ReadReport(), self.recipe.corpus
-            with report.told_to(note):
-                self._corpus = read_labelled_pictures(corpus, report, check_pictures=True)
-            labels = {split: [one.label for one in some] for split, some in self._corpus.items()}
-            self.save_labels(label_set(labels, corpus.files_label, note))
-            for split, pictures in self._corpus.items():
-                self.splits.write(split, map(_picture_row, pictures))
-            write_atomic(self._folders_file, dump_json(corpus.absolute_folders()).encode())
+            self.read_into_run(note)
+            folders = dump_json(self.recipe.corpus.absolute_folders())
+            write_atomic(self._folders_file, folders.encode())
         self.load()
         for split in filter(self.has_split, SPLITS):  # a damaged picture ends it before training
             self.store(split)
 
+    def read_corpus(self, corpus: LabelledPictureSettings, report: ReadReport) -> PictureSplits:
+        own = corpus is self.recipe.corpus
+        self._corpus = read_labelled_pictures(corpus, report, check_pictures=own)
+        return self._corpus
+
     def read_test(self, files: Sequence[str], folder: Path) -> None:
-        corpus = self.recipe.of_test_files(files).corpus
-        pictures = read_labelled_pictures(corpus, ReadReport())["test"]
-        self.check_labels([one.label for one in pictures])
-        self.splits, self._corpus = SplitFiles(folder), {"test": pictures}
-        self._stores, self._pixels = {}, {}
-        self.splits.write("test", map(_picture_row, pictures))
-
-    def has_split(self, split: SplitName) -> bool:
-        return self.splits.exists(split)
-
-    def label_ids(self, split: SplitName) -> LabelIds:
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        rows = self.splits.read(split, "label")
-        return np.array([numbers[label] for (label,) in rows], np.int64)
+        super().read_test(files, folder)
+        self.stores, self._pixels = self._new_stores(), {}
 
     def pixels(self, split: SplitName) -> ReadPixels:
         """The pixels of a split's pictures."""
@@ -139,16 +112,10 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
 
     def store(self, split: SplitName) -> ArrayStore:
         """The pixels of a split's pictures on disk, computed unless they are in the cache."""
-        if split not in self._stores:
-            self._stores[split] = prepare_features(
-                self.features,
-                self._pictures(split),
-                cache_folder(),
-                self._note,
-                split=split,
-                note_every=NOTE_EVERY,
-            )
-        return self._stores[split]
+        return self.stores.of_split(self.features, split)
+
+    def _new_stores(self) -> FeatureStores:
+        return FeatureStores(self._pictures, NOTE_EVERY)
 
     def inputs_of(self, split: SplitName) -> InputsOf:
         pixels, features = self.pixels(split), self.features
@@ -164,7 +131,7 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         """
         if self._corpus is None:
             self._corpus = read_labelled_pictures(self._located_corpus(), ReadReport())
-        known = {(one.name, one.label): one for some in self._all_splits(split) for one in some}
+        known = rows_by_key(self._corpus, split, lambda picture: (picture.name, picture.label))
         found, lost, changed = list[LabelledPicture](), list[str](), list[str]()
         for name, label, digest in self.splits.read(split, "picture", "label", optional="sha256"):
             if (one := known.get((name, label))) is None:
@@ -192,11 +159,6 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         kept = load_json(self._folders_file, TypeAdapter(dict[str, str]), advice=ADVICE)
         there = {split: folder for split, folder in kept.items() if Path(folder).is_dir()}
         return corpus.model_copy(update=there)
-
-    def _all_splits(self, last: SplitName) -> list[list[LabelledPicture]]:
-        """The pictures of all splits, those of the split `last` at the end."""
-        splits = self._corpus or {}
-        return [some for name, some in splits.items() if name != last] + [splits.get(last, [])]
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -231,12 +193,6 @@ class PictureClassification(ClassificationTask[PictureClassificationRecipe]):
         )
         if ours != theirs:
             raise SettingsError(f"{option}: {other.folder} has other {split} pictures or labels")
-
-
-def _picture_row(picture: LabelledPicture) -> dict[str, str]:
-    """The record of a picture in a run."""
-    row = {"picture": picture.name, "label": picture.label}
-    return {**row, "sha256": picture.digest} if picture.digest else row
 
 
 def augmented_loss(

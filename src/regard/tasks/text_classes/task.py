@@ -15,17 +15,17 @@ from torch import Tensor
 from regard.batching.collate import pad
 from regard.batching.example_batches import shortest_first
 from regard.batching.shape_buckets import Buckets, RowBuckets
-from regard.corpora.classification.labelled_texts import (
+from regard.corpora.corpus import ReadReport
+from regard.corpora.labelled_texts import (
     LabelledText,
     LabelledTextSettings,
     Splits,
     read_labelled_texts,
 )
-from regard.corpora.classification.labels import label_set
-from regard.corpora.corpus import ReadReport
-from regard.corpora.splits import comparison_key
+from regard.corpora.labels import LabelledExample
+from regard.corpora.source import SPLITS
 from regard.errors import RunError, SettingsError
-from regard.evaluation.classification import Classified, LabelIds, fit_temperature
+from regard.evaluation.classification import Classified, fit_temperature
 from regard.manifest import sha256
 from regard.models.classification.naive_bayes import NaiveBayes, NgramCounts, count_ngrams
 from regard.models.classification.text_classifier import (
@@ -38,15 +38,12 @@ from regard.settings import Settings, counted
 from regard.tasks.contracts import Notify, SplitName, TaskRecipe, without_vocabulary
 from regard.tasks.families.classification import (
     EVALUATION_ROWS,
-    SPLITS,
     AnyClassificationTask,
     ClassificationRecipe,
     ClassificationTask,
     ClassificationTrainingSettings,
     InputsOf,
 )
-from regard.tasks.families.corpus_files import file_names, skips_bad
-from regard.tasks.families.split_files import SplitFiles
 from regard.text.build import JOINT, load_tokenizer
 from regard.text.settings import TokenizerSettings
 from regard.text.special_tokens import EOS, UNK
@@ -82,14 +79,6 @@ class TextClassificationRecipe(ClassificationRecipe):
     """The model."""
     training: TextClassificationTrainingSettings = TextClassificationTrainingSettings()
     """How the model is trained."""
-
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files, read and split with the settings of `own`."""
-        named = file_names(files, skip_bad=True)
-        cut = (f"{split}_share" for split in ("valid", "test") if split not in named)
-        kept = {key: own[key] for key in ("label", "text", "header", *cut) if key in own}
-        return {**kept, **named, **({"skip_bad": True} if skips_bad(files) else {})}
 
     def vocabulary_settings(self) -> TokenizerSettings:
         return self.text
@@ -148,11 +137,11 @@ class EncodedText(NamedTuple):
 class TextClassification(ClassificationTask[TextClassificationRecipe]):
     """Texts, labels and vocabulary are kept in the run."""
 
+    nouns = "texts"
     tokenizer: Tokenizer
 
     def __init__(self, recipe: TextClassificationRecipe, folder: Path) -> None:
         super().__init__(recipe, folder)
-        self.splits = SplitFiles(folder)
         self._examples: dict[SplitName, list[LabelledText]] = {}
         self._encoded: dict[SplitName, list[EncodedText]] = {}
 
@@ -160,15 +149,7 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     def prepare(self, note: Notify, *, resumed: bool) -> None:
         if not resumed:
-            report, corpus = ReadReport(), self.recipe.corpus
-            with report.told_to(note):
-                splits = read_labelled_texts(corpus, report)
-            labels = {split: [one.label for one in rows] for split, rows in splits.items()}
-            self.save_labels(label_set(labels, corpus.files_label, note))
-            for message in leak_notes(splits, corpus.corpus_label):
-                note(message)
-            for split, rows in splits.items():
-                self.splits.write(split, ({"label": one.label, "texts": one.texts} for one in rows))
+            splits = self.read_into_run(note)
             texts = (text for one in splits["train"] for text in one.texts)
             self.make_tokenizer(texts, self.recipe.text).save(self.folder, JOINT)
         self.load()
@@ -180,30 +161,27 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
                 longer = counted(cut, "text")
                 note(f"{split}: the end is cut off {longer} of more than {limit} tokens")
 
-    def read_test(self, files: Sequence[str], folder: Path) -> None:
-        corpus = self.recipe.of_test_files(files).corpus
-        rows = read_labelled_texts(corpus, ReadReport())["test"]
-        self.check_labels([one.label for one in rows], hint=self._header_hint(rows[0]))
-        self.splits, self._examples, self._encoded = SplitFiles(folder), {}, {}
-        self.splits.write("test", ({"label": one.label, "texts": one.texts} for one in rows))
+    def read_corpus(self, corpus: LabelledTextSettings, report: ReadReport) -> Splits:
+        return read_labelled_texts(corpus, report)
 
-    def _header_hint(self, first: LabelledText) -> str:
-        """A hint in case an unknown label is a header; empty if the first label is known."""
-        if first.label in self.labels:
-            return ""
-        corpus = self.recipe.corpus
-        columns = [corpus.label or 0, *((1,) if corpus.text is None else corpus.text)]
-        return (
-            f"; if line 1 is a header, remove it, or write label,text in it: as in training, label "
-            f"and text are read from the columns {', '.join(map(repr, columns))}"
-        )
+    def read_test(self, files: Sequence[str], folder: Path) -> None:
+        super().read_test(files, folder)
+        self._examples, self._encoded = {}, {}
+
+    def check_labels(self, rows: Sequence[LabelledExample], hint: str = "") -> None:
+        """As for every task; if the first label is unknown, it may be a header."""
+        if rows[0].label not in self.labels:
+            corpus = self.recipe.corpus
+            columns = [corpus.label or 0, *((1,) if corpus.text is None else corpus.text)]
+            hint = (
+                "; if line 1 is a header, remove it, or write label,text in it: as in training, "
+                f"label and text are read from the columns {', '.join(map(repr, columns))}"
+            )
+        super().check_labels(rows, hint)
 
     def load(self) -> None:
         super().load()
         self.tokenizer = load_tokenizer(self.folder, JOINT)
-
-    def has_split(self, split: SplitName) -> bool:
-        return self.splits.exists(split)
 
     def examples(self, split: SplitName) -> list[LabelledText]:
         """The texts of a split with their labels."""
@@ -211,10 +189,6 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
             rows = self.splits.read(split, "label", "texts")
             self._examples[split] = [LabelledText(label, tuple(texts)) for label, texts in rows]
         return self._examples[split]
-
-    def label_ids(self, split: SplitName) -> LabelIds:
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        return np.array([numbers[one.label] for one in self.examples(split)], np.int64)
 
     # -- tokens ---------------------------------------------------------------------------------
 
@@ -236,11 +210,8 @@ class TextClassification(ClassificationTask[TextClassificationRecipe]):
 
     @property
     def text_counts(self) -> tuple[int, ...]:
-        """How many texts an example may have: 1, or 2 for pairs; either in an imported run."""
-        columns = self.recipe.corpus.text
-        if columns is None and self.recipe.is_imported:
-            return 1, 2
-        return (1,) if columns is None else (len(columns),)
+        """How many texts an example may have."""
+        return self.recipe.corpus.text_counts
 
     def to_inputs(self, encoded: Sequence[EncodedText]) -> Padded:
         """The model's input; for a batch of pairs, with the segment of each token."""
@@ -371,16 +342,3 @@ def fitting_lengths(lengths: Sequence[int], room: int) -> list[int]:
     shorter = min(first, second, room // 2)
     longer = min(max(first, second), room - shorter)
     return [longer, shorter] if first > second else [shorter, longer]
-
-
-def leak_notes(splits: Splits, corpus: str) -> list[str]:
-    """Notes on how many held-out texts are also training texts, ignoring case and spaces."""
-    seen = {comparison_key(" ".join(one.texts)) for one in splits["train"]}
-    notes = []
-    for split, rows in splits.items():
-        shared = sum(comparison_key(" ".join(one.texts)) in seen for one in rows)
-        if split != "train" and shared:
-            notes.append(
-                f"{corpus}: also in train: {shared:,} of the {len(rows):,} texts of {split}"
-            )
-    return notes

@@ -11,7 +11,6 @@ from itertools import chain
 from pathlib import Path
 
 from regard.atomic_io import remove_file, write_atomic
-from regard.corpora.build import CorpusSettings, build_corpus, files_label, mixed_parts
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE, choose_leaks, choose_ratio
 from regard.corpora.cleaning.pair_filters import CleaningReport, clean
 from regard.corpora.corpus import Corpus, CorpusPart, Pair, SplitName
@@ -31,6 +30,7 @@ from regard.corpora.pair_texts import (
     read_pairs,
     write_pairs,
 )
+from regard.corpora.pairs.build import CorpusSettings, build_corpus, files_label, mixed_parts
 from regard.corpora.splits import MIN_PAIRS_TO_SPLIT, drop_leaks, split_corpus
 from regard.corpora.token_store import fingerprint
 from regard.errors import CorpusError
@@ -55,7 +55,7 @@ def prepare_data(
     kept = _kept_data(recipe, folder, note, resumed=resumed)
     if kept is not None:
         return kept
-    note(f"reading and cleaning {recipe.corpus.label}")
+    note(f"reading and cleaning {recipe.corpus.corpus_label}")
     report, digest, weighting = CleaningReport(), hashlib.sha256(), CorpusWeighting()
     choices: list[SettingChoice] = []
     corpus = _clean_corpus(recipe, folder, report, weighting, choices, note)
@@ -81,8 +81,8 @@ def prepare_data(
         note(remark)
     if not counts["train"] or not counts["valid"]:
         raise CorpusError(
-            f"{settings.label}: nothing left to learn from: {counts['train']} pairs to train "
-            f"on and {counts['valid']} to validate with; {_dropped_text(report)}"
+            f"{settings.corpus_label}: nothing left to learn from: {counts['train']} pairs to "
+            f"train on and {counts['valid']} to validate with; {_dropped_text(report)}"
         )
     _remove_intermediate(folder, settings)
     data = PreparedData(
@@ -113,7 +113,10 @@ def _kept_data(
     data = load_prepared(folder)
     same = data.mark == _corpus_fingerprint(recipe.with_choices(data.choices).corpus)
     if not same and resumed:
-        note(f"{recipe.corpus.label} has changed; the run continues with the data it read before")
+        note(
+            f"{recipe.corpus.corpus_label} has changed; the run continues with the data it read "
+            "before"
+        )
     return data if same or resumed else None
 
 
@@ -215,7 +218,7 @@ def _clean_corpus(
     )
     if report.kept < MIN_PAIRS_TO_SPLIT and report.dropped:
         raise CorpusError(
-            f"{settings.label}: {report.kept} pairs are too few; {_dropped_text(report)}"
+            f"{settings.corpus_label}: {report.kept} pairs are too few; {_dropped_text(report)}"
         )
     notes: list[str] = []
     corpus = split_corpus(corpus, settings.split, notes, by=settings.cleaning.leaks)

@@ -1,6 +1,6 @@
 """The recipe of a translator: the settings classes of the lower layers, nested."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,8 +12,8 @@ from pydantic import (
     model_validator,
 )
 
-from regard.corpora.build import CorpusSettings
-from regard.corpora.dialogues import SPEAKERS
+from regard.corpora.pairs.build import CorpusSettings
+from regard.corpora.pairs.dialogues import SPEAKERS
 from regard.decoding.settings import DecodingSettings
 from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import EvaluationSettings
@@ -64,12 +64,6 @@ class TranslationRecipe(TaskRecipe):
     """How a line of input is split, and which parts of it are translated."""
 
     _auto: tuple[str, ...] = PrivateAttr(default=())
-
-    @classmethod
-    def corpus_of_files(cls, own: Mapping[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-        """Files, cleaned, split and read with the settings of `own`."""
-        kept = ("cleaning", "split", "dialogue", "mix")
-        return {**{key: own[key] for key in kept if key in own}, **files}
 
     @classmethod
     def auto_settings(cls) -> tuple[str, ...]:
@@ -191,7 +185,7 @@ class TranslationRecipe(TaskRecipe):
         if dialogues != is_chat:
             raise ValueError(
                 "task: chat and a corpus of dialogues need each other, as in the recipe "
-                f"dailydialog: got task: {self.task} and the corpus {self.corpus.label}"
+                f"dailydialog: got task: {self.task} and the corpus {self.corpus.corpus_label}"
             )
         if is_chat and not {*SPEAKERS} <= {*self.text.source.symbols}:
             raise ValueError(

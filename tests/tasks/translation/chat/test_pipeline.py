@@ -6,7 +6,7 @@ import torch
 
 import regard
 from chats import chat_recipe, train_chat, write_dialogues
-from regard.corpora.dialogues import format_history
+from regard.corpora.pairs.dialogues import format_history
 from regard.decoding.settings import DecodingSettings, SamplingSettings, search_settings
 from regard.engines.ctranslate2.exporter import require_exportable
 from regard.errors import RunError, SettingsError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from regard.corpora.dialogues import clean_turn, format_history, parse_history
+from regard.corpora.pairs.dialogues import clean_turn, format_history, parse_history
 from regard.decoding.settings import DecodingSettings
 from regard.engines.native.native_engine import NativeEngine
 from regard.errors import SettingsError

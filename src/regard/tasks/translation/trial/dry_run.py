@@ -17,8 +17,8 @@ import torch
 
 from regard.batching.collate import PositionedBatch, collate, held_out_batches
 from regard.batching.sampler import Shard, StreamPosition
-from regard.corpora.build import CorpusSettings
 from regard.corpora.corpus import Pair
+from regard.corpora.pairs.build import CorpusSettings
 from regard.corpora.readers.pair_files import FilesSettings
 from regard.decoding.batch_search import SearchMember, search_many
 from regard.decoding.constraints.length_limits import TruncationReport

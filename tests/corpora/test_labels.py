@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from regard.corpora.classification.labels import hold_out, label_set
+from regard.corpora.labels import hold_out, label_set
 from regard.errors import CorpusError
 
 

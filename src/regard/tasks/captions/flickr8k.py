@@ -5,11 +5,11 @@ from collections import defaultdict
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from regard.corpora.captions.caption_files import StoredPicture
-from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
 from regard.corpora.corpus import SplitName
 from regard.corpora.download import KnownFile, get_file
 from regard.errors import CorpusError
+from regard.images.picture_files import Picture, decode_picture
+from regard.tasks.captions.corpus import CaptionCorpus, CaptionedPicture
 
 ADVICE = (
     "An archive of Flickr8k.token.txt, Flickr_8k.*Images.txt and a folder images/ with the "
@@ -35,6 +35,20 @@ LISTS: dict[SplitName, str] = {
     "valid": "Flickr_8k.devImages.txt",
     "test": "Flickr_8k.testImages.txt",
 }
+
+
+class StoredPicture(NamedTuple):
+    """Where the bytes of a picture are in an archive."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self) -> Picture:
+        """The decoded picture; a `PictureError` if it cannot be decoded."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return decode_picture(file.read(self.size), f"{self.path}, byte {self.offset:,}")
 
 
 class Archives(NamedTuple):

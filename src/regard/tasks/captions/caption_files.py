@@ -9,12 +9,13 @@ from typing import NamedTuple, Self
 
 from pydantic import model_validator
 
-from regard.corpora.captions.corpus import CaptionedPicture
 from regard.corpora.corpus import ReadReport
 from regard.corpora.readers.pair_files import STDIN, name_ending, read_or_skip_lines
-from regard.errors import CorpusError, PictureError
-from regard.images.picture_files import ENDINGS, Picture, decode_picture, read_picture
+from regard.corpora.source import RawRow, good_rows, readable
+from regard.errors import CorpusError
+from regard.images.picture_files import ENDINGS, read_picture
 from regard.settings import Settings, abbreviate
+from regard.tasks.captions.corpus import CaptionedPicture
 
 PICTURE_KEYS = ("picture", "image", "file_name", "file")  # of a JSON object
 CAPTION_KEYS = ("captions", "caption", "text")
@@ -52,22 +53,6 @@ class CaptionLine(NamedTuple):
     captions: tuple[str, ...]
 
 
-class StoredPicture(NamedTuple):
-    """Where the bytes of a picture are: a file, or a part of an archive."""
-
-    path: Path
-    offset: int = 0
-    size: int | None = None  # None: the whole file
-
-    def read(self) -> Picture:
-        """The decoded picture; a `PictureError` if it cannot be decoded."""
-        if self.size is None:
-            return read_picture(self.path)
-        with self.path.open("rb") as file:
-            file.seek(self.offset)
-            return decode_picture(file.read(self.size), f"{self.path}, byte {self.offset:,}")
-
-
 def read_caption_files(
     settings: CaptionFilesSettings,
     report: ReadReport | None = None,
@@ -81,13 +66,11 @@ def read_caption_files(
     """
     report, file = report or ReadReport(), settings.captions
     captions: dict[str, list[str]] = {}
-    for line in read_captions(file, report if settings.skip_bad else None):
+    for line in read_captions(file, report, skip_bad=settings.skip_bad):
         captions.setdefault(line.name, []).extend(line.captions)
     folder = settings.folder
     if not folder.is_dir():
         raise CorpusError(f"{folder}: no folder of pictures (looked in {Path.cwd()})")
-    if not captions:
-        raise CorpusError(f"{file}: holds no captions")
     found = {name: find_file(folder, name) for name in captions}
     missing = [name for name, path in found.items() if path is None]
     if missing and not settings.skip_bad:
@@ -100,7 +83,7 @@ def read_caption_files(
     there = ((name, path) for name, path in found.items() if path is not None)
     pictures = [_captioned(name, tuple(captions[name]), path) for name, path in there]
     if settings.skip_bad and check_pictures:
-        pictures = [one for one in pictures if _is_readable(one, file, report)]
+        pictures = [*readable(pictures, file, report)]
     if not pictures:
         raise CorpusError(f"{file}: none of its pictures can be read, in {folder}")
     return pictures
@@ -110,15 +93,6 @@ def _captioned(name: str, captions: tuple[str, ...], path: Path) -> CaptionedPic
     stat = path.stat()
     mark = f"{name} {stat.st_size} {stat.st_mtime_ns}"
     return CaptionedPicture(name, captions, mark, partial(read_picture, path))
-
-
-def _is_readable(picture: CaptionedPicture, file: str, report: ReadReport) -> bool:
-    try:
-        picture.read()
-    except PictureError as error:
-        report.skip(file, "pictures that cannot be read", str(error))
-        return False
-    return True
 
 
 def find_file(folder: Path, name: str) -> Path | None:
@@ -132,34 +106,28 @@ def find_file(folder: Path, name: str) -> Path | None:
     return next((other for other in others if other.is_file()), None)
 
 
-def read_captions(path: str, report: ReadReport | None = None) -> Iterator[CaptionLine]:
-    """The captions of a file, line by line; lines that cannot be read are counted in `report`, or
-    raise an error if there is none.
+def read_captions(
+    path: str, report: ReadReport, *, skip_bad: bool = False
+) -> Iterator[CaptionLine]:
+    """The captions of a file, line by line; lines that cannot be read are an error, or are counted
+    in `report` with `skip_bad`.
     """
     parse = _parse_json if name_ending(path) in ("jsonl", "json") else _parse_tsv
-    if report is not None:
-        report.start_file(path)
-    lines = read_or_skip_lines(
-        path, report or ReadReport(), skip_bad=report is not None, limit="examples"
+    lines = read_or_skip_lines(path, report, skip_bad=skip_bad, limit="examples")
+    rows = (
+        RawRow(number, partial(parse, line))
+        for number, line in enumerate(lines, 1)
+        if line is not None and line.strip()
     )
-    for number, line in enumerate(lines, 1):
-        if line is None or not line.strip():
-            continue
-        try:
-            name, captions = parse(line)
-        except ValueError as error:
-            if report is None:
-                raise CorpusError(f"{path}: line {number}: {error}") from None
-            report.skip(path, "lines without a picture and its caption", f"line {number:,}")
-            continue
-        yield CaptionLine(_without_number(name), captions)
+    bad = "lines without a picture and its caption"
+    return good_rows(path, rows, report, skip_bad=skip_bad, bad=lambda _: bad, empty="captions")
 
 
 def _parse_tsv(line: str) -> CaptionLine:
     name, tab, caption = line.partition("\t")
     if not tab or not name.strip() or not caption.strip():
         raise ValueError(f"expected a name, a tab and a caption, got {abbreviate(line)!r}")
-    return CaptionLine(name.strip(), (caption.strip(),))
+    return CaptionLine(_without_number(name.strip()), (caption.strip(),))
 
 
 def _parse_json(line: str) -> CaptionLine:
@@ -178,7 +146,7 @@ def _parse_json(line: str) -> CaptionLine:
         )
     if not all(isinstance(one, str) and one.strip() for one in captions):
         raise ValueError("a caption is empty or not a text")
-    return CaptionLine(name, tuple(one.strip() for one in captions))
+    return CaptionLine(_without_number(name), tuple(one.strip() for one in captions))
 
 
 def _without_number(name: str) -> str:

@@ -1,11 +1,11 @@
 """Settings -> a corpus; one table lists the corpora known by name."""
 
-import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
@@ -18,13 +18,14 @@ from pydantic import (
 
 from regard.corpora.cleaning.pair_filters import CleaningSettings
 from regard.corpora.corpus import UNDETERMINED, Corpus, CorpusPart, Pair, ReadReport, SplitName
-from regard.corpora.dialogues import DialogueSettings, ReadDialogues, dialogue_corpus
+from regard.corpora.download import find_here
 from regard.corpora.generated.dates import dates
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.letter_sequences import sequence_corpus
 from regard.corpora.generated.travel.grammar import travel
 from regard.corpora.languages import explain_codes
-from regard.corpora.public_corpora import (
+from regard.corpora.pairs.dialogues import DialogueSettings, ReadDialogues, dialogue_corpus
+from regard.corpora.pairs.public_corpora import (
     Multi30kSettings,
     TatoebaSettings,
     dailydialog,
@@ -33,6 +34,7 @@ from regard.corpora.public_corpora import (
 )
 from regard.corpora.readers.dialogue_files import Dialogue, read_dialogues
 from regard.corpora.readers.pair_files import STDIN, FilesSettings, read_pairs
+from regard.corpora.source import FilesOptions, KnownCorpus, SourceSettings
 from regard.corpora.splits import HELD_OUT, SplitSettings
 from regard.errors import BadLineError, CorpusError, SettingsError
 from regard.settings import Settings
@@ -83,8 +85,12 @@ TrainingFiles = Annotated[
 """One corpus, or a list of them."""
 
 
-class CorpusSettings(Settings):
+class CorpusSettings(SourceSettings):
     """The training data: a corpus known by `name`, or your own files."""
+
+    only_own = frozenset({"valid", "test", "languages", "split"})
+    kept = ("cleaning", "split", "dialogue", "mix")
+    kept_imported = ("languages",)
 
     name: str | None = None
     """A generated or public corpus; `regard corpora` lists them."""
@@ -119,14 +125,22 @@ class CorpusSettings(Settings):
     imported: bool = False
     """There is no corpus: the model was imported from another toolkit by `regard import`."""
 
-    @property
-    def label(self) -> str:
-        """What messages call the corpus."""
+    @classmethod
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(entry.about, entry.find(name), (entry.group,))
+            for name, entry in CORPORA.items()
+        }
+
+    def files(self) -> dict[SplitName, tuple[str, ...]]:
+        """The labels of the user's own files of each split that has some."""
         labels = []
         for files in self.training_files():
             weight = getattr(files, "weight", 1.0)
             labels.append(files_label(files) + (f" (weight {weight:g})" if weight != 1 else ""))
-        return self.name or ", ".join(labels) or "no corpus"
+        held_out = {split: getattr(self, split) for split in HELD_OUT}
+        given = {split: (files_label(files),) for split, files in held_out.items() if files}
+        return {"train": tuple(labels), **given}
 
     def training_files(self) -> tuple[FilesSettings, ...]:
         """All of the user's own files to train on."""
@@ -173,22 +187,7 @@ class CorpusSettings(Settings):
         return self
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.imported:
-            return self._require_nothing_else()
-        if (self.name is None) == (self.train is None):
-            raise ValueError(
-                f"give either train, files of your own, or name, one of {', '.join(CORPORA)}"
-            )
-        if self.name is not None and self.name not in CORPORA:
-            near = difflib.get_close_matches(self.name, CORPORA, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"no corpus is named {self.name!r}; {hint}known: {', '.join(CORPORA)}")
-        unused = self._unused_settings()
-        if unused:
-            raise ValueError(f"{', '.join(unused)} would have no effect on {self.label}")
-        if self.train == ():
-            raise ValueError("train is an empty list: name the files to train on")
+    def _check_files(self) -> Self:
         if sum(STDIN in (one.data, one.source, one.target) for one in self.all_files()) > 1:
             raise ValueError("the standard input (-) can be read only once: save it to a file")
         kinds = {files.kind() for files in self.all_files()}
@@ -201,10 +200,10 @@ class CorpusSettings(Settings):
                 )
         return self
 
-    def _require_nothing_else(self) -> Self:
-        if self != type(self).model_construct(imported=True, languages=self.languages):
-            raise ValueError("imported: true says that there is no corpus; leave the rest out")
-        return self
+    @classmethod
+    def of_files(cls, own: Mapping[str, Any], files: FilesOptions) -> dict[str, Any]:
+        """Files, cleaned, split and read with the settings of `own`."""
+        return {**{key: own[key] for key in cls.kept if key in own}, **files}
 
     def _check_dialogue_files(self, kinds: Collection[str | None]) -> None:
         """An error if files of dialogues cannot be read as they are given."""
@@ -219,15 +218,9 @@ class CorpusSettings(Settings):
         if self.languages and self.languages[0] != self.languages[1]:
             raise ValueError(f"dialogues are in one language, got {'-'.join(self.languages)}")
 
-    def _unused_settings(self) -> list[str]:
-        """The settings that were given but would have no effect."""
-        meant = {CORPORA[self.name].group} if self.name else {"valid", "test", "languages"}
-        if self.dialogue_settings is not None:
-            meant.add("dialogue")
-        optional = {*GROUPS, "valid", "test", "languages"}
-        given = [key for key in type(self).model_fields if key in optional - meant]
-        split = ["split"] if self.name and self.split != SplitSettings() else []
-        return [key for key in given if getattr(self, key) is not None] + split
+    def _unused(self) -> list[str]:
+        dialogues = self.dialogue_settings is not None
+        return [name for name in super()._unused() if name != "dialogue" or not dialogues]
 
     @model_validator(mode="after")
     def _no_split_beside_files(self) -> Self:
@@ -255,6 +248,10 @@ class CorpusEntry(NamedTuple):
     group: Group  # the options that it takes
     make: Callable[[Any], Corpus]  # from these options
     folder: str = ""  # in $REGARD_DATA, unless that has its name
+
+    def find(self, name: str) -> Callable[[], Path | None] | None:
+        """The function that finds its folder on this machine; None: it is generated."""
+        return None if self.group == "generated" else partial(find_here, self.folder or name)
 
 
 CORPORA: Mapping[str, CorpusEntry] = {
@@ -314,10 +311,10 @@ def build_corpus(settings: CorpusSettings) -> Corpus:
     if settings.test is not None:
         splits["test"] = partial(read, settings.test)
     return Corpus(
-        settings.label,
+        settings.corpus_label,
         languages,
         splits,
-        origin=f"files of the user's own: {settings.label}",
+        origin=f"files of the user's own: {settings.corpus_label}",
         parts=parts if not isinstance(settings.train, FilesSettings) else (),
         read_report=read_report,
     )
@@ -334,13 +331,13 @@ def _build_dialogues(
     given: dict[SplitName, FilesSettings | None] = {"valid": settings.valid, "test": settings.test}
     held_out = {name: reader(files) for name, files in given.items() if files is not None}
     corpus = dialogue_corpus(
-        settings.label,
+        settings.corpus_label,
         language,
         {"train": reader(*settings.training_files()), **held_out},
         options,
         settings.split,
     )
-    origin = f"files of the user's own: {settings.label}"
+    origin = f"files of the user's own: {settings.corpus_label}"
     return replace(corpus, origin=origin, read_report=read_report)
 
 

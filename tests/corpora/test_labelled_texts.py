@@ -3,15 +3,14 @@ import os
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from regard.corpora.classification.labelled_texts import (
+from regard.corpora.corpus import ReadReport
+from regard.corpora.labelled_texts import (
     LABELLED_TEXTS,
     LabelledText,
     LabelledTextSettings,
     read_labelled_texts,
 )
-from regard.corpora.corpus import ReadReport
 from regard.errors import BadLineError, CorpusError
 
 TABLE = "NUM\tHow far ?\nHUM\tWho was it ?\n"
@@ -153,22 +152,6 @@ def test_texts_that_are_not_distinct_are_counted(tmp_path):
     path.write_text(TABLE * 20)
     with pytest.raises(CorpusError, match="40 examples, only 2 of them distinct, with 2 labels"):
         read_labelled_texts(LabelledTextSettings(train=str(path)), ReadReport())
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({}, "give either train"),
-        ({"name": "trec6", "train": "a.tsv"}, "give either train"),
-        ({"name": "trec6", "valid_share": 0.2}, "valid_share would have no effect on trec6"),
-        ({"train": "a.tsv", "valid": "b.tsv", "valid_share": 0.2}, "no effect beside valid"),
-        ({"train": "a.tsv", "valid_share": 0.5, "test_share": 0.5}, "leave nothing to train on"),
-        ({"train": "-"}, "can be read only once"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings, said):
-    with pytest.raises(ValidationError, match=said):
-        LabelledTextSettings(**settings)
 
 
 DATA = Path(os.environ.get("REGARD_DATA", "none"))

@@ -34,13 +34,6 @@ class CaptionCorpus:
     origin: str = ""  # where it comes from and under which licence, for the model's card
     read_report: ReadReport = field(default_factory=ReadReport)
 
-    def find(self, split: SplitName, names: Sequence[str]) -> list[CaptionedPicture] | None:
-        """The pictures of these names, from `split` or any other split; None if one is missing."""
-        order = [*(one for name, one in self.splits.items() if name != split)]
-        known = {one.name: one for some in (*order, self.splits.get(split, ())) for one in some}
-        found = [known[name] for name in names if name in known]
-        return found if len(found) == len(names) else None
-
     def marks(self, split: SplitName) -> str:
         """A text that changes when a picture of the split does."""
         return sha256("\n".join(picture.mark for picture in self.splits[split]).encode())

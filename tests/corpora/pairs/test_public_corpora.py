@@ -5,9 +5,9 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from regard.corpora import public_corpora
 from regard.corpora.download import data_folder
-from regard.corpora.public_corpora import (
+from regard.corpora.pairs import public_corpora
+from regard.corpora.pairs.public_corpora import (
     MULTI30K,
     TATOEBA,
     Multi30kSettings,

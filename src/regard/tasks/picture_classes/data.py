@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, get_args
+from typing import Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from regard.corpora.classification.labels import with_held_out
-from regard.corpora.classification.picture_archives import PICTURE_ARCHIVES, PictureArrays
 from regard.corpora.corpus import ReadReport, SplitName
-from regard.corpora.splits import check_shares
+from regard.corpora.download import find_here
+from regard.corpora.labels import with_held_out
+from regard.corpora.source import KnownCorpus, Sample, SourceSettings, readable
 from regard.errors import CorpusError, PictureError
 from regard.images.picture_files import ENDINGS, Picture, read_picture, read_size
 from regard.manifest import sha256_of_file
-from regard.settings import Settings, counted
+from regard.settings import counted
+from regard.tasks.picture_classes.archives import PICTURE_ARCHIVES, PictureArrays
 
 PictureCorpusName = Literal["mnist", "cifar10"]
-VALID_SHARE = 0.1  # of the training pictures in the user's own folders
 KNOWN_VALID_SHARE = 0.02  # of a corpus by name: 1,000 of 50,000 measure whole percents
 
 
@@ -31,13 +31,28 @@ class LabelledPicture(NamedTuple):
     file: Path | None = None  # None: it is in an archive
     digest: str = ""  # of the file's bytes, once they have been read
 
+    @property
+    def key(self) -> str:
+        """What equal pictures share."""
+        return self.digest or self.mark
 
-class LabelledPictureSettings(Settings):
+    def record(self) -> dict[str, str]:
+        """The picture in the files of a run."""
+        row = {"picture": self.name, "label": self.label}
+        return {**row, "sha256": self.digest} if self.digest else row
+
+
+class LabelledPictureSettings(SourceSettings):
     """Pictures with labels: a corpus known by `name`, or your own folders.
 
     A folder has a subfolder for each class, named after its label; its pictures may lie in further
     subfolders. Pictures may be JPEG, PNG, WebP, GIF, BMP, TIFF, PPM or AVIF, of any size.
     """
+
+    own = "train, a folder of your own"
+    skips = True
+    what, rank = "has labelled pictures", 5
+    only_own = frozenset({"valid", "test", "test_share", "skip_bad"})
 
     name: PictureCorpusName | None = None
     """A known corpus: read from pictures/ in the folder that $REGARD_DATA names, or downloaded."""
@@ -57,46 +72,27 @@ class LabelledPictureSettings(Settings):
     imported: bool = False
     """There are no pictures: the model was imported from another toolkit by `regard import`."""
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.imported:
-            if self != type(self).model_construct(imported=True):
-                raise ValueError(
-                    "imported: true says that there are no pictures; leave the rest out"
-                )
-            return self
-        if (self.name is None) == (self.train is None):
-            raise ValueError(
-                "give either train, a folder of your own, or name, one of "
-                f"{', '.join(get_args(PictureCorpusName))}"
+    @classmethod
+    def known(cls) -> Mapping[str, KnownCorpus]:
+        return {
+            name: KnownCorpus(
+                known.about, partial(find_here, known.first.archive, known.first.path)
             )
-        own = ("valid", "test", "test_share", "skip_bad")
-        if self.name is not None and (unused := [one for one in own if getattr(self, one)]):
-            raise ValueError(f"{', '.join(unused)} would have no effect on {self.name}")
-        check_shares(self, self.shares.values())
-        return self
+            for name, known in PICTURE_ARCHIVES.items()
+        }
 
-    @property
-    def corpus_label(self) -> str:
-        """What messages call the corpus."""
-        return self.files_label("train")
+    def sample(self, split: SplitName) -> Sample:
+        assert self.name is not None
+        pictures = read_labelled_pictures(self, ReadReport())[split]
+        rows = ({"picture": picture.name, "label": picture.label} for picture in pictures)
+        return Sample(rows, f"{self.name}. {PICTURE_ARCHIVES[self.name].origin}")
 
-    def files_label(self, split: SplitName) -> str:
-        """What messages call the folder that a split is from."""
-        return self.name or getattr(self, split) or self.train or "no corpus"
+    def usual_share(self) -> float:
+        return super().usual_share() if self.name is None else KNOWN_VALID_SHARE
 
     def absolute_folders(self) -> dict[SplitName, str]:
         """The user's own folders as absolute paths."""
-        splits: tuple[SplitName, ...] = ("train", "valid", "test")
-        given = {split: getattr(self, split) for split in splits}
-        return {split: str(Path(folder).resolve()) for split, folder in given.items() if folder}
-
-    @property
-    def shares(self) -> dict[SplitName, float]:
-        """The shares of the training pictures that are held out."""
-        default = VALID_SHARE if self.name is None else KNOWN_VALID_SHARE
-        valid = 0.0 if self.valid else self.valid_share or default
-        return {"valid": valid, "test": 0.0 if self.test else self.test_share or 0.0}
+        return {split: str(Path(folder).resolve()) for split, (folder,) in self.files().items()}
 
 
 PictureSplits = dict[SplitName, list[LabelledPicture]]
@@ -111,31 +107,26 @@ def read_labelled_pictures(
     read, and those that cannot be decoded are left out and counted. Without it, none of the
     user's own files is read, and nothing is held out: a split that has no folder is missing.
     """
-    splits: PictureSplits = {}
     if settings.name is not None:
-        for split, arrays in PICTURE_ARCHIVES[settings.name].read().items():
-            splits[split] = _from_arrays(f"{settings.name} {split}", arrays)
+        archives = PICTURE_ARCHIVES[settings.name].read()
+        splits = {
+            split: _from_arrays(f"{settings.name} {split}", arrays)
+            for split, arrays in archives.items()
+        }
         return _with_held_out(splits, settings)
-    folders: Mapping[SplitName, str | None] = {
-        "train": settings.train,
-        "valid": settings.valid,
-        "test": settings.test,
+    splits = {
+        split: read_class_folders(Path(folder), report)
+        for split, (folder,) in settings.files().items()
     }
-    for split, folder in folders.items():
-        if folder is not None:
-            splits[split] = read_class_folders(Path(folder), report)
     if not check_pictures:
         return splits
     for split, pictures in splits.items():
         folder = settings.files_label(split)
         _note_sizes(Path(folder), pictures, report)
         if settings.skip_bad:
-            pictures = [one for one in pictures if _is_readable(one, folder, report)]
+            pictures = [*readable(pictures, folder, report)]
         splits[split] = [one._replace(digest=file_digest(one)) for one in pictures]
-    found = _with_held_out(splits, settings)
-    for split in ("valid", "test"):
-        _note_leaks(split, found, settings, report)
-    return found
+    return _with_held_out(splits, settings)
 
 
 def file_digest(picture: LabelledPicture) -> str:
@@ -146,16 +137,6 @@ def file_digest(picture: LabelledPicture) -> str:
         return sha256_of_file(picture.file)
     except OSError as error:
         raise PictureError(f"{picture.file}: cannot be read: {error.strerror or error}") from None
-
-
-def _note_leaks(
-    split: SplitName, splits: PictureSplits, settings: LabelledPictureSettings, report: ReadReport
-) -> None:
-    """A note if held-out pictures are among the training pictures, byte for byte."""
-    seen, held_out = {one.digest for one in splits["train"]}, splits.get(split, [])
-    if shared := sum(one.digest in seen for one in held_out):
-        told = f"also in train: {shared:,} of the {len(held_out):,} pictures of {split}"
-        report.add_note(settings.corpus_label, told)
 
 
 def _from_arrays(name: str, arrays: PictureArrays) -> list[LabelledPicture]:
@@ -216,15 +197,6 @@ def _note_sizes(folder: Path, pictures: Sequence[LabelledPicture], report: ReadR
             f"pictures of {len(sizes):,} different sizes, from {low} to {high} pixels: the square "
             "in the middle of each is scaled to one size",
         )
-
-
-def _is_readable(picture: LabelledPicture, folder: str, report: ReadReport) -> bool:
-    try:
-        picture.read()
-    except PictureError as error:
-        report.skip(folder, "pictures that cannot be read", str(error))
-        return False
-    return True
 
 
 def _with_held_out(splits: PictureSplits, settings: LabelledPictureSettings) -> PictureSplits:

@@ -7,21 +7,21 @@ import tarfile
 import numpy as np
 import pytest
 
-from regard.corpora.classification import picture_archives
-from regard.corpora.classification.labelled_pictures import (
-    LabelledPictureSettings,
-    read_labelled_pictures,
-)
-from regard.corpora.classification.picture_archives import (
+from regard.corpora.corpus import ReadReport
+from regard.corpora.download import data_folder
+from regard.errors import CorpusError
+from regard.tasks.picture_classes import archives
+from regard.tasks.picture_classes.archives import (
     CIFAR10_DIGESTS,
     MNIST_IMAGES,
     MNIST_LABELS,
     parse_cifar10,
     parse_idx,
 )
-from regard.corpora.corpus import ReadReport
-from regard.corpora.download import data_folder
-from regard.errors import CorpusError
+from regard.tasks.picture_classes.data import (
+    LabelledPictureSettings,
+    read_labelled_pictures,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,7 @@ def test_cifar10_comes_out_of_its_archive(monkeypatch, tmp_path):
             member.size = len(content)
             opened.addfile(member, io.BytesIO(content))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
-    monkeypatch.setattr(picture_archives, "CIFAR10_DIGESTS", digests)
+    monkeypatch.setattr(archives, "CIFAR10_DIGESTS", digests)
     settings = LabelledPictureSettings(name="cifar10", valid_share=0.1)
     splits = read_labelled_pictures(settings, ReadReport())
     assert {split: len(some) for split, some in splits.items()} == {

@@ -3,9 +3,9 @@ from functools import partial
 
 import pytest
 
-from regard.corpora.build import UNCLEANED, CorpusSettings, build_corpus
 from regard.corpora.corpus import Pair
-from regard.corpora.dialogues import (
+from regard.corpora.pairs.build import UNCLEANED, CorpusSettings, build_corpus
+from regard.corpora.pairs.dialogues import (
     DialogueSettings,
     dialogue_pairs,
     format_history,

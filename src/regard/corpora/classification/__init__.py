@@ -1,1 +1,0 @@
-"""Labelled examples, for classifiers."""

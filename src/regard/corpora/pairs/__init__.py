@@ -1,0 +1,1 @@
+"""Corpora of pairs of texts."""
