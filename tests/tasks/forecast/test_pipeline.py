@@ -75,7 +75,7 @@ def test_without_attention_there_is_nothing_to_look_at(plain):
     assert plain([1, 2, 3]).attention is None
     with pytest.raises(SettingsError, match="has no attention to look at; train one that has"):
         plain([1, 2, 3], look=True)
-    with pytest.raises(SettingsError, match="give look=True"):
+    with pytest.raises(SettingsError, match="was not recorded"):
         plain([1, 2, 3]).plot()
 
 

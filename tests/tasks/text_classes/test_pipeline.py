@@ -121,7 +121,7 @@ def test_pairs_of_texts_have_bars_between_them(tmp_path):
     assert pipeline("two ||| cat").label in pipeline.labels
     look = pipeline.look(["two", "cat"])
     assert look.attention.parts["encoder"].rows.pieces.count("</s>") == 2
-    assert look.text in look.page("tiny")
+    assert look.given in look.page("tiny")
     with pytest.raises(SettingsError, match=r"expected two texts with \|\|\| between them, got 1"):
         pipeline("two")
 

@@ -13,6 +13,7 @@ from regard.batching.collate import pad, pad_source
 from regard.decoding.tracing.search_tree import SearchTree
 from regard.errors import SettingsError
 from regard.inspection.attention_sinks import Sink, find_sinks
+from regard.inspection.interventions import HeadCounts
 from regard.inspection.plots.arcs import plot_arcs
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.heads import plot_distances
@@ -42,6 +43,14 @@ class AttentionCapture:
 
     def __repr__(self) -> str:
         return f"<Look {', '.join(map(repr, self.parts.values())) or 'without attention'}>"
+
+    @property
+    def heads(self) -> HeadCounts:
+        """The number of heads in each layer of each part."""
+        shapes = {part: maps.weights.shape[:2] for part, maps in self.parts.items()}
+        return {
+            part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()
+        }
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> AttentionMaps:
         """All layers and heads of a part, by words or by the model's pieces."""

@@ -1,6 +1,6 @@
 """One text translated with its attention recorded, and changed on request."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import product
@@ -16,6 +16,7 @@ from regard.engines.native.attention_capture import AttentionCapture, PlotKind
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import SettingsError
 from regard.inspection.interventions import (
+    HeadCounts,
     InterventionRequest,
     Silenced,
     list_head_ablations,
@@ -29,24 +30,27 @@ from regard.inspection.recording.attention_map import Part
 from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.iterate import Track, untracked
 from regard.tasks.families.answer import Answer
+from regard.tasks.families.pipeline import TaskAnswer
 from regard.tasks.families.viewer_document import HeadAblation, ablated_answers, viewer_document
 from regard.tasks.translation.pipeline import Translator
 from regard.text.preprocess import part_id
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TranslationLook(Answer):
+class TranslationLook(TaskAnswer[AttentionCapture], Answer):
     """A translation with its attention, for the terminal, as a figure and as a page."""
 
+    alt = "attention"
+    title = ""  # each map has its own
+
     model: str = ""  # the name of its run
-    ablate: Callable[[], list[HeadAblation]] = list
-    """The translations without each head, which a page can show."""
-    before: "TranslationLook | None" = None  # without interventions
+
+    __repr__ = Answer.__repr__
+    text_html = Answer.text_html
 
     @property
-    def title(self) -> str:
-        """Empty: each map has its own title."""
-        return ""
+    def heads(self) -> HeadCounts:
+        return {} if self.attention is None else self.attention.heads
 
     def show(
         self,
@@ -91,22 +95,20 @@ class TranslationLook(Answer):
             part, kind=kind, layer=layer, head=head, words=words, theme=theme
         )
 
-    def page(self, model: str) -> str:
-        """One interactive offline page of the translation."""
-        # a page of a changed translation has no ablations: they would combine with the changes
-        ablations = [] if self.changes else self.ablate()
-        return render_page(viewer_document(self, model=model, without=ablations))
+    def render(self, model: str, without: Sequence[HeadAblation]) -> str:
+        return render_page(viewer_document(self, model=model, without=without))
 
-    def _picture_html(self) -> str:
+    def picture_html(self) -> str:
         """The interactive viewer."""
-        figure = super()._picture_html()
-        if not figure:
-            return figure
-        return notebook_page(render_page(viewer_document(self, model=self.model)), figure)
+        figure = Answer.picture_html(self)
+        return notebook_page(self.render(self.model, []), figure) if figure else figure
 
     def to_json(self) -> dict[str, Any]:
         """What the viewer shows, except the translations without each head."""
         return {**viewer_document(self, model=self.model)}
+
+    def look_json(self) -> dict[str, Any]:
+        return self.to_json()
 
     def required_attention(self) -> AttentionCapture:
         """The attention; an error if there is none."""
@@ -234,11 +236,7 @@ def _with_tree(
 
 def list_answer_ablations(answer: Answer) -> list[Silenced]:
     """Each head and layer whose attention was recorded in the answer."""
-    maps_by_part = answer.attention.parts if answer.attention else {}
-    shapes = {part: maps.weights.shape[:2] for part, maps in maps_by_part.items()}
-    return list_head_ablations(
-        {part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()}
-    )
+    return list_head_ablations(answer.attention.heads if answer.attention else {})
 
 
 def ablate_each_head(
