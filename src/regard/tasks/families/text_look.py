@@ -4,18 +4,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
-from rich.text import Text
 
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
+from regard.engines.native.attention_capture import AttentionCapture, PlotKind, show_maps
 from regard.errors import SettingsError
 from regard.inspection.interventions import HeadCounts
 from regard.inspection.plots.figure import ThemeName
-from regard.inspection.plots.maps import MAX_DRAWN_WORDS, describe_head
+from regard.inspection.plots.maps import MAX_DRAWN_WORDS
 from regard.inspection.recording.attention_map import AttentionMaps, Part
 from regard.inspection.viewer.html_page import render_page
 from regard.inspection.viewer.layer_maps import encode_maps
@@ -88,17 +86,9 @@ class TextLook(TaskAnswer[AttentionCapture]):
     ) -> RenderableType:
         """For the terminal: the answers, and a map in which rows attend to columns."""
         maps = self._last(MAX_SHOWN_WORDS, pieces=pieces)
-        counts = maps.weights.shape[:2]
-        chosen = product(*map(range, counts)) if every else [(layer, head)]
         cut = f", only the last {len(maps.rows.pieces)} {'tokens' if pieces else 'words'}"
-        lines = self.answers()
-        for number, place in enumerate(chosen):
-            title = describe_head(maps, *place) + (cut if maps.omitted else "")
-            shown = AttentionCapture({self.part: maps}).show(
-                self.part, layer=place[0], head=place[1], words=False
-            )
-            lines += [*([Text("")] if number else []), Text(title, "dim"), shown]
-        return Group(*lines)
+        shown = show_maps(maps, layer, head, every=every, note=cut if maps.omitted else "")
+        return Group(*self.answers(), *shown)
 
     def plot(
         self,

@@ -28,7 +28,8 @@ from regard.tasks.families.text_look import LikelyToken
 from regard.tasks.language.completion import Completion, Continuation, with_next
 from regard.tasks.language.task import LanguageModelling
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
+from regard.text.special_tokens import EOS, UNK
+from regard.text.tokenizer import unknown_words
 from regard.types import AttentionHook, Hypothesis, Site
 
 BATCH_POSITIONS = 1 << 17  # prompts of a batch, times the longest with its continuation
@@ -161,7 +162,7 @@ class Completer(Pipeline[LanguageModelling, AnyGenerator]):
         if len(ids) > limit:
             notes.append(f"only the last {limit:,} of {len(ids):,} tokens are read")
         ids_read = ids[-limit:]
-        read = self._read(ids_read, changes, self._unknown_words(text))
+        read = self._read(ids_read, changes, unknown_words(self.tokenizer, text))
         if read.maps.omitted:
             notes.append(
                 f"only the attention among the last {len(read.maps.rows.pieces):,} of "
@@ -212,12 +213,6 @@ class Completer(Pipeline[LanguageModelling, AnyGenerator]):
             )
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
         return _Read(maps, logits.double().softmax(-1).cpu(), before)
-
-    def _unknown_words(self, text: str) -> list[str]:
-        """The words of a text that the model does not know, as they were written."""
-        [ids], surfaces = self.tokenizer.encode([text]), self.tokenizer.surfaces(text)
-        words = zip(ids, surfaces, strict=True)
-        return [surface.strip() or UNK_SURFACE for token, surface in words if token == UNK]
 
     def _next_tokens(self, read: "_Read") -> tuple[LikelyToken, ...]:
         """The likeliest next tokens."""

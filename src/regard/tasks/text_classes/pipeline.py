@@ -35,9 +35,9 @@ from regard.text.special_tokens import (
     SPACE,
     SPECIAL_PIECES,
     UNK,
-    UNK_SURFACE,
     legible_piece,
 )
+from regard.text.tokenizer import unknown_words
 from regard.types import AttentionHook
 
 TEXTS_AT_ONCE = 1024
@@ -195,13 +195,10 @@ class TextLabelPipeline(LabelPipeline[TextClassification, AnyPredictor, Classifi
 
     def _axis(self, text: str, encoded: EncodedText) -> Axis:
         """The tokens that the model read, unknown ones as they were written."""
-        unknown = []
-        for part in self._parts(text):
-            [ids], surfaces = self.task.tokenizer.encode([part]), self.task.tokenizer.surfaces(part)
-            words = zip(ids, surfaces, strict=True)
-            unknown += [surface.strip() or UNK_SURFACE for id, surface in words if id == UNK]
+        tokenizer = self.task.tokenizer
+        unknown = [word for part in self._parts(text) for word in unknown_words(tokenizer, part)]
         ids = [self.task.recipe.model.text_start, *encoded.ids]
-        axis = build_axis(ids, self.task.tokenizer, unknown[: ids.count(UNK)])
+        axis = build_axis(ids, tokenizer, unknown[: ids.count(UNK)])
         if not encoded.is_pair:
             return axis
         middle = encoded.first + 1

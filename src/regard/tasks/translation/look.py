@@ -1,9 +1,8 @@
 """One text translated with its attention recorded, and changed on request."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.search_tree import SearchTreeObserver
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
+from regard.engines.native.attention_capture import AttentionCapture, PlotKind, show_maps
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import SettingsError
 from regard.inspection.interventions import (
@@ -23,7 +22,6 @@ from regard.inspection.interventions import (
     resolve_requests,
 )
 from regard.inspection.plots.figure import ThemeName
-from regard.inspection.plots.maps import describe_head
 from regard.inspection.plots.plain_table import plain_table
 from regard.inspection.plots.terminal import render_tree
 from regard.inspection.recording.attention_map import Part
@@ -68,7 +66,8 @@ class TranslationLook(TaskAnswer[AttentionCapture], Answer):
         capture = self.required_attention()
         lines: list[RenderableType] = [*self._n_best_table()]
         if capture.parts or capture.tree is None:
-            lines += _show_maps(capture, part, layer, head, every=every, words=not pieces)
+            maps = capture.attention(part, words=not pieces)
+            lines += show_maps(maps, layer, head, every=every)
         else:
             lines.append(Text("this model does not attend: there is no map to show", "dim"))
         if tree and capture.tree is not None:
@@ -121,26 +120,6 @@ class TranslationLook(TaskAnswer[AttentionCapture], Answer):
             return []
         rows = [(f"{one.score:.3f}", Text(one.text)) for one in self.candidates]
         return [plain_table("score", "of the n best", right=("score",), rows=rows)]
-
-
-def _show_maps(
-    capture: AttentionCapture,
-    part: Part,
-    layer: int | None,
-    head: int | None,
-    *,
-    every: bool,
-    words: bool,
-) -> Iterator[RenderableType]:
-    """The map of one layer and head, or of all, each below its title."""
-    attention = capture.attention(part, words=words)
-    counts = attention.weights.shape[:2]
-    chosen = product(*map(range, counts)) if every else [(layer, head)]
-    for number, (one, other) in enumerate(chosen):
-        if number:
-            yield Text("")
-        yield Text(describe_head(attention, one, other), "dim")
-        yield capture.show(part, layer=one, head=other, words=words)
 
 
 class LookedText(NamedTuple):
