@@ -138,11 +138,6 @@ def test_the_page_holds_the_picture_and_the_weights(captioner, picture):
     assert answer.page("run").count("data:image/jpeg;base64") == 1
 
 
-def test_a_notebook_shows_the_picture_once_for_each_word(captioner, picture):
-    assert captioner.look(picture)._repr_html_().count("data:image/svg+xml") == 2
-    assert "<p>" in captioner(picture)._repr_html_()
-
-
 def test_an_empty_caption_has_a_note_and_a_page(captioner, picture, monkeypatch):
     empty = [[Hypothesis((), 0.0, 0.0, finished=True)]]
     monkeypatch.setattr(captioner_module, "caption_inputs", lambda *_, **__: empty)

@@ -1,6 +1,6 @@
 """One text translated with its attention recorded, and changed on request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.search_tree import SearchTreeObserver
 from regard.engines.native.attention_capture import AttentionCapture, PlotKind, show_maps
 from regard.engines.translation_request import TranslationRequest
@@ -188,17 +187,7 @@ def look_at(
         answer = _with_tree(answer, answer.attention, observer, translator)
     found = {field.name: getattr(answer, field.name) for field in fields(answer)}
     found["notes"] = (*chosen.notes, *answer.notes)
-    ablate = partial(
-        ablate_each_head,
-        translator,
-        answer,
-        request.settings,
-        track,
-        prefix=request.prefix,
-        forbidden=request.forbidden,
-        unknown=request.unknown,
-        split=chosen.split,
-    )
+    ablate = partial(ablate_each_head, translator, answer, request, track, split=chosen.split)
     name = translator.folders[0].resolve().name
     return TranslationLook(**found, model=name, ablate=ablate)
 
@@ -221,28 +210,18 @@ def list_answer_ablations(answer: Answer) -> list[Silenced]:
 def ablate_each_head(
     translator: Translator,
     answer: Answer,
-    settings: DecodingSettings | None = None,
+    request: TranslationRequest | None = None,
     track: Track = untracked,
     *,
-    prefix: str = "",
-    forbidden: Sequence[str] = (),
-    unknown: Mapping[str, str] | None = None,
     split: bool | None = False,
 ) -> list[HeadAblation]:
-    """The translations of `answer.source` without each of `list_answer_ablations(answer)`; the
-    options are those of `Translator.translate`.
+    """The translations of `answer.source` without each of `list_answer_ablations(answer)`, by a
+    `request`, or by default the run's; `split` is as in `Translator.translate`.
     """
+    plain = request or TranslationRequest(translator.settings)
 
     def text_without(one: Silenced) -> str:
-        [ablated] = translator.translate(
-            [answer.source],
-            settings,
-            prefix=prefix,
-            forbidden=forbidden,
-            unknown=unknown,
-            changes=[one],
-            split=split,
-        )
+        [ablated] = translator.answer([answer.source], replace(plain, changes=[one]), split=split)
         return ablated.text
 
     return ablated_answers(track(list_answer_ablations(answer)), text_without)
