@@ -20,7 +20,7 @@ def test_a_run_of_the_task_that_is_asked_for(path):
 
 def test_translators_alone_have_ensembles(path):
     with pytest.raises(SettingsError, match="its task is forecast, which has no ensembl"):
-        regard.load(path, path)
+        regard.load(path, path.parent)
 
 
 def test_every_public_name_is_there():

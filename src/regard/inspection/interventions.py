@@ -86,6 +86,11 @@ class Flattened(HeadIntervention):
         return (visible / visible.sum(-1, keepdim=True).clamp_min(1)).expand_as(weights)
 
 
+HeadChange = Silenced | Flattened
+HeadCounts = Mapping[Part, Mapping[int, int]]
+"""The number of heads of each layer of each part, as `count_heads` returns it."""
+
+
 @dataclass(frozen=True)
 class ForcedPositions:
     """A hook that moves all cross attention of some target positions to some source positions."""
@@ -167,29 +172,24 @@ def resolve_requests(
     return resolved, interventions
 
 
-def require_heads(
-    changes: Sequence[HeadIntervention], layers: int, heads: int, part: Part = "cross"
-) -> None:
-    """Raise an error if an intervention, which would have no effect, does not name a head of
-    `part`, the only part of the model.
+def require_heads(changes: Sequence[HeadChange], heads: HeadCounts) -> None:
+    """Raise an error if an intervention, which would have no effect, names no head of a model that
+    has only one part.
     """
+    [(part, layers)] = heads.items()
     for change in changes:
-        head = 0 if change.head is None else change.head
-        if change.part != part or change.layer >= layers or head >= heads:
+        if change.part != part or layers.get(change.layer, 0) <= (change.head or 0):
             raise SettingsError(
                 f"{change.place}: there is no such head; this model has only {part} attention, "
-                f"layers 0 to {layers - 1} of heads 0 to {heads - 1}"
+                f"layers 0 to {len(layers) - 1} of heads 0 to {max(layers.values()) - 1}"
             )
 
 
-def list_head_ablations(parts: Mapping[Part, Mapping[int, int]]) -> list[Silenced]:
-    """Each head of each layer, then the whole layer; a layer with one head counts once.
-
-    `parts` has the number of heads of each layer, as `count_heads` returns it.
-    """
+def list_head_ablations(heads: HeadCounts) -> list[Silenced]:
+    """Each head of each layer, then the whole layer; a layer with one head counts once."""
     return [
         Silenced(part, layer, head)
-        for part, layers in parts.items()
+        for part, layers in heads.items()
         for layer, num_heads in layers.items()
         for head in ((*range(num_heads), None) if num_heads > 1 else (0,))
     ]

@@ -457,3 +457,10 @@ def read_file(path: Path) -> bytes:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}") from None
     check_file(path, content)
     return content
+
+
+def unknown_words(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The words of a text that a model does not know, as they were written."""
+    [ids], surfaces = tokenizer.encode([text]), tokenizer.surfaces(text)
+    words = zip(ids, surfaces, strict=True)
+    return [surface.strip() or UNK_SURFACE for token, surface in words if token == UNK]

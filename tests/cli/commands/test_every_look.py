@@ -1,6 +1,7 @@
 """Every option of `regard look` has an effect in each form of an answer, for runs of every task."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from regard.cli.commands.look import PIPELINE_OPTIONS
 from regard.cli.main import command_app
+from regard.errors import SettingsError
 from regard.inspection.interventions import Flattened, Silenced
 from regard.pipelines.load import load_for_look
 from regard.tasks.registry import TASKS
@@ -117,10 +119,15 @@ def weights_of(look, part):
     return look.attention.weights[None, None] if maps is None else maps.weights[0]
 
 
+def opened(task, task_runs):
+    """The pipeline of a task, and what it looks into."""
+    given = "1 2 3 5" if task == "forecast" else LOOKED_AT[task].format(**task_runs.names(task))
+    return load_for_look(task_runs.run(task), device="cpu"), [given]
+
+
 @every_task
 def test_the_attention_that_is_shown_is_the_changed_one(task, task_runs):
-    pipeline = load_for_look(task_runs.run(task), device="cpu")
-    given = ["1 2 3 5" if task == "forecast" else LOOKED_AT[task].format(**task_runs.names(task))]
+    pipeline, given = opened(task, task_runs)
     part = pipeline.look_part
     plain = pipeline.look(given)
     assert plain.before is None
@@ -131,3 +138,27 @@ def test_the_attention_that_is_shown_is_the_changed_one(task, task_runs):
     visible = flat > 0
     torch.testing.assert_close(flat, visible / visible.sum(-1, keepdim=True), check_dtype=False)
     assert str(silent.before) == str(plain)
+
+
+@every_task
+def test_a_notebook_has_the_figure_and_a_page_what_each_head_does(task, task_runs):
+    pipeline, given = opened(task, task_runs)
+    look = pipeline.look(given)
+    assert look._repr_html_().count("data:image/svg+xml") == 2  # for light and for dark pages
+    ablations = look.ablate()
+    heads = [count + (count > 1) for layers in look.heads.values() for count in layers.values()]
+    assert len(ablations) == (0 if task in SINGLE_HEADED else sum(heads))
+    for one in ablations[:: max(len(ablations) // 3, 1)]:
+        silent = pipeline.look(given, changes=[Silenced(one["part"], one["layer"], one["head"])])
+        document = json.loads(re.search(r'id="look">(.*?)</script>', silent.page(""), re.DOTALL)[1])
+        assert document["target"]["text"] == one["text"]
+        assert document["without"] == []
+
+
+@pytest.mark.parametrize("task", sorted({*ATTENTIVE} - {"translation", "chat"}))
+def test_a_head_that_is_not_there_is_refused(task, task_runs):
+    pipeline, given = opened(task, task_runs)
+    part, other = pipeline.look_part, "encoder" if pipeline.look_part != "encoder" else "cross"
+    for change in (Silenced(part, 99), Flattened(part, 0, 99), Silenced(other, 0)):
+        with pytest.raises(SettingsError, match=f"{change.place}: there is no such head; this mod"):
+            pipeline.look(given, changes=[change])

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from browser import violations, visit
 from looks import make_document
 from regard.decoding.settings import search_settings
+from regard.engines.translation_request import TranslationRequest
 from regard.inspection.viewer import html_page as page_module
 from regard.inspection.viewer.html_page import bundle, render_page
 from regard.pipelines.open_pipeline import open_pipeline
@@ -599,7 +600,7 @@ def test_the_picture_of_the_docs(chromium, tmp_path):
     settings = search_settings(translator.settings, beam=3, n_best=3)
     french = "Jane ne visite jamais la vieille cathédrale en septembre."
     answer = translator.look(french, settings, tree=True)
-    without = ablate_each_head(translator, answer, settings)
+    without = ablate_each_head(translator, answer, TranslationRequest(settings))
     document = viewer_document(answer, model="travel", without=without)
     desk = {"width": 1180, "height": 800}
     with opened(chromium, tmp_path, document, viewport=desk) as page:

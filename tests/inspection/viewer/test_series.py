@@ -20,7 +20,8 @@ def page_of(times=1):
     given = np.array([[float(number)] for number in NUMBERS * times])
     scaled = torch.tensor(given / 8), torch.tensor([1.625])
     attention = TimeWeights(*scaled, WEIGHTS.repeat(times), NUMBERS * times, "13", normalized=False)
-    answer = SeriesAnswer(given, np.array([[13.0]]), ("<b>a note</b>",), attention)
+    forecast, notes = np.array([[13.0]]), ("<b>a note</b>",)
+    answer = SeriesAnswer(given, forecast, notes=notes, attention=attention)
     return answer.page("tiny")
 
 

@@ -27,7 +27,7 @@ def completion():
     following = LikelyToken("▁today", 0.625), LikelyToken("<0x0A>", 0.25)
     text = " ".join(WORDS)
     without = {"part": "decoder", "layer": 1, "head": 0, "text": with_next(text, following[1])}
-    return Completion(text, (), (), capture, following, ablate=lambda: [without])
+    return Completion(text, (), following, attention=capture, ablate=lambda: [without])
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ def test_a_look_has_a_weight_for_each_number_and_changes_nothing(forecaster):
     if softmax:
         assert abs(float(attention.weights.sum()) - 1) < 1e-6
     assert seen.to_json()["attention"]["normalized"] is softmax
-    assert "data:image/svg+xml" in seen._repr_html_()
     longer = forecaster(range(1, 12), look=True).attention
     assert longer.labels == ("6", "7", "8", "9", "10", "11")  # the window
 
@@ -65,17 +64,13 @@ def test_interventions_change_the_forecast_and_the_recorded_weights(forecaster):
     silent = forecaster(numbers, changes=[regard.Silenced("cross", 0, 0)])
     assert not silent.attention.weights.any()
     assert silent.to_json()["before"] == [plain.value]
-    with pytest.raises(
-        SettingsError, match="there is no such head; this model has only cross attention"
-    ):
-        forecaster(numbers, changes=[regard.Silenced("encoder", 0)])
 
 
 def test_without_attention_there_is_nothing_to_look_at(plain):
     assert plain([1, 2, 3]).attention is None
     with pytest.raises(SettingsError, match="has no attention to look at; train one that has"):
         plain([1, 2, 3], look=True)
-    with pytest.raises(SettingsError, match="give look=True"):
+    with pytest.raises(SettingsError, match="was not recorded"):
         plain([1, 2, 3]).plot()
 
 

@@ -107,8 +107,6 @@ def test_interventions_change_the_continuation_and_what_comes_next(completer):
     after, before = (next_probabilities(completer, look.text, *some) for some in (changes, ()))
     expected = float(after.max()), float(before[after.argmax()])
     assert look.next_tokens[0][1:] == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(SettingsError, match=r"no such head; this model has only decoder att"):
-        completer.look(PROMPT, changes=[Silenced("decoder", 0, 7)])
 
 
 def test_of_long_texts_the_last_tokens_are_kept_and_that_is_said(tmp_path, monkeypatch, completer):
@@ -149,22 +147,6 @@ def test_the_page_has_the_text_and_what_comes_next(completer):
     assert document["target"]["text"] == f"{PROMPT} → {look.next_tokens[0].name}"
     assert document["before"]["text"] == f"{PROMPT} → {look.before.next_tokens[0].name}"
     assert document["without"] == []
-
-
-def test_what_comes_next_without_each_head(completer):
-    ablations = completer.look(PROMPT).ablate()
-    assert len(ablations) == LAYERS * (HEADS + 1)
-    for one in ablations:
-        change = Silenced("decoder", one["layer"], one["head"])
-        [first, *_] = completer.look(PROMPT, changes=[change]).next_tokens
-        assert one["text"] == f"{PROMPT} → {first.name}"
-
-
-def test_a_notebook_shows_the_text_its_next_tokens_and_its_map(completer):
-    shown = completer.look("the cat")._repr_html_()
-    assert shown.count("data:image/svg+xml") == 2
-    assert "next: " in shown
-    assert "svg" not in completer("the cat", max_tokens=2)._repr_html_()
 
 
 def test_an_empty_text_has_one_token_to_look_at(completer):

@@ -150,8 +150,6 @@ def test_interventions_change_what_is_filled_in(filler):
     assert token.probability == pytest.approx(float(after[best]), abs=1e-5)
     assert token.before == pytest.approx(float(before[best]), abs=1e-5)
     assert look.before.text == filler(text).text
-    with pytest.raises(SettingsError, match="only encoder attention, layers 0 to 1 of heads 0"):
-        filler.look(text, changes=[Silenced("encoder", 0, 7)])
 
 
 def test_the_page_has_the_text_its_maps_and_what_fills_it(filler):
@@ -170,9 +168,6 @@ def test_the_page_has_the_text_its_maps_and_what_fills_it(filler):
     assert [one["shape"] for one in layers] == [[HEADS, 5, 5]] * LAYERS
     assert [len(base64.b64decode(one["weights"])) for one in layers] == [HEADS * 25] * LAYERS
     assert all(one["queries"] and one["keys"] for one in layers)
-    found = {(one["layer"], one["head"]): one["text"] for one in document["without"]}
-    changed = filler.look("the [MASK] sat", changes=[Silenced("encoder", 1, 0)])
-    assert found[1, 0] == changed.text
     assert filler.look("the cat").ablate() == []
 
 
@@ -185,7 +180,6 @@ def test_json_and_the_notebook_have_the_answers(filler):
     look = filler.look("the [MASK] sat")
     assert look.to_json()["attention"]["pieces"][2] == "[MASK]"
     assert f"{look.masks[0].tokens[0].name} " in look._repr_html_()
-    assert "<img" in look._repr_html_()
 
 
 def test_roberta_with_rotary_positions_reads_texts_beyond_its_context(tmp_path):

@@ -99,8 +99,6 @@ def test_a_head_can_be_silenced(swin_run, red):
     assert {one.label: one.probability for one in look.labels} != {
         one.label: one.probability for one in look.before.labels
     }
-    with pytest.raises(SettingsError, match="layer"):
-        pipeline.look(str(red), changes=[Silenced("encoder", 5, None)])
     with pytest.raises(SettingsError, match=r"give one PICTURE .* got 2"):
         pipeline.look([str(red), str(red)])
 

@@ -93,7 +93,6 @@ def test_a_look_has_the_attention_of_every_token(pipeline):
     assert str(look).startswith(look.labels[0].label)
     assert look.labels == pipeline("two cat").labels
     assert f"two cat → {look.labels[0].label}" in look.page("tiny")
-    assert {one["text"] for one in look.ablate()} <= {"two cat → animal", "two cat → number"}
     layers = look.to_json()["attention"]["layers"]
     assert [one["shape"] for one in layers] == [[2, 4, 4]] * 2
 
@@ -103,8 +102,6 @@ def test_an_intervention_changes_the_probabilities(pipeline):
     before = {one.label: one.probability for one in look.before.labels}
     assert {one.label: one.before for one in look.labels} == before
     assert {one.label: one.probability for one in look.labels} != before
-    with pytest.raises(SettingsError, match="there is no such head"):
-        pipeline.look("two cat", changes=[Silenced("decoder", 7, None)])
 
 
 def test_an_encoder_without_attention_says_so(tmp_path):
@@ -121,7 +118,7 @@ def test_pairs_of_texts_have_bars_between_them(tmp_path):
     assert pipeline("two ||| cat").label in pipeline.labels
     look = pipeline.look(["two", "cat"])
     assert look.attention.parts["encoder"].rows.pieces.count("</s>") == 2
-    assert look.text in look.page("tiny")
+    assert look.given in look.page("tiny")
     with pytest.raises(SettingsError, match=r"expected two texts with \|\|\| between them, got 1"):
         pipeline("two")
 

@@ -30,7 +30,6 @@ from regard.engines.native.attention_capture import PlotKind
 from regard.errors import RunError, SettingsError
 from regard.inspection.plots.figure import ThemeName
 from regard.inspection.recording.attention_map import PARTS
-from regard.pipelines.contracts import Look, Pipeline
 from regard.pipelines.load import load_for_look
 from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
@@ -209,13 +208,14 @@ def command(
     search |= {"tree": keeps_tree or None, "beam": beam, "n_best": n_best, "track": track_ablations}
     view = {"part": part, "layer": layer, "head": head, "tree": tree or None}
     view |= {"every": every or None, "pieces": pieces or None}
-    look: Look = pipeline.look(
+    own = pipeline.look_options
+    look = pipeline.look(
         sentence or (),
         changes=changed.requests(part or pipeline.look_part),
-        **_given(search, pipeline),
+        **_given(search, own),
     )
-    figures = LookFigures(files, {"theme": theme, **_given({"kind": kind}, pipeline)})
-    show_look(look, figures, _given(view, pipeline), changes=str(changed), as_json=json)
+    figures = LookFigures(files, {"theme": theme, **_given({"kind": kind}, own)})
+    show_look(look, figures, _given(view, own), changes=str(changed), as_json=json)
     save_look_page(look, html, model)
 
 
@@ -246,10 +246,9 @@ def _check_options(context: Context, kind: PlotKind | None, files: Sequence[Path
         raise SettingsError(f"--as {kind} needs a file to draw: give --png or --svg")
 
 
-def _given(options: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """The given options that the pipeline has."""
-    known = pipeline.look_options.split()
-    return {name: options[name] for name in known if options.get(name) is not None}
+def _given(options: Mapping[str, Any], known: str) -> dict[str, Any]:
+    """The given options that are known."""
+    return {name: options[name] for name in known.split() if options.get(name) is not None}
 
 
 def _measure(translator: Translator, given: Mapping[str, Any]) -> run_measurements.RunMeasurement:

@@ -12,22 +12,27 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import draw_figure, save_drawn
 from regard.cli.display.progress_bar import progress_bar
 from regard.cli.options.intervention_options import render_word_diff
-from regard.pipelines.contracts import Look
+from regard.tasks.families.pipeline import TaskAnswer
 
 T = TypeVar("T")
 
 
 class LookFigures(NamedTuple):
-    """The figures to draw: files, and options of `Look.plot`."""
+    """The figures to draw: files, and options of an answer's `plot`."""
 
     files: Sequence[Path]
     options: Mapping[str, Any]
 
 
 def show_look(
-    look: Look, figures: LookFigures, view: Mapping[str, Any], *, changes: str, as_json: bool
+    look: TaskAnswer[Any],
+    figures: LookFigures,
+    view: Mapping[str, Any],
+    *,
+    changes: str,
+    as_json: bool,
 ) -> None:
-    """Print an answer and its attention, and draw it; `view` has the options of `Look.show`, and
+    """Print an answer and its attention, and draw it; `view` has the options of its `show`, and
     `changes` describes the interventions, if any.
     """
     # both before anything is printed: a layer or head that does not exist is an error
@@ -60,7 +65,7 @@ def track_ablations(items: Sequence[T], /) -> Iterable[T]:
         yield from progress.track(items, description="silencing heads")
 
 
-def save_look_page(look: Look, html: Path | None, model: str) -> None:
+def save_look_page(look: TaskAnswer[Any], html: Path | None, model: str) -> None:
     """Write the page of an answer by the run `model`, if a file is given."""
     if html is not None:
         write_atomic(html, look.page(Path(model).resolve().name).encode())

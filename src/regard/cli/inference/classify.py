@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os.path import isfile
+from typing import Any
 
 from typer import Argument, Exit
 
@@ -93,7 +94,7 @@ def _check_file_names(model: str, names: Sequence[str]) -> None:
         note(f"{name}: classified as a text, though a file has this name; for its lines: --file")
 
 
-def _print(answer: Classification, best: int, *, as_json: bool, named: bool) -> None:
+def _print(answer: Classification[Any], best: int, *, as_json: bool, named: bool) -> None:
     if answer.error is not None:
         print_error(answer.error)
     for message in answer.notes:

@@ -1,11 +1,13 @@
 """The attention of a model for its own translation, recorded under teacher forcing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Literal
 
 from matplotlib.figure import Figure
 from rich.console import RenderableType
+from rich.text import Text
 
 from regard.alignment.extraction import AlignmentSettings, align_text
 from regard.alignment.run_alignment import best_alignment
@@ -13,10 +15,11 @@ from regard.batching.collate import pad, pad_source
 from regard.decoding.tracing.search_tree import SearchTree
 from regard.errors import SettingsError
 from regard.inspection.attention_sinks import Sink, find_sinks
+from regard.inspection.interventions import HeadCounts
 from regard.inspection.plots.arcs import plot_arcs
 from regard.inspection.plots.figure import ThemeName, notebook_html
 from regard.inspection.plots.heads import plot_distances
-from regard.inspection.plots.maps import plot_focus, plot_grid, plot_map, view_map
+from regard.inspection.plots.maps import describe_head, plot_focus, plot_grid, plot_map, view_map
 from regard.inspection.plots.search_tree import plot_tree
 from regard.inspection.plots.terminal import HeatMap
 from regard.inspection.recording.attention_map import PARTS, AttentionMaps, Part
@@ -42,6 +45,14 @@ class AttentionCapture:
 
     def __repr__(self) -> str:
         return f"<Look {', '.join(map(repr, self.parts.values())) or 'without attention'}>"
+
+    @property
+    def heads(self) -> HeadCounts:
+        """The number of heads in each layer of each part."""
+        shapes = {part: maps.weights.shape[:2] for part, maps in self.parts.items()}
+        return {
+            part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()
+        }
 
     def attention(self, part: Part = "cross", *, words: bool = True) -> AttentionMaps:
         """All layers and heads of a part, by words or by the model's pieces."""
@@ -88,13 +99,7 @@ class AttentionCapture:
         words: bool = True,
     ) -> RenderableType:
         """A heat map for the terminal."""
-        maps = self.attention(part, words=words)
-        return HeatMap(
-            maps.select(layer, head),
-            maps.rows.pieces,
-            maps.columns.pieces,
-            normalized=maps.normalized,
-        )
+        return _heat_map(self.attention(part, words=words), layer, head)
 
     def sinks(self, part: Part = "cross") -> tuple[Sink, ...]:
         """The attention sinks of a part's heads, the largest first."""
@@ -115,6 +120,29 @@ class AttentionCapture:
         """A copy with the tree of the search that the translation came from."""
         pieces = target.pieces([node.token for node in tree.nodes])
         return replace(self, tree=tree, tree_pieces=tuple(pieces))
+
+
+def show_maps(
+    maps: AttentionMaps, layer: int | None, head: int | None, *, every: bool, note: str = ""
+) -> Iterator[RenderableType]:
+    """For the terminal: the map of one layer and head, or of all, each below its title, which
+    `note` follows.
+    """
+    chosen = product(*map(range, maps.weights.shape[:2])) if every else [(layer, head)]
+    for number, (one, other) in enumerate(chosen):
+        if number:
+            yield Text("")
+        yield Text(describe_head(maps, one, other) + note, "dim")
+        yield _heat_map(maps, one, other)
+
+
+def _heat_map(maps: AttentionMaps, layer: int | None, head: int | None) -> HeatMap:
+    return HeatMap(
+        maps.select(layer, head),
+        maps.rows.pieces,
+        maps.columns.pieces,
+        normalized=maps.normalized,
+    )
 
 
 def capture_attention(

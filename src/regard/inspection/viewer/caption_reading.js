@@ -10,7 +10,7 @@ import { LayerMaps } from "./layer_maps.js";
 export class CaptionReading {
   #maps; // of each layer and head: a row of regions for each word
 
-  /** @param {Object} look a document of `picture_document` */
+  /** @param {Object} look a document of `CaptionAnswer.render` */
   constructor(look) {
     const layers = look.layers.map((layer) => new LayerMaps(layer));
     this.look = look;

@@ -48,7 +48,7 @@ export class PictureView {
     });
   }
 
-  /** Show a document of `picture_document`. */
+  /** Show a document of `CaptionAnswer.render`. */
   show(look) {
     this.#look = look;
     this.#reading = new CaptionReading(look);

@@ -2,21 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.errors import SettingsError
-from regard.inspection.interventions import HeadIntervention
-from regard.inspection.recording.attention_map import Part
+from regard.inspection.interventions import HeadChange
 from regard.iterate import chunked
 from regard.models.contracts import WordEmbedder
-from regard.recipes.open_run import Run
+from regard.tasks.embedding.task import BidirectionalModelling
+from regard.tasks.families.pipeline import Pipeline
 from regard.text.preprocess import require_texts
-from regard.text.tokenizer import Tokenizer
 
 BATCH_TEXTS = 32  # texts that are read together
 
@@ -36,20 +34,13 @@ class Embedding:
         return f"<Embedding of {len(self.words)} words in {self.vectors.shape[1]} numbers>"
 
 
-class Embedder:
+class Embedder(Pipeline[BidirectionalModelling, WordEmbedder[Any]]):
     """Texts -> vectors of their words, which depend on the words around them.
 
     The model reads words by their letters, so that a word need not be in the vocabulary.
     """
 
-    look_part: ClassVar[Part] = "encoder"
-    look_options: ClassVar[str] = ""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.path: Path = run.folder.path
-        self.model: WordEmbedder[Any] = run.model
-        self.tokenizer: Tokenizer = run.task.tokenizer
+    look_part = "encoder"
 
     def __call__(self, texts: Sequence[str], *, layer: int | None = None) -> list[Embedding]:
         """The vectors of the words of each text: the learned mixture of all layers, or those of one
@@ -59,15 +50,15 @@ class Embedder:
         num_layers = self.model.num_layers
         if layer is not None and not 0 <= layer < num_layers:
             raise SettingsError(f"layer {layer}: the model has layers 0 to {num_layers - 1}")
-        words = [[one.strip() for one in self.tokenizer.surfaces(text)] for text in texts]
+        words = [[one.strip() for one in self.task.tokenizer.surfaces(text)] for text in texts]
         words = [[one for one in row if one] for row in words]
         return [found for rows in chunked(words, BATCH_TEXTS) for found in self._embed(rows, layer)]
 
-    def look(self, texts: Sequence[str], *, changes: Sequence[HeadIntervention] = ()) -> NoReturn:
+    def look(self, texts: Sequence[str], *, changes: Sequence[HeadChange] = ()) -> NoReturn:
         """Raise an error: the model has no attention."""
         raise SettingsError(
-            f"{self.path}: its task is {self.run.spec.name}, whose models are LSTMs: there is no "
-            "attention to look at"
+            f"{self.folder}: its task is {self.task.recipe.task}, whose models are LSTMs: there is "
+            "no attention to look at"
         )
 
     @torch.inference_mode()
@@ -76,6 +67,3 @@ class Embedder:
         chosen = self.model.mix_layers(layers) if layer is None else layers[layer]  # (B, S, D)
         pairs = zip(texts, chosen.float().cpu().numpy(), strict=True)
         return [Embedding(tuple(words), found[: len(words)]) for words, found in pairs]
-
-    def __repr__(self) -> str:
-        return f"<Embedder {self.path}>"

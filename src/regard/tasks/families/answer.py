@@ -99,13 +99,14 @@ class Answer:
 
     def _repr_html_(self) -> str:
         """For notebooks: the translation, its changes, and its attention map if it has one."""
-        return self._text_html() + self._picture_html()
+        return self.text_html() + self.picture_html()
 
-    def _text_html(self) -> str:
+    def text_html(self) -> str:
+        """The translation and its changes."""
         text = escape(self.text) if self.before is None else _diff_html(self.before.text, self.text)
         return f"<p>{text}</p>"
 
-    def _picture_html(self) -> str:
+    def picture_html(self) -> str:
         """The figure of the attention; empty if there is none."""
         return (self.attention._repr_html_() if self.attention else None) or ""
 

@@ -3,18 +3,24 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
+from os import PathLike, fspath
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from rich.console import RenderableType
 
-from regard.errors import SettingsError
+from regard.errors import PictureError
 from regard.evaluation.classification import Logits, log_softmax, mean_log_probs
+from regard.inspection.plots.plain_table import probability_table
 from regard.models.contracts import AnyPredictor
 from regard.recipes.open_run import Run
-from regard.settings import abbreviate
 from regard.tasks.families.classification import AnyClassificationTask
+from regard.tasks.families.pipeline import AttentionT, Pipeline, TaskAnswer
+from regard.tasks.families.viewer_document import ViewerCandidate
 
 DECIMALS = 6
+SHOWN_LABELS = 10  # in the terminal, and on a page
 
 
 class LikelyLabel(NamedTuple):
@@ -29,13 +35,13 @@ class LikelyLabel(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Classification:
+class Classification(TaskAnswer[AttentionT]):
     """The labels of a text or a picture, the likeliest first."""
 
     given: str  # the text, or the file of the picture
     labels: tuple[LikelyLabel, ...]  # all; empty if there was nothing to classify
-    notes: tuple[str, ...] = ()  # warnings about it
-    error: str | None = None  # why there is no label
+
+    title = "the likeliest labels"
 
     @property
     def label(self) -> str:
@@ -52,10 +58,18 @@ class Classification:
         if self.error is not None:
             return {"given": self.given, "error": self.error}
         labels = {one.label: one.probability for one in self.labels[:best]}
-        return {"given": self.given, "labels": labels, "notes": list(self.notes)}
+        return {"given": self.given, "labels": labels, "notes": list(self.notes)} | self.look_json()
 
-    def __repr__(self) -> str:
-        return f"<Classification {abbreviate(repr(self.given))}: {self.error or self}>"
+    def table(self) -> RenderableType:
+        """The likeliest labels, for the terminal."""
+        return probability_table("label", self.labels[:SHOWN_LABELS])
+
+    def shown_candidates(self) -> list[ViewerCandidate]:
+        """The likeliest labels, as the viewer lists them."""
+        return [{"text": one.label, "score": one.probability} for one in self.labels[:SHOWN_LABELS]]
+
+    def text_html(self) -> str:
+        return f"<p>{escape(self.given)} → <b>{escape(self.error or str(self))}</b></p>"
 
     def __str__(self) -> str:
         return str(self.labels[0]) if self.labels else ""
@@ -63,29 +77,21 @@ class Classification:
 
 TaskT = TypeVar("TaskT", bound=AnyClassificationTask)
 ModelT = TypeVar("ModelT", bound=AnyPredictor)
+LabelsT = TypeVar("LabelsT", bound=Classification[Any])
 
 
-class LabelPipeline(ABC, Generic[TaskT, ModelT]):
-    """A classifier as a function of the arguments of `regard classify`."""
+class LabelPipeline(ABC, Pipeline[TaskT, ModelT], Generic[TaskT, ModelT, LabelsT]):
+    """A classifier as a function of the arguments of `regard classify`; several answer by the mean
+    of their probabilities.
+    """
 
     names_examples: ClassVar[bool] = False
     """Whether examples are named by files, whose names are printed beside their labels."""
 
     def __init__(self, run: Run, *others: Run) -> None:
-        """A classifier by a run, or by the mean probabilities of several."""
-        self.task: TaskT = run.task
-        self.model: ModelT = run.model
-        self.others = tuple(type(self)(other) for other in others)  # of its ensemble
+        super().__init__(run, *others)
         for other in self.others:
             self.task.check_member(other.task)
-
-    def require_single(self) -> None:
-        """Raise an error if it is an ensemble, which has no attention of its own."""
-        if self.others:
-            raise SettingsError(
-                f"{self!r}: an ensemble of {1 + len(self.others)} runs has no attention of its "
-                "own; look into one of them"
-            )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -96,25 +102,32 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
     def remarks(self) -> tuple[str, ...]:
         """Warnings about all answers."""
         return tuple(
-            f"{one.task.folder}: {one.task.uncalibrated}: probabilities are not calibrated"
+            f"{one.folder}: {one.task.uncalibrated}: probabilities are not calibrated"
             for one in (self, *self.others)
             if one.task.uncalibrated and not one.task.recipe.is_imported
         )
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.task.folder}, {len(self.labels)} labels>"
+        return f"<{type(self).__name__} {self.folder}, {len(self.labels)} labels>"
 
-    @abstractmethod
+    def __call__(self, given: str | PathLike[str]) -> LabelsT:
+        """The labels of one text or picture; a `PictureError` if it cannot be read."""
+        [answer] = self.classify([fspath(given)])
+        if answer.error is not None:
+            raise PictureError(answer.error)
+        return answer
+
     def find(self, arguments: Sequence[str]) -> list[str]:
         """The texts or picture files that arguments of a command line, or lines of its input,
         name.
         """
+        return list(arguments)
 
     @abstractmethod
-    def stream(self, given: Sequence[str]) -> Iterator[Classification]:
+    def stream(self, given: Sequence[str]) -> Iterator[LabelsT]:
         """An answer for each example that `find` returned, in order, as they are made."""
 
-    def classify(self, given: Sequence[str]) -> list[Classification]:
+    def classify(self, given: Sequence[str]) -> list[LabelsT]:
         """The same, all at once."""
         return list(self.stream(given))
 
@@ -157,5 +170,5 @@ class LabelPipeline(ABC, Generic[TaskT, ModelT]):
         ]
 
 
-AnyLabelPipeline = LabelPipeline[Any, Any]
+AnyLabelPipeline = LabelPipeline[Any, Any, Classification[Any]]
 """A classifier of texts or of pictures."""

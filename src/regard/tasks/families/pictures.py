@@ -3,31 +3,48 @@
 import base64
 import io
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from PIL import Image
 
-from regard.errors import PictureError
+from regard.errors import PictureError, SettingsError
 from regard.images.picture_files import FRAMINGS, Bytes, Framing, Picture, read_picture
-from regard.inspection.recording.picture_attention import PictureAttention
-from regard.inspection.viewer.layer_maps import encode_maps
+from regard.iterate import chunked
 
 SHOWN_SIZE = 448  # pixels of a side of the picture that figures and pages show, at most
 JPEG_QUALITY = 90
-DOCUMENT_VERSION = 2  # of the viewer's format
-DECIMALS = 4
 
 PictureName = str | os.PathLike[str]
+AnswerT = TypeVar("AnswerT")
 
 
-class PictureLook(NamedTuple):
-    """The texts that the viewer shows beside a picture."""
+def answer_pictures(
+    names: Sequence[PictureName],
+    at_once: int,
+    answer: Callable[[list[tuple[str, Picture]], int], Iterable[AnswerT]],
+    fail: Callable[[str, str], AnswerT],
+) -> Iterator[AnswerT]:
+    """An answer for each picture, in order, as they are made: `answer` makes those to pictures with
+    their names, `at_once` at most, and `fail` that to one that cannot be read, from the error. It
+    is also told how many names came before them.
+    """
+    first = 0
+    for some in chunked(names, at_once):
+        read = [(os.fspath(name), try_to_read(name)) for name in some]
+        good = [(name, one) for name, one in read if isinstance(one, Picture)]
+        answers = iter(answer(good, first) if good else ())
+        for name, one in read:
+            yield next(answers) if isinstance(one, Picture) else fail(name, str(one))
+        first += len(some)
 
-    name: str  # its file
-    text: str  # the answer
-    candidates: Sequence[tuple[str, float]]  # answers and their scores, the best first
-    notes: Sequence[str]
+
+def read_only_picture(pictures: PictureName | Sequence[str]) -> tuple[str, Picture]:
+    """The name of a picture to look into, and the picture; a list has this one alone."""
+    names = [pictures] if isinstance(pictures, str | os.PathLike) else list(pictures)
+    if len(names) != 1:
+        raise SettingsError(f"give one PICTURE to look into, got {len(names)}")
+    return os.fspath(names[0]), read_picture(names[0])
 
 
 def try_to_read(name: PictureName) -> Picture | PictureError:
@@ -49,23 +66,3 @@ def picture_address(pixels: Bytes) -> str:
     content = io.BytesIO()
     Image.fromarray(pixels).save(content, "JPEG", quality=JPEG_QUALITY, subsampling=0)
     return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
-
-
-def picture_document(
-    look: PictureLook, attention: PictureAttention, *, model: str
-) -> dict[str, Any]:
-    """An answer with its attention and the picture, as plain data for the viewer."""
-    return {
-        "version": DOCUMENT_VERSION,
-        "model": model,
-        "name": look.name,
-        "text": look.text,
-        "picture": picture_address(attention.pixels),
-        "words": list(attention.words),
-        "grid": list(attention.grid),
-        **encode_maps(attention.maps, attention.grid),
-        "candidates": [
-            {"text": text, "score": round(score, DECIMALS)} for text, score in look.candidates
-        ],
-        "notes": list(look.notes),
-    }

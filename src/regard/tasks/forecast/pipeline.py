@@ -1,7 +1,8 @@
 """A saved model as a function: a series -> the numbers that come next."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +11,16 @@ from matplotlib.figure import Figure
 from rich.console import RenderableType
 
 from regard.errors import CorpusError, SettingsError
-from regard.inspection.interventions import HeadIntervention, require_heads
-from regard.inspection.plots.figure import ThemeName, notebook_html
+from regard.inspection.interventions import HeadChange, HeadCounts
+from regard.inspection.plots.figure import ThemeName
 from regard.inspection.plots.terminal import WeightBars
 from regard.inspection.plots.time_weights import TimeWeights, plot_time_weights
-from regard.inspection.recording.attention_map import Part
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
-from regard.inspection.viewer.html_page import notebook_page, render_series_page
+from regard.inspection.viewer.html_page import render_series_page
 from regard.models.contracts import Predictor
 from regard.recipes.open_run import Run
+from regard.tasks.families.pipeline import Pipeline, TaskAnswer
+from regard.tasks.families.viewer_document import HeadAblation
 from regard.tasks.forecast.series import MAX_MAGNITUDE, Numbers, Scale, parse_number, read_series
 from regard.tasks.forecast.task import Forecast, to_inputs
 from regard.types import AttentionHook, Series
@@ -29,14 +31,14 @@ Row = float | Sequence[float]  # the numbers of a time step
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SeriesAnswer:
-    """A forecast; a notebook displays its attention as a figure, if it was recorded."""
+class SeriesAnswer(TaskAnswer[TimeWeights]):
+    """A forecast; a look has the attention of the first step."""
+
+    alt = "weights over time"
+    heads: ClassVar[HeadCounts] = {"cross": {0: 1}}
 
     given: Numbers  # (N, F)
     forecast: Numbers  # (steps, F)
-    notes: tuple[str, ...] = ()
-    attention: TimeWeights | None = None  # of the first step, if requested
-    before: "SeriesAnswer | None" = None  # the answer without interventions
 
     @property
     def value(self) -> float:
@@ -57,8 +59,7 @@ class SeriesAnswer:
         attention = self.required_attention()
         return WeightBars(attention.weights, attention.labels)
 
-    def page(self, model: str) -> str:
-        """One interactive offline page of the series and its weights."""
+    def render(self, model: str, without: Sequence[HeadAblation]) -> str:
         return render_series_page(series_document(self, model=model))
 
     def to_json(self) -> dict[str, Any]:
@@ -67,34 +68,17 @@ class SeriesAnswer:
         given, forecast = (x[:, 0] if one else x for x in (self.given, self.forecast))
         document: dict[str, Any] = {"given": given.tolist(), "forecast": forecast.tolist()}
         document["notes"] = list(self.notes)
-        if self.before is not None:
-            document["before"] = self.before.to_json()["forecast"]
-        if self.attention is not None:
-            document["attention"] = {
-                "weights": self.attention.weights.tolist(),
-                "normalized": self.attention.normalized,
-            }
-        return document
+        return document | self.look_json()
 
-    def required_attention(self) -> TimeWeights:
-        """The attention, or an error if it was not recorded."""
+    def look_json(self) -> dict[str, Any]:
         if self.attention is None:
-            raise SettingsError("the attention was not recorded: give look=True")
-        return self.attention
-
-    def __repr__(self) -> str:
-        notes = f", notes={list(self.notes)}" if self.notes else ""
-        return f"<Forecast {format_rows(self.forecast)}{notes}>"
+            return {}
+        weights, normalized = self.attention.weights.tolist(), self.attention.normalized
+        before = {} if self.before is None else {"before": self.before.to_json()["forecast"]}
+        return before | {"attention": {"weights": weights, "normalized": normalized}}
 
     def __str__(self) -> str:
         return format_rows(self.forecast)
-
-    def _repr_html_(self) -> str:
-        text = f"<p>{format_rows(self.forecast)}</p>"
-        if self.attention is None:
-            return text
-        figure = notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
-        return text + notebook_page(self.page(""), figure)
 
 
 def is_table(texts: Sequence[str]) -> bool:
@@ -102,19 +86,15 @@ def is_table(texts: Sequence[str]) -> bool:
     return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-class Forecaster:
+class Forecaster(Pipeline[Forecast, Predictor[Series]]):
     """A model as a function of a series of numbers."""
 
-    look_part: ClassVar[Part] = "cross"
-    look_options: ClassVar[str] = ""
-
     def __init__(self, run: Run) -> None:
-        self.task: Forecast = run.task
-        self.model: Predictor[Series] = run.model
+        super().__init__(run)
         self.columns = self.task.series.columns
 
     def __repr__(self) -> str:
-        return f"<Forecaster {self.task.folder}, of {', '.join(self.columns)}>"
+        return f"<Forecaster {self.folder}, of {', '.join(self.columns)}>"
 
     def __call__(
         self,
@@ -122,7 +102,7 @@ class Forecaster:
         *,
         steps: int = 1,
         look: bool = False,
-        changes: Sequence[HeadIntervention] = (),
+        changes: Sequence[HeadChange] = (),
     ) -> SeriesAnswer:
         """The forecast after `numbers`, which are a number, or one a column, for each time step.
 
@@ -130,9 +110,7 @@ class Forecaster:
         at every step. With them or with `look`, the attention of the first step is recorded.
         """
         if changes:
-            require_heads(changes, layers=1, heads=1)
-            before = self(numbers, steps=steps, look=True)
-            return replace(self._forecast(numbers, steps, True, changes), before=before)
+            return self.look_under(changes, partial(self._forecast, numbers, steps, True))
         return self._forecast(numbers, steps, look, ())
 
     def _forecast(
@@ -140,7 +118,7 @@ class Forecaster:
         numbers: Sequence[Row],
         steps: int,
         look: bool,
-        changes: Sequence[HeadIntervention],
+        changes: Sequence[HeadChange],
     ) -> SeriesAnswer:
         given = self._to_rows(numbers)
         if steps < 1:
@@ -153,9 +131,10 @@ class Forecaster:
             if recorder is not None:
                 attention = self._attention(given, forecast, scaled, scale, recorder)
             values = np.concatenate([values, forecast])
-        return SeriesAnswer(given, values[len(given) :], self._notes(given), attention)
+        forecast = values[len(given) :]
+        return SeriesAnswer(given, forecast, notes=self._notes(given), attention=attention)
 
-    def look(self, texts: Sequence[str], changes: Sequence[HeadIntervention] = ()) -> SeriesAnswer:
+    def look(self, texts: Sequence[str], changes: Sequence[HeadChange] = ()) -> SeriesAnswer:
         """The forecast of a series as `read` takes it, with its attention."""
         return self(self.read(texts), look=True, changes=changes)
 
@@ -223,8 +202,7 @@ class Forecaster:
     ) -> tuple[Numbers, torch.Tensor, Scale]:
         """The numbers (1, F) after `values` (N, F), plain and scaled, and the scale."""
         windows = self.task.windows.last(values)
-        device = next(self.model.parameters()).device
-        scaled = self.model(to_inputs(windows).to(device), hook=hook).double().cpu()  # (1, F)
+        scaled = self.model(to_inputs(windows).to(self.device), hook=hook).double().cpu()  # (1, F)
         forecast = windows.scale.invert(scaled.numpy())
         if not np.isfinite(forecast).all():
             raise CorpusError(

@@ -1,18 +1,14 @@
 """The result of a language model: continuations of a prompt, and the attention of its tokens."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
 from rich.console import RenderableType
 
-from regard.engines.native.attention_capture import AttentionCapture
-from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.plain_table import probability_table
-from regard.tasks.families.answer import Answer, Candidate
 from regard.tasks.families.text_look import LikelyToken, TextLook, tokens_html
-from regard.tasks.families.viewer_document import HeadAblation
+from regard.tasks.families.viewer_document import ViewerCandidate
 
 
 class Continuation(NamedTuple):
@@ -26,24 +22,16 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Completion(TextLook):
-    """The continuations of a prompt, the best first, or samples in order.
-
-    A look into a text has its attention, which a notebook displays, and the likeliest next tokens.
+    """The continuations of a prompt, the best first, or samples in order; a look into a text has
+    the likeliest next tokens.
     """
 
     kind = "text"
     no_tree = "the hypotheses of a language model's search are not recorded"
-    part = "decoder"
 
     prompt: str
     continuations: tuple[Continuation, ...]  # a look may have none
-    notes: tuple[str, ...] = ()
-    attention: AttentionCapture | None = None
     next_tokens: tuple[LikelyToken, ...] = ()  # after `text`, the likeliest first
-    changes: tuple[Silenced | Flattened, ...] = ()
-    ablate: Callable[[], list[HeadAblation]] = list
-    """The text with its likeliest next token without each head, which a page can show."""
-    before: "Completion | None" = None  # without interventions
 
     @property
     def text(self) -> str:
@@ -58,7 +46,7 @@ class Completion(TextLook):
     def answers(self) -> list[RenderableType]:
         return [probability_table("token", self.next_tokens)]
 
-    def shown_candidates(self) -> list[dict[str, Any]]:
+    def shown_candidates(self) -> list[ViewerCandidate]:
         return [{"text": one.piece, "score": one.probability} for one in self.next_tokens]
 
     def to_json(self) -> dict[str, Any]:
@@ -70,19 +58,11 @@ class Completion(TextLook):
         }
         if self.attention is not None:
             document["next_tokens"] = [one._asdict() for one in self.next_tokens]
-            document |= self.look_json()
-        return document
+        return document | self.look_json()
 
-    def shown_answer(self) -> Answer:
-        """The text with its likeliest next token, and the attention."""
-        first = with_next(self.text, *self.next_tokens[:1])
-        before = None if self.before is None else self.before.shown_answer()
-        candidates = (Candidate(first, 0.0, 0.0),)
-        attention = self.required_attention()
-        return Answer("", candidates, self.notes, attention, changes=self.changes, before=before)
-
-    def __repr__(self) -> str:
-        return f"<Completion {self.text!r}>"
+    def shown_texts(self) -> tuple[str, str]:
+        """The text with its likeliest next token."""
+        return "", with_next(self.text, *self.next_tokens[:1])
 
     def __str__(self) -> str:
         return self.text

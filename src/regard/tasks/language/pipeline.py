@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,24 +16,20 @@ from regard.decoding.settings import DecodingSettings, RuleSettings, plan_batche
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.errors import SettingsError
-from regard.inspection.interventions import (
-    Flattened,
-    Silenced,
-    list_head_ablations,
-    require_heads,
-)
-from regard.inspection.recording.attention_map import AttentionMaps, Part, build_axis
+from regard.inspection.interventions import HeadChange, Silenced
+from regard.inspection.recording.attention_map import AttentionMaps, build_axis
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.iterate import Track, untracked
 from regard.models.contracts import AnyGenerator
 from regard.recipes.open_run import Run
 from regard.settings import counted
+from regard.tasks.families.pipeline import Pipeline, ablate_heads
 from regard.tasks.families.text_look import LikelyToken
-from regard.tasks.families.viewer_document import HeadAblation, ablated_answers
 from regard.tasks.language.completion import Completion, Continuation, with_next
 from regard.tasks.language.task import LanguageModelling
 from regard.text.preprocess import require_texts
-from regard.text.special_tokens import EOS, UNK, UNK_SURFACE
+from regard.text.special_tokens import EOS, UNK
+from regard.text.tokenizer import unknown_words
 from regard.types import AttentionHook, Hypothesis, Site
 
 BATCH_POSITIONS = 1 << 17  # prompts of a batch, times the longest with its continuation
@@ -41,7 +37,6 @@ DEFAULT_MAX_TOKENS = 200
 NEXT_TOKENS = 5  # likeliest next tokens that a look has
 MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
 MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, only those of the last tokens
-MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
 
@@ -53,20 +48,16 @@ class EncodedPrompt(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Completer:
+class Completer(Pipeline[LanguageModelling, AnyGenerator]):
     """A language model as a function of prompts, one or many at once."""
 
-    look_part: ClassVar[Part] = "decoder"
-    look_options: ClassVar[str] = "layer head every pieces kind max_tokens track"
+    look_part = "decoder"
+    look_options = "layer head every pieces kind max_tokens track"
 
     def __init__(self, run: Run) -> None:
-        self.task: LanguageModelling = run.task
-        self.model: AnyGenerator = run.model
+        super().__init__(run)
         self.settings: DecodingSettings = run.recipe.decoding  # the recipe's search
         self.tokenizer = self.task.tokenizer
-
-    def __repr__(self) -> str:
-        return f"<Completer {self.task.folder}>"
 
     def __call__(self, prompt: str, **options: Any) -> Completion:
         """What follows one prompt; see `complete`."""
@@ -122,7 +113,7 @@ class Completer:
                 f"ended after {longest:,} of {max_tokens:,} tokens: prompt and text fill the "
                 f"{self._limit:,} that the model sees at once",
             )
-        return Completion(text, continuations, notes)
+        return Completion(text, continuations, notes=notes)
 
     def look(
         self,
@@ -130,7 +121,7 @@ class Completer:
         settings: DecodingSettings | None = None,
         *,
         max_tokens: int = 0,
-        changes: Sequence[Silenced | Flattened] = (),
+        changes: Sequence[HeadChange] = (),
         track: Track = untracked,
     ) -> Completion:
         """A text with the attention of its tokens, and the likeliest next tokens.
@@ -145,19 +136,16 @@ class Completer:
             raise SettingsError(f"max_tokens: must be at least 0, got {max_tokens}")
         whole = text if isinstance(text, str) else " ".join(text)
         settings = settings or search_settings(self.settings, beam=1, n_best=1)
-        plain = self._look(whole, settings, max_tokens, (), track)
-        if not changes:
-            return plain
-        layers, heads = plain.required_attention().parts["decoder"].weights.shape[:2]
-        require_heads(changes, layers, heads, "decoder")
-        return replace(self._look(whole, settings, max_tokens, changes, track), before=plain)
+        return self.look_under(
+            changes, lambda hooks: self._look(whole, settings, max_tokens, hooks, track)
+        )
 
     def _look(
         self,
         text: str,
         settings: DecodingSettings,
         max_tokens: int,
-        changes: Sequence[Silenced | Flattened],
+        changes: Sequence[HeadChange],
         track: Track,
     ) -> Completion:
         """A text continued and looked into, under `changes`."""
@@ -173,45 +161,40 @@ class Completer:
         notes += self._beyond(min(len(ids), limit))
         if len(ids) > limit:
             notes.append(f"only the last {limit:,} of {len(ids):,} tokens are read")
-        read = self._read(ids[-limit:], changes, self._unknown_words(text))
+        ids_read = ids[-limit:]
+        read = self._read(ids_read, changes, unknown_words(self.tokenizer, text))
         if read.maps.omitted:
             notes.append(
                 f"only the attention among the last {len(read.maps.rows.pieces):,} of "
-                f"{len(ids[-limit:]):,} tokens is recorded: all of it would be too much"
+                f"{len(ids_read):,} tokens is recorded: all of it would be too much"
             )
-        capture = AttentionCapture({"decoder": read.maps})
-        looked = Completion(text, found, tuple(notes), capture, self._next_tokens(read))
-        shape = read.maps.weights.shape[:2]
-        ablate = partial(self._ablate, ids[-limit:], looked.text, shape, track)
-        return replace(looked, changes=tuple(changes), ablate=ablate)
+        looked = Completion(
+            text,
+            found,
+            self._next_tokens(read),
+            notes=tuple(notes),
+            attention=AttentionCapture({"decoder": read.maps}),
+        )
+        text_without = partial(self._text_without, ids_read, looked.text)
+        return replace(
+            looked, ablate=partial(ablate_heads, looked.heads, len(ids_read), text_without, track)
+        )
 
     @torch.inference_mode()
-    def _ablate(
-        self, ids: Sequence[int], text: str, heads: Sequence[int], track: Track
-    ) -> list[HeadAblation]:
-        """`text` with the likeliest token after `ids` without each of the model's `heads` (L, H),
-        and without the heads of each layer; none if too many tokens would be read.
-        """
-        ablations = list_head_ablations({"decoder": dict.fromkeys(range(heads[0]), heads[1])})
-        if len(ablations) * len(ids) > MAX_ABLATED_TOKENS:
-            return []
-
-        def text_without(one: Silenced) -> str:
-            [piece] = self.tokenizer.pieces([int(self._next_logits(ids, one).argmax())])
-            return with_next(text, LikelyToken(piece, 0.0))
-
-        return ablated_answers(track(ablations), text_without)
+    def _text_without(self, ids: Sequence[int], text: str, ablation: Silenced) -> str:
+        """`text` with the likeliest token after `ids` without a head or a layer."""
+        [piece] = self.tokenizer.pieces([int(self._next_logits(ids, ablation).argmax())])
+        return with_next(text, LikelyToken(piece, 0.0))
 
     def _next_logits(self, ids: Sequence[int], hook: AttentionHook | None) -> Tensor:
         """The logits of the token after `ids`: (V,)."""
-        device = next(self.model.parameters()).device
-        memory = self.model.encode(pad([[]], least=0).to(device))
-        features = self.model.decode(pad([ids]).to(device), memory, hook=hook).features
+        memory = self.model.encode(pad([[]], least=0).to(self.device))
+        features = self.model.decode(pad([ids]).to(self.device), memory, hook=hook).features
         return self.model.logits(features[0, -1])
 
     @torch.inference_mode()
     def _read(
-        self, ids: Sequence[int], changes: Sequence[Silenced | Flattened], unknown: Sequence[str]
+        self, ids: Sequence[int], changes: Sequence[HeadChange], unknown: Sequence[str]
     ) -> "_Read":
         """One pass over `ids` under `changes`, with its attention; with changes, also one without.
 
@@ -230,12 +213,6 @@ class Completer:
             )
         before = self._next_logits(ids, None).double().softmax(-1).cpu() if changes else None
         return _Read(maps, logits.double().softmax(-1).cpu(), before)
-
-    def _unknown_words(self, text: str) -> list[str]:
-        """The words of a text that the model does not know, as they were written."""
-        [ids], surfaces = self.tokenizer.encode([text]), self.tokenizer.surfaces(text)
-        words = zip(ids, surfaces, strict=True)
-        return [surface.strip() or UNK_SURFACE for token, surface in words if token == UNK]
 
     def _next_tokens(self, read: "_Read") -> tuple[LikelyToken, ...]:
         """The likeliest next tokens."""
@@ -261,7 +238,7 @@ class Completer:
         hook: AttentionHook | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to some prompts, by their numbers; one batch."""
-        device, some = next(self.model.parameters()).device, list(prompts.values())
+        device, some = self.device, list(prompts.values())
         inputs = pad([one.ids for one in some], least=0).to(device)
         limit = self.model.max_length
         room = None if limit is None else [limit - len(one.ids) for one in some]

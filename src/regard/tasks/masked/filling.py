@@ -1,6 +1,5 @@
 """The result of a masked language model: masked places filled, and the attention of its tokens."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -8,12 +7,9 @@ from typing import Any, NamedTuple
 from rich.console import RenderableType
 from rich.text import Text
 
-from regard.engines.native.attention_capture import AttentionCapture
-from regard.inspection.interventions import Flattened, Silenced
 from regard.inspection.plots.plain_table import probability_table
-from regard.tasks.families.answer import Answer, Candidate
 from regard.tasks.families.text_look import LikelyToken, TextLook, tokens_html
-from regard.tasks.families.viewer_document import HeadAblation
+from regard.tasks.families.viewer_document import ViewerCandidate
 
 
 class FilledMask(NamedTuple):
@@ -32,24 +28,16 @@ class FilledMask(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Filling(TextLook):
-    """The likeliest tokens of the masked places of a text, each independent of the others.
-
-    A look has the attention as well, which a notebook displays; its text may have no masked place.
+    """The likeliest tokens of the masked places of a text, each independent of the others; the text
+    of a look may have no masked place.
     """
 
     kind = "masked"
-    part = "encoder"
 
     masked: str  # the given text; the texts of a pair have ||| between them
     masks: tuple[FilledMask, ...]
     text: str  # with the likeliest token in each place
     follows: float | None = None  # of a pair: how likely the second text follows the first
-    notes: tuple[str, ...] = ()
-    attention: AttentionCapture | None = None
-    changes: tuple[Silenced | Flattened, ...] = ()
-    ablate: Callable[[], list[HeadAblation]] = list
-    """The filled text without each head, which a page can show."""
-    before: "Filling | None" = None  # without interventions
 
     @property
     def title(self) -> str:
@@ -66,7 +54,7 @@ class Filling(TextLook):
             lines.append(Text(f"the second text follows the first: {self.follows:.4f}"))
         return lines
 
-    def shown_candidates(self) -> list[dict[str, Any]]:
+    def shown_candidates(self) -> list[ViewerCandidate]:
         several = len(self.masks) > 1
         return [
             {"text": f"{number}: {one.name}" if several else one.piece, "score": one.probability}
@@ -84,21 +72,11 @@ class Filling(TextLook):
         }
         if self.follows is not None:
             document["follows"] = self.follows
-        if self.attention is not None:
-            document |= self.look_json()
-        return document
+        return document | self.look_json()
 
-    def shown_answer(self) -> Answer:
-        """The text, its filled version, and the attention."""
-        before = None if self.before is None else self.before.shown_answer()
-        candidates, attention = (Candidate(self.text, 0.0, 0.0),), self.required_attention()
-        masked = self.masked if self.masks else ""
-        return Answer(
-            masked, candidates, self.notes, attention, changes=self.changes, before=before
-        )
-
-    def __repr__(self) -> str:
-        return f"<Filling {self.text!r}>"
+    def shown_texts(self) -> tuple[str, str]:
+        """The text, if it has masked places, and its filled version."""
+        return self.masked if self.masks else "", self.text
 
     def __str__(self) -> str:
         return self.text

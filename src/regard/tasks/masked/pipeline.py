@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,18 +12,12 @@ from regard.batching.collate import pad
 from regard.decoding.settings import plan_batches
 from regard.engines.native.attention_capture import AttentionCapture
 from regard.errors import SettingsError
-from regard.inspection.interventions import (
-    Flattened,
-    Silenced,
-    list_head_ablations,
-    require_heads,
-)
-from regard.inspection.recording.attention_map import Part
+from regard.inspection.interventions import HeadChange, Silenced
 from regard.inspection.recording.recorder import AttentionRecorder, compose_hooks
 from regard.models.contracts import MaskedLanguageModel
 from regard.recipes.open_run import Run
+from regard.tasks.families.pipeline import Pipeline, ablate_heads
 from regard.tasks.families.text_look import LikelyToken
-from regard.tasks.families.viewer_document import HeadAblation, ablated_answers
 from regard.tasks.masked.filling import FilledMask, Filling
 from regard.tasks.masked.masked_text import (
     MASK,
@@ -39,7 +33,6 @@ from regard.types import AttentionHook, Padded
 
 BATCH_POSITIONS = 1 << 15  # texts of a batch, times the tokens of the longest
 DEFAULT_TOP = 5  # answers for each masked place
-MAX_ABLATED_TOKENS = 1 << 15  # read again for a page, once without each head
 DECIMALS = 6
 
 
@@ -50,17 +43,16 @@ class _Outputs(NamedTuple):
     follows: Tensor | None  # (B,) how likely the second text of a pair follows the first
 
 
-class Filler:
+class Filler(Pipeline[MaskedLanguageModelling, MaskedLanguageModel]):
     """A masked language model as a function of texts in which `[MASK]`, or the model's own mask
     token, stands for a token.
     """
 
-    look_part: ClassVar[Part] = "encoder"
-    look_options: ClassVar[str] = "layer head every pieces kind"
+    look_part = "encoder"
+    look_options = "layer head every pieces kind"
 
     def __init__(self, run: Run) -> None:
-        self.task: MaskedLanguageModelling = run.task
-        self.model: MaskedLanguageModel = run.model
+        super().__init__(run)
         self.tokenizer = self.task.tokenizer
         self.mask = self._mask_token()
 
@@ -71,9 +63,6 @@ class Filler:
             return MaskToken(mask_id, named.mask_name, named.end_names)
         name, begin, end = self.tokenizer.pieces([mask_id, BOS, EOS])
         return MaskToken(mask_id, name, (begin, end))
-
-    def __repr__(self) -> str:
-        return f"<Filler {self.task.folder}>"
 
     def __call__(self, text: str, *, top: int = DEFAULT_TOP) -> Filling:
         """The likeliest tokens of the masked places of one text; see `fill`."""
@@ -105,26 +94,20 @@ class Filler:
         texts: str | Sequence[str],
         *,
         top: int = DEFAULT_TOP,
-        changes: Sequence[Silenced | Flattened] = (),
+        changes: Sequence[HeadChange] = (),
     ) -> Filling:
         """A text, or the two of a pair, with its attention and its masked places, if any, filled,
         all under `changes`. An encoder without an output layer leaves them masked.
         """
-        given = [texts] if isinstance(texts, str) else list(texts)
-        if not given:
+        if not texts and not isinstance(texts, str):
             raise SettingsError("give a TEXT to look into, or two for a pair")
         _check_top(top)
-        read = self._read(given)
+        read = self._read([texts] if isinstance(texts, str) else texts)
         if not self.model.fills:
             read = read._replace(places=())
-        plain = self._look(read, top, ())
-        if not changes:
-            return plain
-        layers, heads = plain.required_attention().parts["encoder"].weights.shape[:2]
-        require_heads(changes, layers, heads, "encoder")
-        return replace(self._look(read, top, changes), before=plain)
+        return self.look_under(changes, partial(self._look, read, top))
 
-    def _look(self, read: MaskedText, top: int, changes: Sequence[Silenced | Flattened]) -> Filling:
+    def _look(self, read: MaskedText, top: int, changes: Sequence[HeadChange]) -> Filling:
         recorder = AttentionRecorder(scores=True)
         outputs = self._run([read], compose_hooks(*changes, recorder))
         plain = self._run([read], None).places[0] if changes else None
@@ -132,20 +115,15 @@ class Filler:
         assert maps is not None  # every masked language model attends
         follows = None if outputs.follows is None else outputs.follows[0]
         filling = self._filling(read, outputs.places[0], follows, top, plain)
-        capture = AttentionCapture({"encoder": maps})
-        ablate = partial(self._ablate, read, maps.weights.shape[:2])
-        return replace(filling, attention=capture, changes=tuple(changes), ablate=ablate)
+        filling = replace(filling, attention=AttentionCapture({"encoder": maps}))
+        if not read.places:
+            return filling
+        ablate = partial(ablate_heads, filling.heads, len(read.ids), partial(self._without, read))
+        return replace(filling, ablate=ablate)
 
-    def _ablate(self, read: MaskedText, heads: Sequence[int]) -> list[HeadAblation]:
-        """The filled text without each of the model's `heads` (L, H), and without the heads of each
-        layer; none if there is nothing to fill, or too many tokens would be read.
-        """
-        ablations = list_head_ablations({"encoder": dict.fromkeys(range(heads[0]), heads[1])})
-        if not read.places or len(ablations) * len(read.ids) > MAX_ABLATED_TOKENS:
-            return []
-        return ablated_answers(
-            ablations, lambda one: self._filled(read, self._run([read], one).places[0])
-        )
+    def _without(self, read: MaskedText, ablation: Silenced) -> str:
+        """The filled text without a head or a layer."""
+        return self._filled(read, self._run([read], ablation).places[0])
 
     def _read(self, texts: Sequence[str]) -> MaskedText:
         limit, window = self.model.max_length, self.task.recipe.window
@@ -158,7 +136,7 @@ class Filler:
     @torch.inference_mode()
     def _run(self, texts: Sequence[MaskedText], hook: AttentionHook | None) -> _Outputs:
         """The outputs of the model for some texts, in one batch."""
-        device = next(self.model.parameters()).device
+        device = self.device
         padded, segments = pad([one.ids for one in texts]), pad([one.segments for one in texts])
         inputs = Padded(padded.ids, padded.mask, None, segments.ids).to(device)
         states, length = self.model.token_states(inputs, hook=hook), padded.ids.shape[1]
@@ -201,7 +179,7 @@ class Filler:
         is_pair = read.segments[-1] > 0
         next_one = None if follows is None or not is_pair else round(float(follows), DECIMALS)
         text = self._filled(read, probabilities)
-        return Filling(read.text, tuple(masks), text, next_one, read.notes)
+        return Filling(read.text, tuple(masks), text, next_one, notes=read.notes)
 
     def _unmasked_note(self, text: str) -> str:
         """The note on a text without masked places."""

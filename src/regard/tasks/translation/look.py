@@ -1,52 +1,53 @@
 """One text translated with its attention recorded, and changed on request."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.search_tree import SearchTreeObserver
-from regard.engines.native.attention_capture import AttentionCapture, PlotKind
+from regard.engines.native.attention_capture import AttentionCapture, PlotKind, show_maps
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import SettingsError
 from regard.inspection.interventions import (
+    HeadCounts,
     InterventionRequest,
     Silenced,
     list_head_ablations,
     resolve_requests,
 )
 from regard.inspection.plots.figure import ThemeName
-from regard.inspection.plots.maps import describe_head
 from regard.inspection.plots.plain_table import plain_table
 from regard.inspection.plots.terminal import render_tree
 from regard.inspection.recording.attention_map import Part
 from regard.inspection.viewer.html_page import notebook_page, render_page
 from regard.iterate import Track, untracked
 from regard.tasks.families.answer import Answer
+from regard.tasks.families.pipeline import TaskAnswer
 from regard.tasks.families.viewer_document import HeadAblation, ablated_answers, viewer_document
 from regard.tasks.translation.pipeline import Translator
 from regard.text.preprocess import part_id
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TranslationLook(Answer):
+class TranslationLook(TaskAnswer[AttentionCapture], Answer):
     """A translation with its attention, for the terminal, as a figure and as a page."""
 
+    alt = "attention"
+    title = ""  # each map has its own
+
     model: str = ""  # the name of its run
-    ablate: Callable[[], list[HeadAblation]] = list
-    """The translations without each head, which a page can show."""
-    before: "TranslationLook | None" = None  # without interventions
+
+    __repr__ = Answer.__repr__
+    text_html = Answer.text_html
 
     @property
-    def title(self) -> str:
-        """Empty: each map has its own title."""
-        return ""
+    def heads(self) -> HeadCounts:
+        return {} if self.attention is None else self.attention.heads
 
     def show(
         self,
@@ -64,7 +65,8 @@ class TranslationLook(Answer):
         capture = self.required_attention()
         lines: list[RenderableType] = [*self._n_best_table()]
         if capture.parts or capture.tree is None:
-            lines += _show_maps(capture, part, layer, head, every=every, words=not pieces)
+            maps = capture.attention(part, words=not pieces)
+            lines += show_maps(maps, layer, head, every=every)
         else:
             lines.append(Text("this model does not attend: there is no map to show", "dim"))
         if tree and capture.tree is not None:
@@ -91,22 +93,20 @@ class TranslationLook(Answer):
             part, kind=kind, layer=layer, head=head, words=words, theme=theme
         )
 
-    def page(self, model: str) -> str:
-        """One interactive offline page of the translation."""
-        # a page of a changed translation has no ablations: they would combine with the changes
-        ablations = [] if self.changes else self.ablate()
-        return render_page(viewer_document(self, model=model, without=ablations))
+    def render(self, model: str, without: Sequence[HeadAblation]) -> str:
+        return render_page(viewer_document(self, model=model, without=without))
 
-    def _picture_html(self) -> str:
+    def picture_html(self) -> str:
         """The interactive viewer."""
-        figure = super()._picture_html()
-        if not figure:
-            return figure
-        return notebook_page(render_page(viewer_document(self, model=self.model)), figure)
+        figure = Answer.picture_html(self)
+        return notebook_page(self.render(self.model, []), figure) if figure else figure
 
     def to_json(self) -> dict[str, Any]:
         """What the viewer shows, except the translations without each head."""
         return {**viewer_document(self, model=self.model)}
+
+    def look_json(self) -> dict[str, Any]:
+        return self.to_json()
 
     def required_attention(self) -> AttentionCapture:
         """The attention; an error if there is none."""
@@ -119,26 +119,6 @@ class TranslationLook(Answer):
             return []
         rows = [(f"{one.score:.3f}", Text(one.text)) for one in self.candidates]
         return [plain_table("score", "of the n best", right=("score",), rows=rows)]
-
-
-def _show_maps(
-    capture: AttentionCapture,
-    part: Part,
-    layer: int | None,
-    head: int | None,
-    *,
-    every: bool,
-    words: bool,
-) -> Iterator[RenderableType]:
-    """The map of one layer and head, or of all, each below its title."""
-    attention = capture.attention(part, words=words)
-    counts = attention.weights.shape[:2]
-    chosen = product(*map(range, counts)) if every else [(layer, head)]
-    for number, (one, other) in enumerate(chosen):
-        if number:
-            yield Text("")
-        yield Text(describe_head(attention, one, other), "dim")
-        yield capture.show(part, layer=one, head=other, words=words)
 
 
 class LookedText(NamedTuple):
@@ -207,17 +187,7 @@ def look_at(
         answer = _with_tree(answer, answer.attention, observer, translator)
     found = {field.name: getattr(answer, field.name) for field in fields(answer)}
     found["notes"] = (*chosen.notes, *answer.notes)
-    ablate = partial(
-        ablate_each_head,
-        translator,
-        answer,
-        request.settings,
-        track,
-        prefix=request.prefix,
-        forbidden=request.forbidden,
-        unknown=request.unknown,
-        split=chosen.split,
-    )
+    ablate = partial(ablate_each_head, translator, answer, request, track, split=chosen.split)
     name = translator.folders[0].resolve().name
     return TranslationLook(**found, model=name, ablate=ablate)
 
@@ -234,38 +204,24 @@ def _with_tree(
 
 def list_answer_ablations(answer: Answer) -> list[Silenced]:
     """Each head and layer whose attention was recorded in the answer."""
-    maps_by_part = answer.attention.parts if answer.attention else {}
-    shapes = {part: maps.weights.shape[:2] for part, maps in maps_by_part.items()}
-    return list_head_ablations(
-        {part: dict.fromkeys(range(layers), heads) for part, (layers, heads) in shapes.items()}
-    )
+    return list_head_ablations(answer.attention.heads if answer.attention else {})
 
 
 def ablate_each_head(
     translator: Translator,
     answer: Answer,
-    settings: DecodingSettings | None = None,
+    request: TranslationRequest | None = None,
     track: Track = untracked,
     *,
-    prefix: str = "",
-    forbidden: Sequence[str] = (),
-    unknown: Mapping[str, str] | None = None,
     split: bool | None = False,
 ) -> list[HeadAblation]:
-    """The translations of `answer.source` without each of `list_answer_ablations(answer)`; the
-    options are those of `Translator.translate`.
+    """The translations of `answer.source` without each of `list_answer_ablations(answer)`, by a
+    `request`, or by default the run's; `split` is as in `Translator.translate`.
     """
+    plain = request or TranslationRequest(translator.settings)
 
     def text_without(one: Silenced) -> str:
-        [ablated] = translator.translate(
-            [answer.source],
-            settings,
-            prefix=prefix,
-            forbidden=forbidden,
-            unknown=unknown,
-            changes=[one],
-            split=split,
-        )
+        [ablated] = translator.answer([answer.source], replace(plain, changes=[one]), split=split)
         return ablated.text
 
     return ablated_answers(track(list_answer_ablations(answer)), text_without)

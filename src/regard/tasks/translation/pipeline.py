@@ -69,32 +69,27 @@ class Translator:
         self,
         runs: "Sequence[Run]" = (),
         *,
-        export: "CTranslate2Engine | None" = None,
+        engine: "TranslatorEngine | None" = None,
         folder: Path | None = None,
-        open_runs: "Callable[[], Sequence[Run]] | None" = None,
+        settings: DecodingSettings | None = None,
         remarks: Sequence[str] = (),
-        choice: EngineConfig | None = None,
     ) -> None:
-        """A translator of `runs`, or of an `export` of the run in `folder`.
-
-        For requests that the export does not support, the native engine uses `runs`, or those of
-        `open_runs`.
+        """A translator of `runs`; or, by an `engine` with an export, of that of the run in
+        `folder`. By default, `settings` of its search are those of the run.
         """
-        if not runs and export is None:
-            raise ValueError("a translator needs at least one run")
         check_tasks(runs, self.task)
-        self._native = _NativeEngineLoader(runs, open_runs, choice)
-        self._ct2_engine, self._ct2_only = export, False
+        self.engine = engine or TranslatorEngine(runs)
         self._observers: tuple[SearchObserver, ...] = ()
         self._process_id = os.getpid()
         self.sources: tuple[Tokenizer, ...]  # the source vocabulary of each model
         self.folders: tuple[Path, ...]  # the folders of the runs
         self.input: InputSettings  # which parts of a line are translated, and how it is split
         self.remarks = tuple(remarks)  # notes about loading, for the user
+        export = self.engine.export
         if export is not None:
             self.sources, self.folders = (export.source,), (folder or export.folder,)
-            self.target = export.target
-            self.settings, self.limit = export.card.decoding, export.card.longest
+            self.target, self.limit = export.target, export.card.longest
+            self.settings = settings or export.card.decoding
             self.input = export.card.input or infer_input_settings(self.folders[0])
             return
         targets = {run.tokenizers.target.fingerprint(): run.folder.path for run in runs}
@@ -106,18 +101,19 @@ class Translator:
         self.sources = tuple(run.tokenizers.source for run in runs)
         self.target = runs[0].tokenizers.target
         self.folders = tuple(run.folder.path for run in runs)
-        self.settings, self.limit = runs[0].recipe.decoding, min(run.longest for run in runs)
+        self.settings = settings or runs[0].recipe.decoding
+        self.limit = min(run.longest for run in runs)
         self.input = runs[0].task.input_settings()
 
     def __repr__(self) -> str:
-        engine = "native" if self._ct2_engine is None else "ctranslate2"
-        return f"<{type(self).__name__} {', '.join(map(str, self.folders))}, engine {engine}>"
+        name = "native" if self.engine.export is None else "ctranslate2"
+        return f"<{type(self).__name__} {', '.join(map(str, self.folders))}, engine {name}>"
 
     @property
     def runs(self) -> "tuple[Run, ...]":
         """The models."""
         self._check_not_forked()
-        return self._load_native().runs
+        return self.engine.native().runs
 
     @property
     def model(self) -> "AnyGenerator":
@@ -128,7 +124,7 @@ class Translator:
     @property
     def has_runs(self) -> bool:
         """Whether the models themselves are available, and not only an export."""
-        return self._native.can_load
+        return self.engine.has_runs
 
     def observed(self, observe: "SearchObserver") -> Self:
         """A copy whose searches call `observe`; `part_index` gives the line and part of an id."""
@@ -294,7 +290,7 @@ class Translator:
         is_plain = not any(options) and request.settings.sampling is None
         is_protected = [is_plain and one.protected for one in prepared]
         plain = [one for one, flag in zip(prepared, is_protected, strict=True) if not flag]
-        engine = self._select_engine(request)
+        engine = self.engine.for_request(request)
         lines = [[one.lines[model] for one in plain] for model in range(len(self.sources))]
         answers = (
             build_answer(one.text, one.lines[0], result.parts, self.target, result.looks)
@@ -334,76 +330,83 @@ class Translator:
 
     def engine_for(self, settings: DecodingSettings | None = None) -> EngineName:
         """The engine that translates plain lines with these settings, or by default the run's."""
-        engine, request = self._ct2_engine, self._request(settings)
-        supported = engine is not None and engine.unsupported_reason(request) is None
-        return "ctranslate2" if supported else "native"
+        return "native" if self.engine.why_native(self._request(settings)) else "ctranslate2"
 
     @property
     def export_precision(self) -> str | None:
         """The precision of the export that CTranslate2 translates with; None: there is none."""
-        return None if self._ct2_engine is None else self._ct2_engine.card.precision
+        return None if self.engine.export is None else self.engine.export.card.precision
 
     @property
     def on_gpu(self) -> bool:
         """Whether it translates on a GPU, where observing a search forces synchronisation."""
-        return self._native.engine is not None and not self._native.engine.on_cpu
+        return self.engine.on_gpu
 
     @property
     def budget(self) -> int:
         """Positions that the native engine searches at a time."""
-        return self._load_native().budget
-
-    def _select_engine(self, request: TranslationRequest) -> "NativeEngine | CTranslate2Engine":
-        """The engine for a request: CTranslate2 if it supports it."""
-        if self._ct2_engine is None:
-            return self._load_native()
-        reason = self._ct2_engine.unsupported_reason(request)
-        if reason is None:
-            return self._ct2_engine
-        if self._ct2_only:
-            raise SettingsError(
-                f"the engine ctranslate2 cannot do this: {reason}; use the engine native or auto"
-            )
-        return self._load_native()
-
-    def _load_native(self) -> "NativeEngine":
-        """The native engine, loaded when it is first needed."""
-        if not self._native.can_load:
-            assert self._ct2_engine is not None
-            raise SettingsError(
-                f"{self._ct2_engine.folder}: an export supports only plain translation; use the "
-                f"run that it was made from ({self._ct2_engine.card.run})"
-            )
-        return self._native.load()
+        return self.engine.native().budget
 
 
-class _NativeEngineLoader:
-    """The native engine of a translator and of its copies: loaded once, by the first of them, in
-    any thread, that needs it.
+class TranslatorEngine:
+    """What searches for a translator and its copies: CTranslate2 with an `export`, if there is one
+    and as far as it can; otherwise the native engine of the `runs`, or of those of `open_runs`,
+    which the first request that needs it, in any thread, then loads.
     """
 
     def __init__(
         self,
-        runs: "Sequence[Run]",
-        open_runs: "Callable[[], Sequence[Run]] | None",
-        config: EngineConfig | None,
+        runs: "Sequence[Run]" = (),
+        *,
+        export: "CTranslate2Engine | None" = None,
+        open_runs: "Callable[[], Sequence[Run]] | None" = None,
+        config: EngineConfig | None = None,
+        only_export: bool = False,
     ) -> None:
+        """With `only_export`, what CTranslate2 cannot do is an error."""
+        if not runs and export is None:
+            raise ValueError("a translator needs at least one run")
+        self.export, self._only_export = export, only_export
         self._open_runs, self._config, self._lock = open_runs, config, Lock()
-        self.engine = _native_engine_class()(runs, config) if runs else None
-        """None: it is not loaded."""
+        self._native = _native_engine_class()(runs, config) if runs else None
 
     @property
-    def can_load(self) -> bool:
-        """Whether there is an engine, or runs to load it from."""
-        return self.engine is not None or self._open_runs is not None
+    def has_runs(self) -> bool:
+        """Whether the models themselves are available, and not only an export."""
+        return self._native is not None or self._open_runs is not None
 
-    def load(self) -> "NativeEngine":
-        """The engine."""
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the native engine is loaded, on a GPU."""
+        return self._native is not None and not self._native.on_cpu
+
+    def why_native(self, request: TranslationRequest) -> str | None:
+        """Why CTranslate2 cannot answer a request; None if it can."""
+        return "no export" if self.export is None else self.export.unsupported_reason(request)
+
+    def for_request(self, request: TranslationRequest) -> "NativeEngine | CTranslate2Engine":
+        """The engine that answers a request."""
+        reason = self.why_native(request)
+        if reason is None and self.export is not None:
+            return self.export
+        if self._only_export:
+            raise SettingsError(
+                f"the engine ctranslate2 cannot do this: {reason}; use the engine native or auto"
+            )
+        return self.native()
+
+    def native(self) -> "NativeEngine":
+        """The native engine, loaded when it is first needed."""
         with self._lock:
-            if self.engine is None:
-                assert self._open_runs is not None
-                self.engine = _native_engine_class()(self._open_runs(), self._config)
-            return self.engine
+            if self._native is None:
+                if self._open_runs is None:
+                    assert self.export is not None
+                    raise SettingsError(
+                        f"{self.export.folder}: an export supports only plain translation; use the "
+                        f"run that it was made from ({self.export.card.run})"
+                    )
+                self._native = _native_engine_class()(self._open_runs(), self._config)
+            return self._native
 
 
 def load(
@@ -458,7 +461,7 @@ def load(
         runs = open_runs(
             (path, *others), device=device, weights=weights, precision=precision, adapter=adapter
         )
-        return Translator(runs, choice=choice)
+        return Translator(runs, engine=TranslatorEngine(runs, config=choice))
     if reason is not None:
         raise SettingsError(f"the engine ctranslate2 cannot be used: {reason}")
     return _load_run(folder, weights, precision, choice, tell, ct2_only=engine == "ctranslate2")
@@ -522,7 +525,7 @@ def _load_export(folder: Path, precision: ExportPrecision) -> Translator:
     engine = _open_ct2_engine(export)
     if engine is None:
         raise damaged_export_error(folder)
-    return Translator(export=engine)
+    return Translator(engine=TranslatorEngine(export=engine))
 
 
 def _own_precision(folder: Path, precision: ExportPrecision) -> ExportPrecision:
@@ -568,18 +571,17 @@ def _load_run(
         remarks += [remark] if remark else []
         engine = _open_ct2_engine(export, engine_config)
     if engine is not None:
-        new = Translator(
-            runs, export=engine, folder=folder, open_runs=open_runs, choice=engine_config
-        )
-        new._ct2_only, reason = ct2_only, native_only_reason(new.settings)
-        if ct2_only and reason is not None:
+        settings = engine.card.decoding
+        if ct2_only and (reason := native_only_reason(settings)) is not None:
             remarks.append(
                 f"the run's search settings need the native engine ({reason}); "
                 "using the nearest that CTranslate2 supports"
             )
-            new.settings = portable_settings(new.settings)
-        new.remarks = tuple(remarks)
-        return new
+            settings = portable_settings(settings)
+        chosen = TranslatorEngine(
+            runs, export=engine, open_runs=open_runs, config=engine_config, only_export=ct2_only
+        )
+        return Translator(engine=chosen, folder=folder, settings=settings, remarks=remarks)
     refused = export.card.gate.refused if export is not None else None
     if ct2_only:
         reason = refused or "its export cannot be read"
@@ -589,4 +591,4 @@ def _load_run(
         precision = "float32"
     if not runs or precision not in ("auto", "float32"):
         runs = open_runs(precision)
-    return Translator(runs, remarks=remarks, choice=engine_config)
+    return Translator(runs, engine=TranslatorEngine(runs, config=engine_config), remarks=remarks)
