@@ -224,15 +224,15 @@ FAULTS = (
     Fault(
         "edge",
         "a streamed continuation has at most --max-tokens",
-        "cli/inference/complete.py",
-        "found = completer.complete(texts, settings, max_tokens=max_tokens, on_text=on_text)[0]",
-        "found = completer.complete(texts, settings, on_text=on_text)[0]",
+        "tasks/language/options.py",
+        "completer.complete(texts, settings, max_tokens=self.max_tokens, on_text=on_text)",
+        "completer.complete(texts, settings, on_text=on_text)",
         "tests/cli/inference/test_complete.py",
     ),
     Fault(
         "edge",
         "sampled continuations of one prompt differ from chunk to chunk",
-        "cli/inference/complete.py",
+        "tasks/language/options.py",
         "        first += len(some)\n",
         "",
         "tests/cli/inference/test_every_option.py",
@@ -405,9 +405,9 @@ FAULTS = (
     Fault(
         "edge",
         "the best N labels are as many in JSON",
-        "cli/inference/classify.py",
-        "to_json(answer.to_json(best))",
-        "to_json(answer.to_json())",
+        "tasks/families/classify_options.py",
+        "partial(answer.to_json, self.best)",
+        "answer.to_json",
         "tests/cli/inference/test_every_option.py",
     ),
     Fault(

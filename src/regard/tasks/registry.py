@@ -2,11 +2,55 @@
 
 from regard.errors import SettingsError
 from regard.settings import abbreviate
-from regard.tasks.spec import Lazy, TaskSpec
+from regard.tasks.spec import Lazy, TaskSpec, Verb
 
 SAMPLES = "regard.pipelines.exchange.onnx.onnx_samples"
 PARITY = "regard.pipelines.exchange.task_parity"
 
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "translate",
+            "Translate lines from a file or stdin to stdout, one for one; or documents.",
+        ),
+        Verb(
+            "chat",
+            "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
+        ),
+        Verb(
+            "complete",
+            "Continue texts with a language model, by sampling or search.",
+            Lazy("regard.tasks.language.options:CompleteOptions"),
+        ),
+        Verb(
+            "fill",
+            "Fill masked places of texts: the likeliest tokens with their probabilities.",
+            Lazy("regard.tasks.masked.options:FillOptions"),
+        ),
+        Verb(
+            "classify",
+            "Sort texts or pictures into classes, with calibrated probabilities.",
+            Lazy("regard.tasks.families.classify_options:ClassifyOptions"),
+        ),
+        Verb(
+            "caption",
+            "Describe pictures: files, folders, or a list of them on stdin.",
+            Lazy("regard.tasks.captions.options:CaptionOptions"),
+        ),
+        Verb(
+            "forecast",
+            "Forecast the numbers that follow a series.",
+            Lazy("regard.tasks.forecast.options:ForecastOptions"),
+        ),
+        Verb(
+            "embed",
+            "Print vectors of words in their context, by a bidirectional language model.",
+            Lazy("regard.tasks.embedding.options:EmbedOptions"),
+        ),
+    )
+}
+"""By name, in the order of `regard --help`."""
 TASKS: dict[str, TaskSpec] = {
     spec.name: spec
     for spec in (

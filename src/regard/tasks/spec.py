@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
+    from regard.tasks.families.options import UseOptions
 
 T = TypeVar("T")
 
@@ -22,6 +23,17 @@ class Lazy(Generic[T]):
         module, _, name = self.reference.partition(":")
         loaded: T = getattr(import_module(module), name)
         return loaded
+
+
+class Verb(NamedTuple):
+    """A command that uses runs; several tasks may share one."""
+
+    name: str
+    about: str
+    """Its help in one line."""
+    options: "Lazy[type[UseOptions]] | None" = None
+    """What can be set about its answers, from which its options are made; None: it has a module of
+    its own in `cli/inference`."""
 
 
 @dataclass(frozen=True)

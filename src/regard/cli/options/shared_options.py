@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Context, Option
 
@@ -11,6 +11,7 @@ from regard.decoding.settings import MAX_BEAM
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.recipes.paths import PACKAGED_RUN
+from regard.tasks.families.options import OptionRule
 from regard.tasks.translation.pipeline import EngineChoice
 
 
@@ -132,24 +133,15 @@ HeldOutReference = Annotated[
 ]
 
 
-class OptionRule(NamedTuple):
-    """What some parameters of a command need or exclude; names are separated by spaces."""
-
-    options: str
-    needs: str = ""  # one of these must be given together with any of the options
-    excludes: str = ""  # none of these may be given together with any of the options
-    hint: str = ""  # what to do instead
-
-
 def refuse_options(context: Context, options: str, what: str) -> None:
     """Raise an error if one of `options` was given, as they have no effect on `what`."""
-    given = _given_options(context)
+    given = given_options(context)
     if used := [name for name in options.split() if name in given]:
-        spelling = _option_spellings(context)[used[0]]
+        spelling = option_spellings(context)[used[0]]
         raise SettingsError(f"{spelling} has no effect on {what}: drop it")
 
 
-def _option_spellings(context: Context) -> dict[str, str]:
+def option_spellings(context: Context) -> dict[str, str]:
     """How each parameter of a command is written."""
     return {
         str(param.name): param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
@@ -157,7 +149,7 @@ def _option_spellings(context: Context) -> dict[str, str]:
     }
 
 
-def _given_options(context: Context) -> set[str]:
+def given_options(context: Context) -> set[str]:
     """The names of the parameters that are given on the command line."""
     names = (str(param.name) for param in context.command.params)
     sources = {name: context.get_parameter_source(name) for name in names}
@@ -167,7 +159,7 @@ def _given_options(context: Context) -> set[str]:
 
 def note_packaged_model(context: Context, name: str = "model") -> None:
     """Print a note about which model is used if the argument MODEL is missing."""
-    if name not in _given_options(context):
+    if name not in given_options(context):
         note(
             "no MODEL is given: this is the small French-English translator that comes with "
             f"regard, {PACKAGED_RUN}"
@@ -176,29 +168,15 @@ def note_packaged_model(context: Context, name: str = "model") -> None:
 
 def check_options(context: Context, rules: Sequence[OptionRule]) -> None:
     """Raise an error if an option was given that has no effect together with the others."""
-    spellings = _option_spellings(context)
-    given = _given_options(context)
-    for options, needs, excludes, hint in rules:
-        option = next((name for name in options.split() if name in given), None)
-        if option is None:
-            continue
-        end = f"; {hint}" if hint else ""
-        if needs and not given.intersection(needs.split()):
-            others = " or ".join(spellings[name] for name in needs.split())
-            raise SettingsError(f"{spellings[option]} can only be used with {others}{end}")
-        other = next((name for name in excludes.split() if name in given), None)
-        if other is not None:
-            raise SettingsError(
-                f"{spellings[option]} cannot be used with {spellings[other]}: drop one of them{end}"
-            )
+    spellings, given = option_spellings(context), given_options(context)
+    for rule in rules:
+        rule.check(given, spellings.__getitem__)
 
 
 def require_options(context: Context, known: str, why: str) -> None:
     """Raise an error if an option was given that is not in `known`, names separated by spaces."""
-    for name in sorted(_given_options(context) - set(known.split())):
-        raise SettingsError(
-            f"{_option_spellings(context)[name]} has no effect here: {why}; drop it"
-        )
+    for name in sorted(given_options(context) - set(known.split())):
+        raise SettingsError(f"{option_spellings(context)[name]} has no effect here: {why}; drop it")
 
 
 def check_n_best(n_best: int | None, beam: int | None, *, sampled: bool = False) -> None:

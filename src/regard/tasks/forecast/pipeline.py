@@ -19,6 +19,7 @@ from regard.inspection.recording.recorder import AttentionRecorder, compose_hook
 from regard.inspection.viewer.html_page import notebook_page, render_series_page
 from regard.models.contracts import Predictor
 from regard.recipes.open_run import Run
+from regard.tasks.forecast.options import is_table
 from regard.tasks.forecast.series import MAX_MAGNITUDE, Numbers, Scale, parse_number, read_series
 from regard.tasks.forecast.task import Forecast, to_inputs
 from regard.types import AttentionHook, Series
@@ -95,11 +96,6 @@ class SeriesAnswer:
             return text
         figure = notebook_html(lambda theme: self.plot(theme=theme), alt="weights over time")
         return text + notebook_page(self.page(""), figure)
-
-
-def is_table(texts: Sequence[str]) -> bool:
-    """Whether the texts are the name of a table, rather than numbers."""
-    return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 class Forecaster:
