@@ -96,9 +96,9 @@ FAULTS = (
     Fault(
         "edge",
         "forbidden words are in no translation with markup, nor of a document",
-        "cli/inference/translate.py",
-        "split=split, forbidden=forbid or (), unknown=dictionary\n        )\n        _translate_m",
-        "split=split, unknown=dictionary\n        )\n        _translate_m",
+        "tasks/translation/options.py",
+        "split=self.split, forbidden=self.forbid, unknown=self.dictionary",
+        "split=self.split, unknown=self.dictionary",
         "tests/cli/inference/test_every_way.py",
     ),
     Fault(
@@ -152,7 +152,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a translation",
-        "cli/inference/translate.py",
+        "tasks/translation/options.py",
         '"notes": list(answer.notes),',
         '"notes": [],',
         "tests/cli/inference/test_every_option.py",
@@ -200,7 +200,7 @@ FAULTS = (
     Fault(
         "edge",
         "JSON has the notes of a turn of a conversation",
-        "cli/inference/chat.py",
+        "tasks/translation/chat/options.py",
         '"notes": list(answer.notes),',
         '"notes": [],',
         "tests/cli/inference/test_every_option.py",
@@ -216,9 +216,9 @@ FAULTS = (
     Fault(
         "edge",
         "sampled translations with markup differ from text to text",
-        "cli/inference/translate.py",
-        "translator.translate_texts(texts, first)",
-        "translator.translate_texts(texts)",
+        "tasks/translation/options.py",
+        "markup_translator.translate_texts(texts, first)",
+        "markup_translator.translate_texts(texts)",
         "tests/cli/inference/test_every_way.py",
     ),
     Fault(

@@ -47,13 +47,9 @@ COMMANDS = {
     "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-FOLDERS = {
-    "inference": ("translate", "bulk", "chat"),
-    "catalogues": ("corpora", "recipes"),
-}
-"""Folders of `cli` -> the commands in them: those that answer in a way of their own, and
-those that list what is available. Other verbs are made by `cli/use.py` from the options of their
-tasks; all others are in `cli/commands`."""
+CATALOGUES = ("corpora", "recipes")
+"""Commands that list what is available, in `cli/catalogues`. Those of tasks are made by
+`cli/use.py` from their options; all others are in `cli/commands`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name, because Python cannot import theirs."""
 
@@ -109,12 +105,12 @@ def command_app(name: str) -> typer.Typer:
     """The app of a command: its module's if it has subcommands."""
     with exit_on_signals(), _no_garbage_collection():
         app = typer.Typer(add_completion=False)
-        if name in VERBS and (options := VERBS[name].options) is not None:
-            settings = {"ignore_unknown_options": options().negative_numbers}
+        if name in VERBS:
+            settings = {"ignore_unknown_options": VERBS[name].options().negative_numbers}
             command = import_module("regard.cli.use").use_command(name)
             app.command(context_settings=settings)(command)
         else:
-            folder = next((one for one, names in FOLDERS.items() if name in names), "commands")
+            folder = "catalogues" if name in CATALOGUES else "commands"
             module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
             if hasattr(module, "app"):
                 app = module.app

@@ -2,48 +2,50 @@
 
 from regard.errors import SettingsError
 from regard.settings import abbreviate
-from regard.tasks.spec import Lazy, TaskSpec, Verb
+from regard.tasks.spec import Lazy, TaskSpec, TaskVerb
 
 SAMPLES = "regard.pipelines.exchange.onnx.onnx_samples"
 PARITY = "regard.pipelines.exchange.task_parity"
 
-VERBS: dict[str, Verb] = {
+VERBS: dict[str, TaskVerb] = {
     verb.name: verb
     for verb in (
-        Verb(
+        TaskVerb(
             "translate",
             "Translate lines from a file or stdin to stdout, one for one; or documents.",
+            Lazy("regard.tasks.translation.options:TranslateOptions"),
         ),
-        Verb(
+        TaskVerb(
             "chat",
             "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
+            Lazy("regard.tasks.translation.chat.options:ChatOptions"),
         ),
-        Verb(
+        TaskVerb(
             "complete",
             "Continue texts with a language model, by sampling or search.",
             Lazy("regard.tasks.language.options:CompleteOptions"),
         ),
-        Verb(
+        TaskVerb(
             "fill",
             "Fill masked places of texts: the likeliest tokens with their probabilities.",
             Lazy("regard.tasks.masked.options:FillOptions"),
         ),
-        Verb(
+        TaskVerb(
             "classify",
             "Sort texts or pictures into classes, with calibrated probabilities.",
             Lazy("regard.tasks.families.classify_options:ClassifyOptions"),
         ),
-        Verb(
+        TaskVerb(
             "caption",
             "Describe pictures: files, folders, or a list of them on stdin.",
             Lazy("regard.tasks.captions.options:CaptionOptions"),
         ),
-        Verb(
+        TaskVerb(
             "forecast",
             "Forecast the numbers that follow a series.",
             Lazy("regard.tasks.forecast.options:ForecastOptions"),
         ),
-        Verb(
+        TaskVerb(
             "embed",
             "Print vectors of words in their context, by a bidirectional language model.",
             Lazy("regard.tasks.embedding.options:EmbedOptions"),

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
-    from regard.tasks.families.options import UseOptions
 
 T = TypeVar("T")
 
@@ -25,15 +24,14 @@ class Lazy(Generic[T]):
         return loaded
 
 
-class Verb(NamedTuple):
+class TaskVerb(NamedTuple):
     """A command that uses runs; several tasks may share one."""
 
     name: str
     about: str
     """Its help in one line."""
-    options: "Lazy[type[UseOptions]] | None" = None
-    """What can be set about its answers, from which its options are made; None: it has a module of
-    its own in `cli/inference`."""
+    options: "Lazy[type[Any]]"
+    """The class of what can be set about its answers, from which its options are made."""
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ COMMANDS = {
         "translation",
         ("Il part\0.", FRENCH),
         TRANSLATE,
-        "cli.inference.translate.CHUNK",
+        "tasks.translation.options.CHUNK",
         render_translation,
     ),
     "chat": Command(

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.cli.display import progress_bar
-from regard.cli.inference import translate
 from regard.cli.main import command_app
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.tasks.translation import options as translate
 from regard.tasks.translation.pipeline import load
 
 app = command_app("translate")
@@ -192,7 +192,7 @@ def test_samples_follow_the_seed(run):
         (("--top-k", "2"), "--top-k can only be used with --sample"),
         (("--seed", "2"), "--seed can only be used with --sample"),
         (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
-        (("--n-best", "1001"), "--n-best 1001: a beam keeps at most 1,000: lower it"),
+        (("--n-best", "1001"), "n_best 1001: a beam keeps at most 1,000: lower it"),
         (
             ("--beam", "2", "--n-best", "3"),
             "--n-best 3 asks for more answers than --beam 2 keeps: raise --beam or lower --n",
@@ -270,7 +270,7 @@ def test_a_way_with_unknown_words_that_is_none(unsure, tmp_path):
 
 def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):
     fingerprints = iter(["one", "other"])
-    kind = type(translate.load(tiny_run, device="cpu").target)
+    kind = type(load(tiny_run, device="cpu").target)
     monkeypatch.setattr(kind, "fingerprint", lambda self: next(fingerprints))
     with pytest.raises(SearchError, match="must share one target vocabulary"):
         run("--ensemble", str(other_run))
@@ -473,7 +473,7 @@ def test_a_document_of_an_office_program_is_refused(run, tmp_path):
 def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal, shown):
     told = []
     monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "_shows_progress", lambda: terminal)
+    monkeypatch.setattr(translate.TranslateOptions, "shows_progress", lambda _: terminal)
     file = tmp_path / "a.txt"
     file.write_text(LINES)
     assert len(run(file).stdout.splitlines()) == 3
@@ -486,7 +486,7 @@ def test_a_terminal_is_shown_how_far_a_document_is(run, tmp_path, monkeypatch):
     quiet = run(file).stdout
     monkeypatch.setattr(translate, "DOCUMENT_CHUNK", 2)
     monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "_shows_progress", lambda: True)
+    monkeypatch.setattr(translate.TranslateOptions, "shows_progress", lambda _: True)
     assert run(file).stdout == quiet
     assert told == [3, 2, 1]
 
@@ -510,9 +510,7 @@ class Bar:
         self.told.append(lines)
 
 
-def test_a_line_that_takes_long_is_told_of_before(capsys):
-    lines = translate._note_long_lines(iter(["a", "b" * 8_000_000]))
-    assert next(lines) == "a"
-    assert len(next(lines)) == 8_000_000
-    said = capsys.readouterr().err
+def test_a_line_that_takes_long_is_told_of_before():
+    [reply] = translate._long_lines(["a", "b" * 8_000_000], 0)
+    [said] = reply.notes
     assert said.startswith("line 2: 8,000,000 characters are translated in parts")

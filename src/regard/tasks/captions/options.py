@@ -12,7 +12,6 @@ from regard.settings import escape_control
 from regard.tasks.families.options import (
     SAMPLING,
     Beam,
-    LoadOptions,
     NBest,
     OptionRule,
     Positional,
@@ -57,7 +56,6 @@ class CaptionOptions(UseOptions):
     sampling: SamplingOptions = SamplingOptions()
     scores: bool = False
     """Put each caption's score before it."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "Captioner") -> Iterator[Reply]:
         settings = search_settings(

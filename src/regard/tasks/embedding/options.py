@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import NonNegativeInt
 
 from regard.corpora.readers.pair_files import STDIN, read_lines
-from regard.tasks.families.options import LoadOptions, Positional, Reply, UseOptions, Written
+from regard.tasks.families.options import Positional, Reply, UseOptions, Written
 
 if TYPE_CHECKING:  # it imports torch
     from regard.tasks.embedding.pipeline import Embedder, Embedding
@@ -27,7 +27,6 @@ class EmbedOptions(UseOptions):
     """Texts; without any, the lines of the standard input."""
     layer: Annotated[NonNegativeInt | None, Written(metavar="N")] = None
     """Vectors of one layer; layer 0 has no context. Without it all layers are mixed."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "Embedder") -> Iterator[Reply]:
         texts = self.texts or list(read_lines(STDIN, limit="examples"))

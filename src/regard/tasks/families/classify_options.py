@@ -12,7 +12,6 @@ from regard.errors import SettingsError
 from regard.images.picture_files import ENDINGS
 from regard.settings import abbreviate, escape_control, quoted
 from regard.tasks.families.options import (
-    LoadOptions,
     Positional,
     Reply,
     UseOptions,
@@ -54,7 +53,6 @@ class ClassifyOptions(UseOptions):
     """Another model that votes; may be repeated."""
     best: Annotated[PositiveInt, Written("--best", "-k")] = 1
     """Print the N likeliest labels."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "AnyLabelPipeline") -> Iterator[Reply]:
         yield Reply(notes=pipeline.remarks)

@@ -28,13 +28,15 @@ class Positional(NamedTuple):
     """A field that a command line has without a flag."""
 
     metavar: str
+    show_default: bool = True
 
 
+WITHOUT_MODEL = "without it, the small French-English translator that comes with regard."
 Beam = Annotated[int, Field(ge=1, le=MAX_BEAM)]
 NBest = Annotated[PositiveInt | None, Written(metavar="N")]
 
 
-class LoadOptions(Settings):
+class RunOptions(Settings):
     """How a run is loaded."""
 
     weights: Annotated[str, Written(metavar="NAME")] = "model"
@@ -98,6 +100,8 @@ class Reply(NamedTuple):
     document: Callable[[], dict[str, Any]] | None = None  # what `--json` prints instead
     notes: Sequence[str] = ()
     error: str | None = None
+    end: str = "\n"  # what follows each line
+    done: int = 0  # texts that have been answered since this was last said
 
 
 class UseOptions(Settings):
@@ -108,58 +112,73 @@ class UseOptions(Settings):
 
     model: Annotated[str, Positional("MODEL")]
     """A run's folder, such as runs/travel."""
+    load: RunOptions = RunOptions()
+
+    def check(self, given: Mapping[str, Any], spell: Spell) -> None:
+        """Raise an error if an option that is given has no effect beside the others."""
+        for rule in self.rules:
+            rule.check(given, spell)
+        check_n_best(given, spell)
+
+    def opened(self, load: Callable[..., Any], tell: Callable[[str], None]) -> Any:
+        """The pipeline that `load` makes of the run; `tell` is given messages before long work."""
+        return load(self.model, *getattr(self, "ensemble", ()), **self.load.model_dump())
+
+    def shows_progress(self) -> bool:
+        """Whether a bar counts what is done."""
+        return False
+
+    def total(self) -> int | None:
+        """The number of inputs, if it is known."""
+        return None
 
     def replies(self, pipeline: Any) -> Iterator[Reply]:
         """What is printed for each input, in order, as the answers are made."""
         raise NotImplementedError
 
 
-class Leaf(NamedTuple):
+class OptionField(NamedTuple):
     """A field that holds no further settings; no other group has its name."""
 
     path: tuple[str, ...]
-    field: FieldInfo
+    info: FieldInfo
 
     @property
     def name(self) -> str:
         return self.path[-1]
 
 
-def leaves(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def option_fields(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[OptionField]:
     """All fields of a class and of the groups in it, in the order of a command's help."""
-    for name, field in kind.model_fields.items():
+    for name, field in sorted(kind.model_fields.items(), key=lambda item: item[0] == "load"):
         group = field.annotation
         if isinstance(group, type) and issubclass(group, Settings):
-            yield from leaves(group, (*above, name))
+            yield from option_fields(group, (*above, name))
         else:
-            yield Leaf((*above, name), field)
+            yield OptionField((*above, name), field)
 
 
-OptionsT = TypeVar("OptionsT", bound=Settings)
+OptionsT = TypeVar("OptionsT", bound=UseOptions)
 
 
-def parse_options(
-    kind: type[OptionsT], given: Mapping[str, Any], spell: Spell = str, others: Iterable[str] = ()
-) -> OptionsT:
-    """The options for what is `given`, by the names of fields; an error if a value is wrong or has
-    no effect beside the others. `others`: what else was given, of which rules speak.
+def parse_options(kind: type[OptionsT], given: Mapping[str, Any], spell: Spell = str) -> OptionsT:
+    """The options for what is `given`, by the names of fields and of other options of which rules
+    speak; an error if a value is wrong or has no effect beside the others.
     """
     values: dict[str, Any] = {}
-    for leaf in leaves(kind):
+    for field in option_fields(kind):
         inner = values
-        for group in leaf.path[:-1]:
+        for group in field.path[:-1]:
             inner = inner.setdefault(group, {})
-        if leaf.name in given:
-            inner[leaf.name] = given[leaf.name]
+        if field.name in given:
+            inner[field.name] = given[field.name]
     try:
         options = kind.model_validate(values)
     except ValidationError as error:
         mistake = error.errors()[0]
         name = next(str(part) for part in reversed(mistake["loc"]) if isinstance(part, str))
         raise SettingsError(f"{spell(name)} {mistake['input']}: {expectation(mistake)}") from None
-    for rule in getattr(kind, "rules", ()):
-        rule.check({*given, *others}, spell)
-    check_n_best(given, spell)
+    options.check(given, spell)
     return options
 
 

@@ -8,7 +8,7 @@ from pydantic import PositiveInt
 
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.errors import RegardError
-from regard.tasks.families.options import LoadOptions, Positional, Reply, UseOptions, Written
+from regard.tasks.families.options import Positional, Reply, UseOptions, Written
 
 if TYPE_CHECKING:  # it imports torch
     from regard.tasks.forecast.pipeline import Forecaster
@@ -40,7 +40,6 @@ class ForecastOptions(UseOptions):
     each time step, or any other file with a series on each line; - is stdin."""
     steps: Annotated[PositiveInt, Written(metavar="N")] = 1
     """How many time steps to forecast."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "Forecaster") -> Iterator[Reply]:
         given = self.series or (STDIN,)

@@ -13,7 +13,6 @@ from regard.iterate import chunked
 from regard.tasks.families.options import (
     SAMPLING,
     Beam,
-    LoadOptions,
     NBest,
     OptionRule,
     Positional,
@@ -56,7 +55,6 @@ class CompleteOptions(UseOptions):
     greedy search."""
     stream: bool = False
     """Print the text of one prompt while it is generated."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "Completer") -> Iterator[Reply]:
         settings, prompts = self._search(pipeline.settings), self.prompts or read_lines(STDIN)

@@ -7,7 +7,7 @@ from pydantic import PositiveInt
 
 from regard.corpora.readers.pair_files import STDIN, read_lines
 from regard.settings import abbreviate, escape_control
-from regard.tasks.families.options import LoadOptions, Positional, Reply, UseOptions, Written
+from regard.tasks.families.options import Positional, Reply, UseOptions, Written
 
 if TYPE_CHECKING:  # they import torch
     from regard.tasks.masked.filling import Filling
@@ -35,7 +35,6 @@ class FillOptions(UseOptions):
     fill; without any, the lines of the standard input. A pair of texts has ||| between them."""
     top: Annotated[PositiveInt, Written(metavar="N")] = DEFAULT_TOP
     """The likeliest tokens of each masked place."""
-    load: LoadOptions = LoadOptions()
 
     def replies(self, pipeline: "Filler") -> Iterator[Reply]:
         texts = self.texts or list(read_lines(STDIN, limit="examples"))
