@@ -25,7 +25,7 @@ from regard.interruption import InterruptedBySignal, exit_on_signals, has_runnin
 from regard.tasks.registry import VERBS
 
 STDOUT = "standard output"
-_TRANSLATE, *_OTHER_VERBS = ((verb.name, verb.about) for verb in VERBS.values())
+_TRANSLATE, *_OTHER_VERBS = ((name, verb.about) for name, verb in VERBS.items())
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",

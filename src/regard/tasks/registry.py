@@ -8,49 +8,38 @@ SAMPLES = "regard.pipelines.exchange.onnx.onnx_samples"
 PARITY = "regard.pipelines.exchange.task_parity"
 
 VERBS: dict[str, TaskVerb] = {
-    verb.name: verb
-    for verb in (
-        TaskVerb(
-            "translate",
-            "Translate lines from a file or stdin to stdout, one for one; or documents.",
-            Lazy("regard.tasks.translation.options:TranslateOptions"),
-        ),
-        TaskVerb(
-            "chat",
-            "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
-            Lazy("regard.tasks.translation.chat.options:ChatOptions"),
-        ),
-        TaskVerb(
-            "complete",
-            "Continue texts with a language model, by sampling or search.",
-            Lazy("regard.tasks.language.options:CompleteOptions"),
-        ),
-        TaskVerb(
-            "fill",
-            "Fill masked places of texts: the likeliest tokens with their probabilities.",
-            Lazy("regard.tasks.masked.options:FillOptions"),
-        ),
-        TaskVerb(
-            "classify",
-            "Sort texts or pictures into classes, with calibrated probabilities.",
-            Lazy("regard.tasks.families.classify_options:ClassifyOptions"),
-        ),
-        TaskVerb(
-            "caption",
-            "Describe pictures: files, folders, or a list of them on stdin.",
-            Lazy("regard.tasks.captions.options:CaptionOptions"),
-        ),
-        TaskVerb(
-            "forecast",
-            "Forecast the numbers that follow a series.",
-            Lazy("regard.tasks.forecast.options:ForecastOptions"),
-        ),
-        TaskVerb(
-            "embed",
-            "Print vectors of words in their context, by a bidirectional language model.",
-            Lazy("regard.tasks.embedding.options:EmbedOptions"),
-        ),
-    )
+    "translate": TaskVerb(
+        "Translate lines from a file or stdin to stdout, one for one; or documents.",
+        Lazy("regard.tasks.translation.options:TranslateOptions"),
+    ),
+    "chat": TaskVerb(
+        "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
+        Lazy("regard.tasks.translation.chat.options:ChatOptions"),
+    ),
+    "complete": TaskVerb(
+        "Continue texts with a language model, by sampling or search.",
+        Lazy("regard.tasks.language.options:CompleteOptions"),
+    ),
+    "fill": TaskVerb(
+        "Fill masked places of texts: the likeliest tokens with their probabilities.",
+        Lazy("regard.tasks.masked.options:FillOptions"),
+    ),
+    "classify": TaskVerb(
+        "Sort texts or pictures into classes, with calibrated probabilities.",
+        Lazy("regard.tasks.families.classify_options:ClassifyOptions"),
+    ),
+    "caption": TaskVerb(
+        "Describe pictures: files, folders, or a list of them on stdin.",
+        Lazy("regard.tasks.captions.options:CaptionOptions"),
+    ),
+    "forecast": TaskVerb(
+        "Forecast the numbers that follow a series.",
+        Lazy("regard.tasks.forecast.options:ForecastOptions"),
+    ),
+    "embed": TaskVerb(
+        "Print vectors of words in their context, by a bidirectional language model.",
+        Lazy("regard.tasks.embedding.options:EmbedOptions"),
+    ),
 }
 """By name, in the order of `regard --help`."""
 TASKS: dict[str, TaskSpec] = {

@@ -27,7 +27,6 @@ class Lazy(Generic[T]):
 class TaskVerb(NamedTuple):
     """A command that uses runs; several tasks may share one."""
 
-    name: str
     about: str
     """Its help in one line."""
     options: "Lazy[type[Any]]"

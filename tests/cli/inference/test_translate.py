@@ -120,12 +120,6 @@ def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
     assert len(shown.stdout.splitlines()) == 5
 
 
-def test_the_n_best_are_numbered(run):
-    rows = [line.split("\t") for line in run("--n-best", "3").stdout.splitlines()]
-    assert [row[:2] for row in rows] == [[str(n), str(k)] for n in (1, 2, 3) for k in (1, 2, 3)]
-    assert {len(row) for row in rows} == {3}
-
-
 def test_scores_come_first(run, translator):
     rows = [line.split("\t") for line in run("--scores").stdout.splitlines()]
     for row, answer in zip(rows, translator.translate(SENTENCES), strict=True):
@@ -170,19 +164,6 @@ def test_json(run):
     assert all(len(link) == 2 for link in first["alignment"])
     assert second["translations"][0]["text"] == "\0"  # it comes back as it is
     assert "alignment" not in second
-
-
-def test_what_translations_begin_with_and_what_they_do_not_contain(run):
-    assert all(line.startswith("Paul") for line in run("--prefix", "Paul").stdout.splitlines())
-    word = run().stdout.split()[0]
-    assert word not in run("--forbid", word).stdout.split()
-
-
-def test_samples_follow_the_seed(run):
-    drawn = [run("--sample", "--seed", seed, "--temperature", "2").stdout for seed in "112"]
-    assert drawn[0] == drawn[1] != drawn[2]
-    few = run("--sample", "--top-k", "1", "--top-p", "0.5").stdout
-    assert few == run("--beam", "1").stdout
 
 
 @pytest.mark.parametrize(
