@@ -97,8 +97,8 @@ def test_every_folder_has_a_rank():
 
 
 FUNCTION_IMPORTS = {
-    ("cli/inference/translate.py", "regard.cli.display.progress_bar"),  # rich.progress is slow
-    ("cli/inference/translate.py", "regard.tasks.translation.markup.markup_translator"),  # torch
+    ("cli/use.py", "regard.cli.display.progress_bar"),  # rich.progress is slow
+    ("tasks/translation/options.py", "regard.tasks.translation.markup.markup_translator"),  # torch
     ("engines/ctranslate2/availability.py", "ctranslate2"),  # optional
     (
         "tasks/translation/measurements/engine_benchmark.py",

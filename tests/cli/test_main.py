@@ -13,6 +13,7 @@ import regard
 from regard import __version__
 from regard.cli import main
 from regard.errors import RegardError, RunError
+from regard.tasks.registry import VERBS
 
 PRINTER = """
 import sys, typer
@@ -119,7 +120,7 @@ def test_commands_in_messages_quote_the_paths_that_they_name():
     assert found > 20
 
 
-@pytest.mark.parametrize("name", main.FOLDERS["inference"])
+@pytest.mark.parametrize("name", [*VERBS, "bulk"])
 def test_every_command_that_answers_takes_weights_and_an_adapter(name):
     options = {param.name for param in main.load_command(name).params}
     assert {"weights", "adapter", "device"} <= options

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from regard.cli.inference import bulk
+from regard.cli.commands import bulk
 from regard.cli.main import app, command_app
 from regard.cluster.bulk import run_bulk
 from regard.cluster.bulk_folder import BulkPlan, check_outputs

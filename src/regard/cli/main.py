@@ -22,20 +22,16 @@ from regard.atomic_io import DISK_FULL, storage_error
 from regard.cli.display.console import note, print_error
 from regard.errors import RegardError, RunWarning, StorageError
 from regard.interruption import InterruptedBySignal, exit_on_signals, has_running_work
+from regard.tasks.registry import VERBS
 
 STDOUT = "standard output"
+_TRANSLATE, *_OTHER_VERBS = ((name, verb.about) for name, verb in VERBS.items())
 COMMANDS = {
     "demo": "Train a small translator, read its translations and see what it attends to.",
     "train": "Train a model from a recipe, or from your own files.",
-    "translate": "Translate lines from a file or stdin to stdout, one for one; or documents.",
+    **dict([_TRANSLATE]),
     "bulk": "Translate files of any size on Ray with many actors; continue after a stop.",
-    "chat": "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
-    "complete": "Continue texts with a language model, by sampling or search.",
-    "fill": "Fill masked places of texts: the likeliest tokens with their probabilities.",
-    "classify": "Sort texts or pictures into classes, with calibrated probabilities.",
-    "caption": "Describe pictures: files, folders, or a list of them on stdin.",
-    "forecast": "Forecast the numbers that follow a series.",
-    "embed": "Print vectors of words in their context, by a bidirectional language model.",
+    **dict(_OTHER_VERBS),
     "evaluate": "Score a model on held-out data; compare it with another.",
     "look": "Show what a model attends to: words, regions, time steps; or measure its heads.",
     "align": "Align words by attention; with gold, measure the alignment error rate.",
@@ -51,14 +47,9 @@ COMMANDS = {
     "recipes": "List and print the built-in recipes (the shelf), and the schema of settings.",
 }
 """Name -> help. The modules of commands import torch, which is too slow for `regard --help`."""
-FOLDERS = {
-    "inference": (
-        "translate", "bulk", "chat", "complete", "fill", "classify", "caption", "forecast", "embed",
-    ),
-    "catalogues": ("corpora", "recipes"),
-}  # fmt: skip
-"""Folders of `cli` -> the commands in them: those that use a model for one task, and those that
-list what is available. All others are in `cli/commands`."""
+CATALOGUES = ("corpora", "recipes")
+"""Commands that list what is available, in `cli/catalogues`. Those of tasks are made by
+`cli/use.py` from their options; all others are in `cli/commands`."""
 MODULES = {"import": "import_model"}
 """Commands whose modules have another name, because Python cannot import theirs."""
 
@@ -113,13 +104,18 @@ def redirect_stdout_to_devnull() -> None:
 def command_app(name: str) -> typer.Typer:
     """The app of a command: its module's if it has subcommands."""
     with exit_on_signals(), _no_garbage_collection():
-        folder = next((one for one, names in FOLDERS.items() if name in names), "commands")
-        module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
-    app: typer.Typer | None = getattr(module, "app", None)
-    if app is None:
         app = typer.Typer(add_completion=False)
-        context_settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app.command(context_settings=context_settings)(module.command)
+        if name in VERBS:
+            settings = {"ignore_unknown_options": VERBS[name].options().negative_numbers}
+            command = import_module("regard.cli.use").use_command(name)
+            app.command(context_settings=settings)(command)
+        else:
+            folder = "catalogues" if name in CATALOGUES else "commands"
+            module = import_module(f"regard.cli.{folder}.{MODULES.get(name, name)}")
+            if hasattr(module, "app"):
+                app = module.app
+            else:
+                app.command()(module.command)
     app.rich_markup_mode = "markdown"  # wraps docstrings to the terminal, but not examples
     return app
 

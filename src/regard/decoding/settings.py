@@ -225,6 +225,8 @@ def search_settings(
             raise SettingsError("--sample excludes --beam and --length-penalty: drop one of them")
         changed |= {"sampling": dict(sampling), "beam": {}}
     elif beams or recipe.sampling is None:
+        if n_best > MAX_BEAM:
+            raise SettingsError(f"n_best {n_best}: a beam keeps at most {MAX_BEAM:,}: lower it")
         wide = {"size": max(changed["n_best"], recipe.beam.size)}
         changed |= {"sampling": None, "beam": recipe.beam.model_dump() | wide | beams}
     try:

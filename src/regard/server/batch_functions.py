@@ -7,6 +7,7 @@ from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.corpora.corpus import Pair
 from regard.decoding.settings import DecodingSettings
 from regard.decoding.tracing.observer import SearchObserver, SearchStep
+from regard.decoding.tracing.partial_translations import PartialTranslations
 from regard.engines.translation_request import TranslationRequest
 from regard.errors import SearchError
 from regard.inspection.interventions import InterventionRequest
@@ -15,7 +16,6 @@ from regard.tasks.families.answer import Answer
 from regard.tasks.families.viewer_document import ViewerDocument, viewer_document
 from regard.tasks.translation.markup.markup_translator import translate_markup, translate_protected
 from regard.tasks.translation.pipeline import Translator
-from regard.tasks.translation.streaming import PartialTranslations
 from regard.text.preprocess import PreparedText, part_index
 from regard.types import Link
 

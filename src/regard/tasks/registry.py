@@ -2,13 +2,48 @@
 
 from regard.errors import SettingsError
 from regard.settings import abbreviate
-from regard.tasks.spec import Lazy, TaskSpec
+from regard.tasks.spec import Lazy, TaskSpec, TaskVerb
 
 SAMPLES = "regard.pipelines.exchange.onnx.onnx_samples"
 PAIRS = "regard.corpora.pairs.build:CorpusSettings"
 TEXTS = "regard.corpora.running_text:RunningTextSettings"
 PARITY = "regard.pipelines.exchange.task_parity"
 
+VERBS: dict[str, TaskVerb] = {
+    "translate": TaskVerb(
+        "Translate lines from a file or stdin to stdout, one for one; or documents.",
+        Lazy("regard.tasks.translation.options:TranslateOptions"),
+    ),
+    "chat": TaskVerb(
+        "Talk to a model that has learned from dialogues, in the terminal or through a pipe.",
+        Lazy("regard.tasks.translation.chat.options:ChatOptions"),
+    ),
+    "complete": TaskVerb(
+        "Continue texts with a language model, by sampling or search.",
+        Lazy("regard.tasks.language.options:CompleteOptions"),
+    ),
+    "fill": TaskVerb(
+        "Fill masked places of texts: the likeliest tokens with their probabilities.",
+        Lazy("regard.tasks.masked.options:FillOptions"),
+    ),
+    "classify": TaskVerb(
+        "Sort texts or pictures into classes, with calibrated probabilities.",
+        Lazy("regard.tasks.families.classify_options:ClassifyOptions"),
+    ),
+    "caption": TaskVerb(
+        "Describe pictures: files, folders, or a list of them on stdin.",
+        Lazy("regard.tasks.captions.options:CaptionOptions"),
+    ),
+    "forecast": TaskVerb(
+        "Forecast the numbers that follow a series.",
+        Lazy("regard.tasks.forecast.options:ForecastOptions"),
+    ),
+    "embed": TaskVerb(
+        "Print vectors of words in their context, by a bidirectional language model.",
+        Lazy("regard.tasks.embedding.options:EmbedOptions"),
+    ),
+}
+"""By name, in the order of `regard --help`."""
 TASKS: dict[str, TaskSpec] = {
     spec.name: spec
     for spec in (

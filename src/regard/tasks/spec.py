@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,15 @@ class Lazy(Generic[T]):
         module, _, name = self.reference.partition(":")
         loaded: T = getattr(import_module(module), name)
         return loaded
+
+
+class TaskVerb(NamedTuple):
+    """A command that uses runs; several tasks may share one."""
+
+    about: str
+    """Its help in one line."""
+    options: "Lazy[type[Any]]"
+    """The class of what can be set about its answers, from which its options are made."""
 
 
 @dataclass(frozen=True)

@@ -61,14 +61,6 @@ def test_one_bad_picture_does_not_spoil_the_others(caption_run, folder):
     assert ["error" in one for one in objects] == [False, True, False]
 
 
-def test_the_n_best_with_scores(caption_run, folder):
-    options = ("--beam", 3, "--n-best", 3, "--scores")
-    found = run(caption, caption_run, folder / "a.png", *options)
-    rows = [line.split("\t") for line in found.stdout.splitlines()]
-    assert [row[0] for row in rows] == ["1", "2", "3"]
-    assert float(rows[0][1]) >= float(rows[1][1])
-
-
 def test_a_layer_and_a_head_of_a_caption_are_looked_at(transformer_run, folder, tmp_path):
     picture = folder / "a.png"
     shown = {
@@ -110,13 +102,6 @@ def test_looking_at_a_picture_draws_it_and_writes_a_page(caption_run, folder, tm
     document = json.loads(run(look, caption_run, folder / "a.png", "--json").stdout)
     assert document["attention"]["grid"] == [6, 6]
     assert len(document["words"]) == len(document["attention"]["weights"][0][0])
-
-
-def test_looking_refuses_what_means_nothing_for_pictures(caption_run, folder):
-    found = run(look, caption_run, folder / "a.png", "--force", "a=b")
-    assert "--force has no effect here: the task of" in str(found.exception)
-    found = run(look, caption_run)
-    assert "give one PICTURE" in str(found.exception)
 
 
 def test_evaluating_a_captioner(caption_run, monkeypatch):

@@ -9,10 +9,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from regard.cli.main import FOLDERS, command_app
+from regard.cli.main import command_app
 from regard.errors import RegardError
 from regard.evaluation.pharaoh import format_links
 from regard.tasks.forecast.pipeline import format_rows
+from regard.tasks.registry import VERBS
 
 FRENCH = "Elle ne la visite pas en septembre. Paul aime la mer et l'Afrique, 12:30."
 
@@ -116,7 +117,7 @@ COMMANDS = {
         "translation",
         ("Il part\0.", FRENCH),
         TRANSLATE,
-        "cli.inference.translate.CHUNK",
+        "tasks.translation.options.CHUNK",
         render_translation,
     ),
     "chat": Command(
@@ -136,7 +137,7 @@ COMMANDS = {
             "n_best": Option("--n-best 2"),
             "beam": Option("--beam 2"),
         },
-        "cli.inference.complete.PROMPTS_AT_ONCE",
+        "tasks.language.options.PROMPTS_AT_ONCE",
         lambda found, args: [found["prompt"] + one["text"] for one in found["continuations"]],
     ),
     "fill": Command(
@@ -222,7 +223,7 @@ def second_half(lines):
 
 
 def test_every_option_of_every_command_is_here():
-    assert {name.partition(" ")[0] for name in COMMANDS} | {"bulk"} == {*FOLDERS["inference"]}
+    assert {name.partition(" ")[0] for name in COMMANDS} == VERBS.keys()
     for name, command in COMMANDS.items():
         params = typer.main.get_command(command_app(name.partition(" ")[0])).params
         options = {one.name for one in params if one.param_type_name == "option"}

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
-from regard.cli.inference import bulk, translate
+from regard.cli.commands import bulk
 from regard.cli.main import command_app
 from regard.cluster.bulk_inputs import SourceBlock
 from regard.cluster.bulk_job import BlockTranslator
@@ -17,6 +17,7 @@ from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
 from regard.inspection.interventions import Silenced
 from regard.tasks.translation import look
+from regard.tasks.translation import options as translate
 from regard.tasks.translation import task as translation
 from regard.text.segmentation import InputSettings
 from task_runs import FRENCH_WORDS

@@ -38,13 +38,6 @@ def test_each_answer_is_a_line_and_each_text_ends_in_a_blank_one(run):
     assert lines[0][2] == f"the {lines[0][1]} sat"
 
 
-def test_lines_of_the_standard_input_are_answered_as_json(run):
-    shown = invoke("fill", str(run), "--json", given="the [MASK] sat\n[MASK]\n")
-    found = [json.loads(line) for line in shown.splitlines()]
-    assert [one["text"] for one in found] == ["the [MASK] sat", "[MASK]"]
-    assert len(found[0]["masks"][0]) == 5
-
-
 def test_each_line_of_the_standard_input_has_an_answer(run):
     given = "the [MASK] sat\n\nthe cat\n[MASK]\n"
     found = CliRunner().invoke(command_app("fill"), [str(run), "--top", "1"], input=given)

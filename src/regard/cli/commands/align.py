@@ -15,7 +15,7 @@ from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
 from regard.cli.options.eval_options import read_run_split
-from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.cli.options.shared_options import check_options, flag, option
 from regard.corpora.corpus import Pair, SplitName
 from regard.corpora.pair_texts import PREPARED_FILE
 from regard.corpora.readers.pair_files import FilesSettings, read_lines, read_pairs
@@ -28,6 +28,7 @@ from regard.iterate import reservoir_sample
 from regard.manifest import check_file
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.run_folder import load_data, pick_device
+from regard.tasks.families.options import OptionRule
 from regard.tasks.registry import tasks_of_pairs
 from regard.text.word_units import count_units
 from regard.types import GoldAlignment, Link

@@ -17,7 +17,7 @@ from regard.cli.display.console import err, out, print_json
 from regard.cli.display.device_table import print_device_plan
 from regard.cli.display.tables import cleaning_table, plain_table, titled_rows
 from regard.cli.options import corpus_options, shared_options
-from regard.cli.options.shared_options import OptionRule, check_options, option
+from regard.cli.options.shared_options import check_options, option
 from regard.corpora.cleaning.adaptive_rules import RATIO_SAMPLE
 from regard.corpora.corpus import Corpus, Pair
 from regard.corpora.diagnostics.corpus_report import CorpusReport, analyze_corpus
@@ -31,6 +31,7 @@ from regard.recipes.recipe_files import load_recipe, shelf_recipes
 from regard.recipes.run_folder import pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.settings import SettingChoice, format_times
+from regard.tasks.families.options import OptionRule
 from regard.tasks.translation.auto_settings import format_choices
 from regard.tasks.translation.needed import require_translation
 from regard.tasks.translation.prepared_data import LEAKS_SETTING, choose_cleaning

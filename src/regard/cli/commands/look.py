@@ -13,12 +13,10 @@ from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.looks import LookFigures, save_look_page, show_look, track_ablations
 from regard.cli.options import eval_options, shared_options
 from regard.cli.options.eval_options import read_eval_data, read_sources
+from regard.cli.options.generated import option_spellings
 from regard.cli.options.intervention_options import InterventionOptions
 from regard.cli.options.shared_options import (
     PACKAGED_MODEL,
-    WITHOUT_MODEL,
-    OptionRule,
-    check_n_best,
     check_options,
     flag,
     note_packaged_model,
@@ -33,6 +31,7 @@ from regard.inspection.recording.attention_map import PARTS
 from regard.pipelines.load import load_for_look
 from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
+from regard.tasks.families.options import WITHOUT_MODEL, OptionRule, check_n_best
 from regard.tasks.translation.measurements import head_importance
 from regard.tasks.translation.pipeline import Translator
 from regard.text.word_units import has_unspaced
@@ -196,7 +195,7 @@ def command(
     known += " part" if part == pipeline.look_part else ""  # the one that is shown anyway
     require_options(context, known, f"the task of {model} is {run_spec(Path(model)).name}")
     _check_options(context, kind, files)
-    check_n_best(n_best, beam)
+    check_n_best(context.params, option_spellings(context).__getitem__)
     if heads or distances or positions:
         _show_measured(_measure(pipeline, context.params), files, theme, as_json=json)
         return

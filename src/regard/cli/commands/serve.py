@@ -10,13 +10,13 @@ from regard.cli.display.console import note
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import (
     PACKAGED_MODEL,
-    WITHOUT_MODEL,
     note_packaged_model,
     option,
 )
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
 from regard.settings import expectation
+from regard.tasks.families.options import WITHOUT_MODEL
 
 try:
     from regard.server.access import KEYS_VARIABLE, read_keys

@@ -21,6 +21,7 @@ from regard.models.contracts import Predictor
 from regard.recipes.open_run import Run
 from regard.tasks.families.pipeline import Pipeline, TaskAnswer
 from regard.tasks.families.viewer_document import HeadAblation
+from regard.tasks.forecast.options import is_table
 from regard.tasks.forecast.series import MAX_MAGNITUDE, Numbers, Scale, parse_number, read_series
 from regard.tasks.forecast.task import Forecast, to_inputs
 from regard.types import AttentionHook, Series
@@ -79,11 +80,6 @@ class SeriesAnswer(TaskAnswer[TimeWeights]):
 
     def __str__(self) -> str:
         return format_rows(self.forecast)
-
-
-def is_table(texts: Sequence[str]) -> bool:
-    """Whether the texts are the name of a table, rather than numbers."""
-    return len(texts) == 1 and texts[0].lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
 class Forecaster(Pipeline[Forecast, Predictor[Series]]):

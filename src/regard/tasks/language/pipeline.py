@@ -26,6 +26,7 @@ from regard.settings import counted
 from regard.tasks.families.pipeline import Pipeline, ablate_heads
 from regard.tasks.families.text_look import LikelyToken
 from regard.tasks.language.completion import Completion, Continuation, with_next
+from regard.tasks.language.options import DEFAULT_MAX_TOKENS
 from regard.tasks.language.task import LanguageModelling
 from regard.text.preprocess import require_texts
 from regard.text.special_tokens import EOS, UNK
@@ -33,7 +34,6 @@ from regard.text.tokenizer import unknown_words
 from regard.types import AttentionHook, Hypothesis, Site
 
 BATCH_POSITIONS = 1 << 17  # prompts of a batch, times the longest with its continuation
-DEFAULT_MAX_TOKENS = 200
 NEXT_TOKENS = 5  # likeliest next tokens that a look has
 MAX_READ_TOKENS = 2048  # of a text that is looked into, if the model itself has no limit
 MAX_KEPT_WEIGHTS = 1 << 20  # of all heads of a layer; beyond, only those of the last tokens

@@ -26,13 +26,13 @@ from regard.tasks.masked.masked_text import (
     read_masked_text,
     token_surface,
 )
+from regard.tasks.masked.options import DEFAULT_TOP
 from regard.tasks.masked.task import MaskedLanguageModelling
 from regard.text.preprocess import require_texts
 from regard.text.special_tokens import BOS, EOS, SPECIAL_PIECES
 from regard.types import AttentionHook, Padded
 
 BATCH_POSITIONS = 1 << 15  # texts of a batch, times the tokens of the longest
-DEFAULT_TOP = 5  # answers for each masked place
 DECIMALS = 6
 
 

@@ -1,6 +1,6 @@
 from itertools import pairwise
 
-from regard.tasks.translation.streaming import PartialTranslations
+from regard.decoding.tracing.partial_translations import PartialTranslations
 
 SENTENCES = ["Jane visite l'Afrique en septembre.", "", "Elle danse."]
 

@@ -13,7 +13,7 @@ from typer import Argument, Context
 from regard.cli.display.console import err, note, out
 from regard.cli.display.progress_bar import LiveProgress, progress_bar
 from regard.cli.options import shared_options
-from regard.cli.options.shared_options import OptionRule, check_options, flag, option
+from regard.cli.options.shared_options import check_options, flag, option
 from regard.cluster.bulk import PendingInput, RayOptions, run_bulk
 from regard.cluster.bulk_folder import BulkPlan, BulkSummary
 from regard.cluster.bulk_inputs import InputFile, scan_input
@@ -22,6 +22,7 @@ from regard.decoding.settings import search_settings
 from regard.errors import SettingsError
 from regard.inspection.plots.plain_table import plain_table
 from regard.interruption import exit_on_signals, interrupt_on_sigterm
+from regard.tasks.families.options import OptionRule
 
 REPORT_SECONDS = 60.0  # between two notes about progress, if no bar is shown
 OPTION_RULES = (
