@@ -6,7 +6,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
-from annotated_types import Ge, Gt, Le
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer import Context
@@ -31,11 +30,10 @@ def parameter(field: OptionField) -> Parameter:
     details |= {"metavar": positional.metavar if positional else written.metavar}
     if positional and not positional.show_default:
         details["show_default"] = False
-    for one in notes:
-        if isinstance(one, Ge | Gt):
-            details["min"] = one.ge if isinstance(one, Ge) else one.gt + 1  # type: ignore[operator]
-        elif isinstance(one, Le):
-            details["max"] = one.le
+    for one in notes:  # such as pydantic's `ge=1`
+        details |= {"min": one.ge} if hasattr(one, "ge") else {}
+        details |= {"min": one.gt + 1} if hasattr(one, "gt") else {}  # of whole numbers
+        details |= {"max": one.le} if hasattr(one, "le") else {}
     flags = written.flags or ([f"--{field.name.replace('_', '-')}"] if kind is bool else ())
     made = typer.Argument(**details) if positional else typer.Option(*flags, **details)
     default = field.info.default
