@@ -24,7 +24,7 @@ import torch
 
 import regard
 from regard.batching.collate import collate
-from regard.comparison.flops import count_flops
+from regard.tasks.translation.comparison.flops import count_flops
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.travel.grammar import travel
 from regard.evaluation.metrics import MetricOptions, build_metric

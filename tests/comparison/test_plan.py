@@ -263,9 +263,6 @@ def test_what_belongs_to_a_row_has_its_name(tmp_path):
         assert where(one) != where(other)
     assert folder.run(one).path == tmp_path / "runs" / "a-seed1"
     assert folder.run(one.model_copy(update={"run": Path("there")})).path == Path("there")
-    shared = folder.corpus(one.recipe).path
-    assert shared == folder.corpus(other.recipe).path
-    assert shared != folder.corpus(small_recipe("plain", "corpus.generated.seed=2")).path
 
 
 @pytest.mark.parametrize("kind", ["entries", "starts"])

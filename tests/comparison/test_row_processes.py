@@ -10,7 +10,7 @@ import pytest
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
 from regard.comparison import row_processes as module
-from regard.comparison.measurements import Failure, MeasuredRow, load_row
+from regard.comparison.measurements import Failure, load_row
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
 from regard.comparison.row_processes import (
     RowJob,
@@ -19,6 +19,7 @@ from regard.comparison.row_processes import (
     start_process,
     untrained_entries,
 )
+from regard.tasks.translation.comparison.measurements import MeasuredRow
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +93,7 @@ def plan(budget=None):
 
 
 def rows(folder):
-    return [load_row(folder.row(entry)) for entry in plan().entries]
+    return [load_row(folder, entry) for entry in plan().entries]
 
 
 def test_one_by_one_each_row_is_trained_and_measured_in_one_go(folder):

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.evaluate import _held_out
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
+from regard.recipes.evaluator import held_out_split
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.tasks.translation.pipeline import load
 
@@ -41,7 +41,9 @@ def files(pairs, tmp_path):
 
 @pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
 def test_a_tokenizer_that_is_not_installed_is_refused_first(run, files, monkeypatch):
-    monkeypatch.setattr("regard.cli.commands.evaluate.load", None)  # nothing is loaded
+    monkeypatch.setattr(
+        "regard.tasks.translation.measurements.evaluation.load", None
+    )  # nothing is loaded
     with pytest.raises(SettingsError, match="'ja-mecab' needs the packages MeCab and ipadic"):
         run(*files, "--tokenize", "ja-mecab")
 
@@ -211,6 +213,6 @@ def test_an_imported_run_has_no_test_data_wherever_it_is_named(tmp_path):
         )
         for name, flag in {"own": False, "other": True}.items()
     )
-    assert _held_out([own], (), tmp_path) == "test"
+    assert held_out_split([own], (), tmp_path) == "test"
     with pytest.raises(SettingsError, match="other: was imported and has no data"):
-        _held_out([own, imported], (), tmp_path)
+        held_out_split([own, imported], (), tmp_path)

@@ -10,6 +10,7 @@ from regard.cli.display.console import note
 from regard.decoding.settings import MAX_BEAM
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.recipes.paths import PACKAGED_RUN
 from regard.tasks.translation.pipeline import EngineChoice
 
@@ -27,6 +28,13 @@ def flag(name: str, help: str) -> Any:
 Model = Annotated[str, Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 PACKAGED_MODEL = str(PACKAGED_RUN)
 """The default of MODEL if it may be left out: see `note_packaged_model`."""
+Tokenize = Annotated[
+    TokenizerChoice,
+    Option(
+        help="The tokenizer of BLEU and TER, by sacreBLEU's names; none splits at spaces; auto: as "
+        "in training, or by the target language."
+    ),
+]
 WITHOUT_MODEL = "without it, the small French-English translator that comes with regard."
 Device = Annotated[
     str, Option(metavar="NAME", help="cpu, cuda, cuda:1; auto takes a GPU if there is one.")

@@ -8,11 +8,12 @@ from regard.corpora.diagnostics.findings import advise_dropped
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.run_folder import memory_limit
+from regard.recipes.run_folder import RunFolder, load_data, memory_limit
 from regard.settings import SettingChoice
-from regard.tasks.contracts import Notify, SecondStage, TrainableTask
+from regard.tasks.contracts import CardParts, Notify, SecondStage, TrainableTask
 from regard.tasks.translation.auto_settings import run_input_settings
 from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
+from regard.tasks.translation.card import card_parts
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.refinement import build_refinement_loss
 from regard.tasks.translation.training_inputs import TrainingInputs, prepare
@@ -124,6 +125,10 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
 
     def origin(self) -> str:
         return self.inputs.data.origin
+
+    def card(self) -> CardParts:
+        folder = RunFolder(self.folder)
+        return card_parts(self.recipe, folder, load_data(folder))
 
 
 def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:

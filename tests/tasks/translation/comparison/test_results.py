@@ -2,12 +2,18 @@ import pytest
 
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
-from regard.comparison.measurements import SCORE_SETTINGS, Failure
+from regard.comparison.measurements import Failure
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
-from regard.comparison.results import ComparisonResults, Quarter, SeedSpread, aggregate_results
-from regard.comparison.row_training import prepare_shared_corpus
+from regard.comparison.results import SeedSpread
 from regard.errors import RunError
 from regard.evaluation.scores import score
+from regard.tasks.translation.comparison.measurements import SCORE_SETTINGS
+from regard.tasks.translation.comparison.results import (
+    ComparisonResults,
+    Quarter,
+    aggregate_results,
+)
+from regard.tasks.translation.comparison.shared_corpus import prepare_shared_corpus
 
 SEEDS = {"good": [1, 2], "poor": [1], "mixed": [1, 2], "late": [1], "bad": [5]}
 

@@ -2,12 +2,9 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ladders import made_up_ladder, made_up_standing
-from regard.comparison.plots import (
-    COLOURS,
-    plot_by_length,
-    plot_quality_cost,
-)
+from regard.comparison.plots import COLOURS
 from regard.inspection.plots.figure import save_figure
+from regard.tasks.translation.comparison.plots import plot_by_length, plot_quality_cost
 
 LABEL_POINTS = (
     "rnn",

@@ -1,28 +1,17 @@
-"""The data and tokenizer to score a model with: those that are given, or the run's own."""
+"""The pairs and the tokenizer to score a model with: those that are given, or the run's own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from typer import Option
-
-from regard.cli.display.console import note
-from regard.corpora.corpus import UNDETERMINED, Pair, SplitName
-from regard.corpora.pair_texts import PreparedData
+from regard.corpora.corpus import UNDETERMINED
 from regard.corpora.readers.pair_files import read_lines
 from regard.errors import RunError, SettingsError
 from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
 from regard.evaluation.metrics import check_available, check_lines
 from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.contracts import Notify
 from regard.tasks.translation.needed import require_text_task
-
-Tokenize = Annotated[
-    TokenizerChoice,
-    Option(
-        help="The tokenizer of BLEU and TER, by sacreBLEU's names; none splits at spaces; auto: as "
-        "in training, or by the target language."
-    ),
-]
 
 
 class EvalData(NamedTuple):
@@ -31,7 +20,7 @@ class EvalData(NamedTuple):
 
 
 def read_eval_data(
-    model: str, source: str | None, reference: str | None, limit: int | None = None
+    model: str, source: str | None, reference: str | None, tell: Notify, limit: int | None = None
 ) -> EvalData:
     """The first sentences of the files given, or of the run's test split; by default all."""
     if (source is None) != (reference is None):
@@ -44,27 +33,21 @@ def read_eval_data(
         check_lines(source=sources, reference=references)
         return EvalData(sources[:limit], references[:limit])
     data = load_data(RunFolder(Path(model)))
-    pairs = list(read_run_split(data, data.held_out()))[:limit]
+    pairs = list(data.read_by_default(data.held_out(), tell))[:limit]
     return EvalData([pair.source for pair in pairs], [pair.target for pair in pairs])
 
 
-def read_sources(model: str, source: str | None) -> list[str]:
+def read_sources(model: str, source: str | None, tell: Notify) -> list[str]:
     """The sentences of a file, or the sources of the run's test split."""
     return (
-        read_eval_data(model, None, None).sources
+        read_eval_data(model, None, None, tell).sources
         if source is None
         else list(read_lines(source, limit="examples"))
     )
 
 
-def read_run_split(data: PreparedData, split: SplitName) -> Iterator[Pair]:
-    """The pairs of a split of the run, with a note that they are used."""
-    note(f"no --source given: the {split} split of the run, {data.pairs[split]:,} pairs")
-    return data.read(split)
-
-
 def run_tokenizer(
-    model: str, tokenize: TokenizerChoice, references: Sequence[str]
+    model: str, tokenize: TokenizerChoice, references: Sequence[str], tell: Notify
 ) -> BleuTokenizer:
     """The tokenizer to score a run with: the one given, the run's own, or its language's."""
     folder = RunFolder(Path(model))
@@ -74,11 +57,11 @@ def run_tokenizer(
         language = load_data(folder).languages[1] if tokenize == "auto" else UNDETERMINED
     except RunError:  # a run translates without its data
         language = UNDETERMINED
-    return resolve_tokenizer(tokenize, language, references)
+    return resolve_tokenizer(tokenize, language, references, tell)
 
 
 def resolve_tokenizer(
-    tokenize: TokenizerChoice, language: str, references: Sequence[str]
+    tokenize: TokenizerChoice, language: str, references: Sequence[str], tell: Notify
 ) -> BleuTokenizer:
     """The tokenizer given, or for `auto` that of the language or the references' script."""
     if tokenize != "auto":
@@ -86,5 +69,5 @@ def resolve_tokenizer(
         return tokenize
     name, why = choose_tokenizer(language, references)
     if why:
-        note(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
+        tell(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
     return name
