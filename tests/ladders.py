@@ -13,14 +13,12 @@ from regard.comparison.results import MeanInterval, SeedSpread, Significance
 from regard.errors import RegardError
 from regard.recipes.recipe_files import dump_recipe
 from regard.tasks.translation.comparison import flops
-from regard.tasks.translation.comparison.measurements import (
-    MeasuredRow,
-    ReferencePerplexity,
-    RowAlignment,
-)
 from regard.tasks.translation.comparison.results import (
     ComparisonResults,
+    MeasuredRow,
     Quarter,
+    ReferencePerplexity,
+    RowAlignment,
     SystemCosts,
     SystemResult,
 )

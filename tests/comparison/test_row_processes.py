@@ -19,7 +19,7 @@ from regard.comparison.row_processes import (
     start_process,
     untrained_entries,
 )
-from regard.tasks.translation.comparison.measurements import MeasuredRow
+from regard.tasks.translation.comparison.results import MeasuredRow
 
 
 @pytest.fixture(autouse=True)
@@ -114,14 +114,6 @@ def test_a_row_that_was_measured_needs_no_run(folder):
     assert untrained_entries(plan(), folder) == [plan().entries[1]]
 
 
-def test_finished_rows_are_not_done_again(folder):
-    Workshop(folder).run_rows(plan())
-    shutil.rmtree(folder.path / "runs")  # nothing but the rows is left
-    shop = Workshop(folder)
-    shop.run_rows(plan())
-    assert shop.log == []
-
-
 def test_several_train_at_once_but_are_timed_and_measured_alone(folder):
     shop = Workshop(folder)
     shop.run_rows(plan(Budget(minutes=1)), jobs=2)
@@ -200,15 +192,6 @@ def test_a_failure_has_the_error_at_the_end_of_the_log(tmp_path, output, code, r
     log = tmp_path / "log"
     log.write_text(f"error: an older one\n{output}")
     assert failure_reason(log, len("error: an older one\n"), code) == reason
-
-
-def test_a_failure_without_output_asks_about_the_disk(tmp_path):
-    (tmp_path / "log").write_text("error: an older one\n")
-    reason = failure_reason(tmp_path / "log", len("error: an older one\n"), 3)
-    assert reason == (
-        f"its process ended with the exit code 3 and without a message in {tmp_path / 'log'}; is "
-        "the disk full?"
-    )
 
 
 def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):

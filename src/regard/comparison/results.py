@@ -152,12 +152,11 @@ class Results(SavedRecord):
         yield from ()
 
     def receipt(self, plan: ComparisonPlan) -> Iterator[str]:
-        """The lines of the receipt that say what was compared."""
-        raise NotImplementedError
-
-    def remarks(self) -> Iterator[str]:
-        """The last lines of the receipt."""
-        yield from ()
+        """The lines of the receipt that say what was compared, and where and when."""
+        for machine in dict.fromkeys(str(row.machine) for row in self.rows):
+            yield f"- measured on {machine}"
+        dates = sorted({row.date for row in self.rows})
+        yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
 
     def troubles(self) -> Iterator[str]:
         """Rows that failed, and why; rows that are still to be run."""
@@ -186,11 +185,6 @@ class Results(SavedRecord):
         yield f"- command: `{shlex.join(plan.command)}`"
         yield f"- budget: {self.budget}"
         yield from self.receipt(plan)
-        for machine in dict.fromkeys(str(row.machine) for row in self.rows):
-            yield f"- measured on {machine}"
-        dates = sorted({row.date for row in self.rows})
-        yield f"- measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else ""
-        yield from self.remarks()
 
 
 class TaskSystem(Standing):
@@ -200,11 +194,6 @@ class TaskSystem(Standing):
     score: SeedSpread | None
     interval: MeanInterval | None
     significance: Significance | None
-
-    def mean(self, name: str) -> float | None:
-        """The mean of one of the `numbers` of its rows; None: no row has this number."""
-        values = [row.numbers[name] for row in self.rows if name in row.numbers]
-        return float(np.mean(values)) if values else None
 
 
 class CorpusResults(SavedRecord):
@@ -290,6 +279,7 @@ class TaskResults(Results):
             yield f"- {start.label}: trained once, seed {start.seed}{begun}"
         for corpus in self.corpora:
             yield f"- {corpus.corpus}: {corpus.score}: `{corpus.signature}`"
+        yield from super().receipt(plan)
 
 
 def median(rows: Sequence[ComparedRow], name: str) -> float:
@@ -304,9 +294,11 @@ def _seed_range(system: TaskSystem) -> str:
 
 
 def _mean_of(name: str) -> Callable[[TaskSystem], str]:
+    """The mean of one of the `numbers` of a system's rows."""
+
     def cell(system: TaskSystem) -> str:
-        mean = system.mean(name)
-        return EMPTY_CELL if mean is None else f"{mean:.4g}"
+        values = [row.numbers[name] for row in system.rows if name in row.numbers]
+        return f"{np.mean(values):.4g}" if values else EMPTY_CELL
 
     return cell
 

@@ -12,7 +12,7 @@ from regard.evaluation.scores import Comparison
 from regard.recipes.open_run import Run, open_run
 from regard.recipes.paths import require_different, run_spec
 from regard.recipes.run_folder import pick_device
-from regard.tasks.contracts import Evaluation, ExampleStatistics, Notify, SplitName
+from regard.tasks.contracts import Evaluation, Notify, SplitName
 
 
 class EvaluationOptions(NamedTuple):
@@ -64,12 +64,6 @@ class Evaluator:
             runs[0].model, other.task, other.model, split
         )
         return tests
-
-    @staticmethod
-    def statistics(run: Run, split: SplitName) -> ExampleStatistics:
-        """The score by which a comparison ranks runs."""
-        statistics: ExampleStatistics = run.task.statistics(run.model, split)
-        return statistics
 
     def evaluate(self) -> Evaluation:
         """The evaluation that the options ask for."""

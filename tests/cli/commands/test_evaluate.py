@@ -75,13 +75,6 @@ def test_what_the_limit_cuts_is_told(run, files, tiny_run, tmp_path):
     assert said["references_beyond_limit"] == 0
 
 
-def test_files(run, files, tmp_path):
-    out = tmp_path / "said.txt"
-    said = json.loads(run(*files, "--json", "--output", out).stdout)
-    assert said["sentences"] == 6
-    assert len(out.read_text().splitlines()) == 6
-
-
 def test_models_that_vote_are_scored_together(run, files, tmp_path, tiny_run, other_run):
     out = tmp_path / "said.txt"
     voting = (*files, "--ensemble", other_run, "--output", out)
@@ -156,13 +149,6 @@ def test_unknown_words(run, words_run, tmp_path):
     assert len(set(texts.values())) == len(set(said.values())) == 3
 
 
-def test_unknown_words_of_both_models(run, words_run):
-    said = json.loads(
-        run("--json", "--unknown", "copy", "--against", words_run, model=words_run).stdout
-    )
-    assert {one["delta"] for one in said["against"]} == {0.0}
-
-
 def test_a_dictionary_from_a_pipe_is_read_once_for_both(run, words_run):
     read, write = os.pipe()
     os.write(write, b"Jane\tJane\n")
@@ -173,18 +159,6 @@ def test_a_dictionary_from_a_pipe_is_read_once_for_both(run, words_run):
     finally:
         os.close(read)
     assert {one["delta"] for one in said["against"]} == {0.0}
-
-
-def test_lines_by_length_are_all_counted(run):
-    said = json.loads(run("--by-length", "--json").stdout)
-    assert sum(group["sentences"] for group in said["by_length"]) == 20
-    assert all(group["shortest"] <= group["longest"] for group in said["by_length"])
-
-
-def test_an_unknown_tokenizer_is_refused(run):
-    shown = run("--tokenize", "13b")
-    assert shown.exit_code == 2
-    assert "13a" in shown.stderr
 
 
 def test_mistakes(run, files, tmp_path):

@@ -99,7 +99,3 @@ def test_what_was_dropped_is_told(card):
     lines = card(Progress(), report=report)
     assert "Dropped from training, of 400:" in lines
     assert "| empty | 1 | 0.25% |" in lines
-
-
-def test_nothing_dropped_needs_no_table(card):
-    assert not [line for line in card(Progress()) if "Dropped" in line or "| why" in line]

@@ -22,7 +22,7 @@ from regard.tasks.translation.measurements.engine_benchmark import (
     list_variants,
     time_variant,
 )
-from regard.tasks.translation.measurements.held_out import read_sources
+from regard.tasks.translation.measurements.evaluation import read_sources
 
 
 def command(

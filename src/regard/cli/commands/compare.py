@@ -181,10 +181,6 @@ def _plan(
             "only finished runs are compared, and nothing is trained: drop the options about "
             "training"
         )
-    if options.seeds and trained <= set(options.seeds_for):
-        raise SettingsError(
-            "--seeds: every recipe has its own seeds from --seeds-for; drop one of the two"
-        )
     for label in options.seeds_for:
         if label not in trained:
             raise SettingsError(

@@ -33,7 +33,7 @@ from regard.pipelines.load import load_for_look
 from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
 from regard.tasks.translation.measurements import head_importance
-from regard.tasks.translation.measurements.held_out import (
+from regard.tasks.translation.measurements.evaluation import (
     read_eval_data,
     read_sources,
     run_tokenizer,

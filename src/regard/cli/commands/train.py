@@ -25,8 +25,7 @@ from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.settings import quoted
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import TEXT_TASKS, TRANSLATION
-from regard.tasks.registry import TASKS
+from regard.tasks.registry import DEFAULT_TASK, TASKS
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.distributed.launch import Launch, end_with_parent
 from regard.training.distributed.process_group import joined_ranks
@@ -236,9 +235,9 @@ def _load_new(
     kept: dict[str, Any] = {}
     if name is None and start is not None and corpus is not None:
         given = RunFolder(start).load_recipe()
-        if given.task not in TEXT_TASKS:
+        if not TASKS[given.task].pairs:
             return corpus_options.recipe_of_run(given, corpus, overrides)
-        if given.task == TRANSLATION:
+        if given.task == DEFAULT_TASK:
             kept["decoding"] = given.model_dump(mode="json")["decoding"]
     recipe = name or corpus_options.OWN_RECIPE
     return corpus_options.recipe_with_corpus(recipe, corpus, overrides, kept)

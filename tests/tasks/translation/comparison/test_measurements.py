@@ -13,7 +13,7 @@ from regard.alignment.run_alignment import (
     read_selection_examples,
 )
 from regard.atomic_io import write_atomic
-from regard.comparison.measurements import Failure, load_row, this_machine, today
+from regard.comparison.measurements import Failure, load_row, this_machine
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -30,11 +30,8 @@ from regard.recipes.finish_run import finish_run
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
-from regard.tasks.translation.comparison.measurements import (
-    UntimedMeasurements,
-    measure_row,
-    measure_untimed,
-)
+from regard.tasks.translation.comparison.results import UntimedMeasurements
+from regard.tasks.translation.comparison.rows import measure_row, measure_untimed
 from regard.tasks.translation.measurements.evaluation import translator_perplexity
 from regard.tasks.translation.pipeline import Translator
 from tiny import Quiet
@@ -144,7 +141,3 @@ def test_this_machine_is_described():
     assert found.device.startswith("cpu, ")
     assert re.search(r"regard \d.*Python 3.*torch 2.*sacrebleu 2", found.versions)
     assert str(found).startswith(f"{found.device} ({found.processor}), ")
-
-
-def test_dates_are_iso():
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", today())

@@ -7,10 +7,9 @@ from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_pl
 from regard.comparison.results import SeedSpread
 from regard.errors import RunError
 from regard.evaluation.scores import score
-from regard.tasks.translation.comparison.measurements import SCORE_SETTINGS
 from regard.tasks.translation.comparison.results import (
+    SCORE_SETTINGS,
     ComparisonResults,
-    Quarter,
     aggregate_results,
 )
 from regard.tasks.translation.comparison.shared_corpus import prepare_shared_corpus
@@ -142,13 +141,3 @@ def test_translations_that_were_cut_or_lost(built):
             aggregate_results(plan, folder, data)
     finally:
         path.write_bytes(whole)
-
-
-def test_quarters_in_words():
-    quarter = Quarter(shortest=9, longest=10, sentences=1, mean_length=9.5)
-    assert str(quarter) == "9–10"
-    assert str(quarter.model_copy(update={"longest": 9})) == "9"
-
-
-def test_no_values_have_no_spread():
-    assert SeedSpread.of([]) is None

@@ -21,8 +21,7 @@ from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.verification import verify
 from regard.tasks.translation.comparison import shared_corpus as module
-from regard.tasks.translation.comparison.measurements import measure_row
-from regard.tasks.translation.comparison.rows import TranslatorRows
+from regard.tasks.translation.comparison.rows import TranslatorRows, measure_row
 from regard.tasks.translation.comparison.shared_corpus import (
     apply_budget,
     copy_shared_corpus,
@@ -76,11 +75,6 @@ def test_a_stopped_row_goes_on(row):
     assert read_progress(folder.run(entry).path / "checkpoints")[0].step == 2
     run()
     assert is_trained(entry, folder)
-
-
-def test_a_finished_run_is_left_alone(tiny_run, tmp_path):
-    entry = entry_of_run(tiny_run, None)
-    assert is_trained(entry, ComparisonFolder(tmp_path))
 
 
 def test_a_run_that_was_trained_on_since_is_refused(tiny_run, tmp_path):

@@ -171,9 +171,3 @@ def test_the_page_holds_tables_pictures_and_a_receipt():
     ):
         assert line in page.splitlines()
     assert "alignment of rnn" not in page
-
-
-def test_a_page_without_any_row():
-    page = made_up_ladder(made_up_standing("a", [], ())).report(plan(), {"scores": "all"})
-    assert "## Receipt" in page
-    assert ".png" not in page

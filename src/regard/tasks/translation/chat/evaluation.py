@@ -30,9 +30,9 @@ from regard.tasks.translation.measurements.evaluation import (
     TranslationEvaluator,
     count_truncated_answers,
     describe_perplexity,
+    read_eval_data,
     translator_perplexity,
 )
-from regard.tasks.translation.measurements.held_out import read_eval_data
 
 
 class Prompt(NamedTuple):
@@ -113,7 +113,8 @@ class ChatEvaluator(TranslationEvaluator):
     def score_run(cls, run: Run, data: PreparedData) -> PairScores:
         chatbot, split = Chatbot([run]), data.held_out()
         pairs = list(data.read(split))
-        chat = score_chat(chatbot, pairs, data, tokenize=run.recipe.evaluation.tokenize)
+        known = (pair.target for pair in data.read("train"))
+        chat = score_chat(chatbot, pairs, known, tokenize=run.recipe.evaluation.tokenize)
         first = [references[0] for references in chat.references]
         cut = count_truncated_answers(chatbot, chat.answers, first)
         return PairScores.of(split, chat.scores(), cut, len(pairs))
@@ -125,7 +126,7 @@ class ChatEvaluator(TranslationEvaluator):
         chat = score_chat(
             chatbot,
             [Pair(*sides) for sides in zip(*texts, strict=True)],
-            load_data(RunFolder(Path(o.model))),
+            (pair.target for pair in load_data(RunFolder(Path(o.model))).read("train")),
             settings=search_settings(chatbot.settings, beam=o.beam),
             tokenize=o.tokenize,
         )
@@ -139,26 +140,6 @@ class ChatEvaluator(TranslationEvaluator):
         return replace(chat, comparisons=tuple(compare_answers(answers, chat, o.tokenize)))
 
 
-def score_chat(
-    chatbot: Chatbot,
-    pairs: Sequence[Pair],
-    data: PreparedData,
-    *,
-    settings: DecodingSettings | None = None,
-    tokenize: TokenizerChoice = "auto",
-) -> ChatScores:
-    """The scores of a chatbot on histories and answers; its training answers are in `data`."""
-    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return score_chatbot(
-        chatbot,
-        group_answers(pairs),
-        (pair.target for pair in data.read("train")),
-        translator_perplexity(chatbot, sources, references),
-        settings=settings,
-        tokenize=tokenize,
-    )
-
-
 def group_answers(pairs: Iterable[Pair]) -> list[Prompt]:
     """The histories with all their answers; pairs of one history are neighbours."""
     return [
@@ -167,21 +148,22 @@ def group_answers(pairs: Iterable[Pair]) -> list[Prompt]:
     ]
 
 
-def score_chatbot(
+def score_chat(
     chatbot: Chatbot,
-    prompts: Sequence[Prompt],
+    pairs: Sequence[Pair],
     training_answers: Iterable[str],
-    perplexity: Perplexity,
     *,
     settings: DecodingSettings | None = None,
     tokenize: TokenizerChoice = "auto",
 ) -> ChatScores:
-    """The scores of a chatbot's answers, with its `perplexity` of people's answers.
+    """The scores of a chatbot on histories and people's answers.
 
     If people gave several answers to each history, the first is scored as theirs, and the others
     are the references of BLEU. distinct-n falls with the number of words, so every row counts one
     answer to each history.
     """
+    perplexity = translator_perplexity(chatbot, *zip(*pairs, strict=True))
+    prompts = group_answers(pairs)
     several = all(len(prompt.answers) > 1 for prompt in prompts)
     references = [prompt.answers[several:] for prompt in prompts]
     by_people = [prompt.answers[0] for prompt in prompts]

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from regard.comparison.measurements import load_row
+from regard.comparison.measurements import ComparedRow, Machine, RowScore, load_row
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, SavedRecord
 from regard.comparison.results import (
     MeanInterval,
@@ -33,16 +33,66 @@ from regard.errors import RunError
 from regard.evaluation import scores
 from regard.manifest import check_file
 from regard.tasks.translation.auto_settings import WARMUP_SETTING
-from regard.tasks.translation.comparison.measurements import (
-    BLEU,
-    SCORE_SETTINGS,
-    MeasuredRow,
-)
 from regard.tasks.translation.needed import require_translation
 from regard.text.word_units import count_units
 
-CHRF = "chrF2"
+BLEU, CHRF = "BLEU", "chrF2"
+SCORE_SETTINGS = scores.ScoreSettings(metrics=("bleu", "chrf"))
 BLEU_ONLY = scores.ScoreSettings(metrics=("bleu",), resamples=0)
+
+
+class ReferencePerplexity(SavedRecord):
+    """Perplexity of the references, in three units."""
+
+    per_token: float  # for each token of the model's vocabulary, EOS included
+    per_word: float
+    """For each word, or character in scripts without spaces: comparable across vocabularies."""
+    bits_per_character: float
+
+
+class RowAlignment(SavedRecord):
+    """The error of the alignment derived from attention."""
+
+    error_rate: float
+    precision: float
+    recall: float
+    chosen: str  # its layers and heads, selected on validation pairs
+
+
+class UntimedMeasurements(SavedRecord):
+    """Measurements other than speeds: they may be taken while other processes run. Those of
+    training are 0 for an imported model.
+    """
+
+    family: str
+    attends: bool  # whether the model attends to the source
+    parameters: int
+    steps: int
+    tokens: int  # target tokens of training: steps times the mean of a step
+    flops: float  # of the whole training (`comparison.flops`)
+    seconds: float  # of the training steps, on a machine that may have been shared
+    surprise: ReferencePerplexity
+    alignment: RowAlignment | None
+
+
+class MeasuredRow(UntimedMeasurements, ComparedRow):
+    """A translator with one seed, measured."""
+
+    label: str
+    seed: int
+    tokens_per_second: float  # of training steps, on a machine that was not shared
+    scores: tuple[RowScore, ...]
+    sentences_per_second: float
+    """The speed of translating the test set, on a machine that was not shared."""
+    machine: Machine
+    date: str
+
+    @property
+    def main_score(self) -> RowScore:
+        return self.scores[0]
+
+    def value(self, name: str) -> float:
+        return next(score.value for score in self.scores if score.name == name)
 
 
 class SystemCosts(SavedRecord):
@@ -228,8 +278,7 @@ class ComparisonResults(Results):
         yield f"- scored on {self.sentences:,} sentences of {self.split}, beam {self.beam}"
         for name, signature in self.signatures.items():
             yield f"- {name}: `{signature}`"
-
-    def remarks(self) -> Iterator[str]:
+        yield from super().receipt(plan)
         for one in self.standings:
             if one.rows and (alignment := one.rows[0].alignment) is not None:
                 yield f"- alignment of {one.label}: {alignment.chosen}, chosen on validation pairs"

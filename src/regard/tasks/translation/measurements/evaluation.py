@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 from rich.markup import escape
 
@@ -14,12 +15,14 @@ from regard.alignment.run_alignment import (
     read_selection_examples,
 )
 from regard.batching.collate import collate
+from regard.corpora.corpus import UNDETERMINED
 from regard.corpora.pair_texts import PreparedData
+from regard.corpora.readers.pair_files import read_lines
 from regard.decoding.constraints.length_limits import TruncationReport, report_truncation
 from regard.decoding.settings import search_settings
-from regard.errors import RunError
-from regard.evaluation.bleu_tokenizer import TokenizerChoice
-from regard.evaluation.metrics import REPORTED_METRICS
+from regard.errors import RunError, SettingsError
+from regard.evaluation.bleu_tokenizer import BleuTokenizer, TokenizerChoice, choose_tokenizer
+from regard.evaluation.metrics import REPORTED_METRICS, check_available, check_lines
 from regard.evaluation.perplexity import Perplexity, perplexity
 from regard.evaluation.scores import (
     LengthGroup,
@@ -32,10 +35,10 @@ from regard.evaluation.scores import (
 from regard.iterate import chunked
 from regard.recipes.evaluator import Evaluator
 from regard.recipes.open_run import Run
-from regard.recipes.run_folder import load_data
-from regard.tasks.contracts import Evaluation, ScoreTable
+from regard.recipes.run_folder import RunFolder, load_data
+from regard.tasks.contracts import Evaluation, Notify, ScoreTable
 from regard.tasks.families.answer import Answer
-from regard.tasks.translation.measurements.held_out import read_eval_data, run_tokenizer
+from regard.tasks.translation.needed import require_text_task
 from regard.tasks.translation.pipeline import Translator, load
 
 PERPLEXITY_BATCH = 64  # pairs whose perplexity is measured together
@@ -264,3 +267,62 @@ def translator_perplexity(
             "damaged, or its training diverged"
         )
     return measured
+
+
+class EvalData(NamedTuple):
+    sources: list[str]
+    references: list[str]
+
+
+def read_eval_data(
+    model: str, source: str | None, reference: str | None, tell: Notify, limit: int | None = None
+) -> EvalData:
+    """The first sentences of the files given, or of the run's test split; by default all."""
+    if (source is None) != (reference is None):
+        raise SettingsError("--source and --reference must be given together")
+    if source is not None and reference is not None:
+        sources, references = (
+            list(read_lines(source, limit="examples")),
+            list(read_lines(reference, limit="examples")),
+        )
+        check_lines(source=sources, reference=references)
+        return EvalData(sources[:limit], references[:limit])
+    data = load_data(RunFolder(Path(model)))
+    pairs = list(data.read_by_default(data.held_out(), tell))[:limit]
+    return EvalData([pair.source for pair in pairs], [pair.target for pair in pairs])
+
+
+def read_sources(model: str, source: str | None, tell: Notify) -> list[str]:
+    """The sentences of a file, or the sources of the run's test split."""
+    return (
+        read_eval_data(model, None, None, tell).sources
+        if source is None
+        else list(read_lines(source, limit="examples"))
+    )
+
+
+def run_tokenizer(
+    model: str, tokenize: TokenizerChoice, references: Sequence[str], tell: Notify
+) -> BleuTokenizer:
+    """The tokenizer to score a run with: the one given, the run's own, or its language's."""
+    folder = RunFolder(Path(model))
+    if tokenize == "auto":
+        tokenize = require_text_task(folder.load_recipe(), model).evaluation.tokenize
+    try:
+        language = load_data(folder).languages[1] if tokenize == "auto" else UNDETERMINED
+    except RunError:  # a run translates without its data
+        language = UNDETERMINED
+    return resolve_tokenizer(tokenize, language, references, tell)
+
+
+def resolve_tokenizer(
+    tokenize: TokenizerChoice, language: str, references: Sequence[str], tell: Notify
+) -> BleuTokenizer:
+    """The tokenizer given, or for `auto` that of the language or the references' script."""
+    if tokenize != "auto":
+        check_available(tokenize)  # raises an error before anything is translated
+        return tokenize
+    name, why = choose_tokenizer(language, references)
+    if why:
+        tell(f"BLEU and TER are counted with tok:{name}, chosen by {why}")
+    return name
