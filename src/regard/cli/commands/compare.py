@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer import Argument
+from typer import Argument, Context
 
 from regard.atomic_io import write_atomic
 from regard.cli.display.compare_view import ComparisonProgress, print_results
@@ -13,7 +13,7 @@ from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
-from regard.cli.options.shared_options import option
+from regard.cli.options.shared_options import option, refuse_options
 from regard.comparison import row_processes
 from regard.comparison.plan import (
     Budget,
@@ -46,6 +46,7 @@ MAX_SEED = 2**63 - 1  # the largest seed of torch
 
 
 def command(
+    context: Context,
     systems: list[str] | None = Argument(
         None,
         metavar="[NAME=]RECIPE|RUN...",
@@ -138,6 +139,8 @@ def command(
     )
     if systems:
         plan = _plan(systems, options, beam, tokenize, against or [])
+        task = plan.entries[0].recipe.task
+        refuse_options(context, plan.rows.without_effect, f"runs of {task}")
     elif options.any_given() or beam is not None or tokenize != "auto" or against:
         raise SettingsError("name the recipes or runs to compare: options alone are not enough")
     else:
@@ -200,17 +203,6 @@ def _plan(
         if (start := plan.start_of(entry)) is not None:
             run = f"a run of {start.label}"
             check_overrides(options.settings, entry.recipe, plan.begun_recipe(entry), run)
-    given = {
-        "against": bool(against),
-        "tokens": options.budget.tokens is not None,
-        "minutes": options.budget.minutes is not None,
-        "beam": beam is not None,
-        "tokenize": tokenize != "auto",
-    }
-    for name in plan.rows.without_effect.split():
-        if given[name]:
-            task = entries[0].recipe.task
-            raise SettingsError(f"--{name} has no effect on runs of {task}: drop it")
     return plan
 
 

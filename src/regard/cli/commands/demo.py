@@ -11,7 +11,7 @@ from regard.alignment import run_alignment
 from regard.alignment.extraction import AlignmentSettings
 from regard.cli.display.console import note, out
 from regard.cli.display.figures import missing_fonts_noted
-from regard.cli.display.tables import evaluation_tables, plain_table
+from regard.cli.display.tables import plain_table, print_evaluation
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
@@ -55,8 +55,7 @@ def command(
 
     out.rule("[bold]2. Translate[/bold]  sentences it never saw", align="left")
     _print_translations(translator, data)
-    for table in evaluation_tables(scores, RECIPE):
-        out.print(table)
+    print_evaluation(scores, RECIPE)
 
     out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
     run = translator.runs[0]

@@ -1,6 +1,6 @@
 """Tables for the terminal."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -28,20 +28,14 @@ def titled_rows(rows: Iterable[tuple[RenderableType, RenderableType]], gap: int 
     return table
 
 
-def evaluation_tables(evaluation: Evaluation, name: str) -> Iterator[RenderableType]:
-    """The numbers of the run `name`."""
-    for part in evaluation.tables(name):
-        if isinstance(part, str):
-            yield part
-            continue
-        title = escape(part.title)
-        yield plain_table(*part.columns, title=title, right=part.right, rows=part.rows)
-
-
 def print_evaluation(evaluation: Evaluation, name: str) -> None:
     """Print the numbers of the run `name`, and how they were counted."""
-    for part in evaluation_tables(evaluation, name):
-        out.print(part)
+    for part in evaluation.tables(name):
+        if isinstance(part, str):
+            out.print(part)
+        else:
+            title, columns, right, rows = part
+            out.print(plain_table(*columns, title=escape(title), right=right, rows=rows))
     for line in evaluation.notes:
         note(line)
 
