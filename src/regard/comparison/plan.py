@@ -278,8 +278,6 @@ def make_plan(
     starts: Sequence[PlanEntry] = (),
 ) -> ComparisonPlan:
     """The plan of these entries, whose names must be unique."""
-    if not entries:
-        raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
     tasks = list(dict.fromkeys(entry.recipe.task for entry in entries))
     if len(tasks) > 1:
         raise SettingsError(
