@@ -16,12 +16,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.paper import STEPS, TOKENS
 from regard.batching.collate import collate
-from regard.comparison.flops import count_flops
 from regard.models.build import ModelSettings, build_model
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.moe import MoeSettings
 from regard.models.translation.transformer_settings import TransformerSettings
 from regard.recipes.recipe_files import load_recipe
+from regard.tasks.translation.comparison.flops import count_flops
 from regard.tasks.translation.needed import require_text_task
 from regard.training.loss import batch_loss
 

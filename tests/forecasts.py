@@ -3,9 +3,9 @@
 import torch
 
 from regard.recipes import train_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import finish_task_run
 
 RAW = {
     "task": "forecast",
@@ -64,5 +64,5 @@ def train_recipe(recipe, path, *, reporter=None):
         reporter=reporter or Quiet(),
         stop_requested=lambda: False,
     )
-    finish_task_run(folder, progress, device)
+    finish_run(folder, progress, device)
     return path

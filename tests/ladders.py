@@ -6,26 +6,22 @@ from typer.testing import CliRunner
 
 from regard.cli.commands import compare
 from regard.cli.main import command_app
-from regard.comparison import flops, row_processes
-from regard.comparison.measurements import (
-    Machine,
+from regard.comparison import row_processes
+from regard.comparison.measurements import Machine, RowScore
+from regard.comparison.plan import ComparisonFolder
+from regard.comparison.results import MeanInterval, SeedSpread, Significance
+from regard.errors import RegardError
+from regard.recipes.recipe_files import dump_recipe
+from regard.tasks.translation.comparison import flops
+from regard.tasks.translation.comparison.results import (
+    ComparisonResults,
     MeasuredRow,
+    Quarter,
     ReferencePerplexity,
     RowAlignment,
-    RowScore,
-)
-from regard.comparison.plan import ComparisonFolder
-from regard.comparison.results import (
-    ComparisonResults,
-    MeanInterval,
-    Quarter,
-    SeedSpread,
-    Significance,
     SystemCosts,
     SystemResult,
 )
-from regard.errors import RegardError
-from regard.recipes.recipe_files import dump_recipe
 from regard.tasks.translation.trial import dry_run
 from tiny import tiny_recipe
 

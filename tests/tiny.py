@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train

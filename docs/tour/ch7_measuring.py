@@ -24,7 +24,6 @@ import torch
 
 import regard
 from regard.batching.collate import collate
-from regard.comparison.flops import count_flops
 from regard.corpora.generated.generator import GeneratedSettings
 from regard.corpora.generated.travel.grammar import travel
 from regard.evaluation.metrics import MetricOptions, build_metric
@@ -40,6 +39,7 @@ from regard.inspection.plots.figure import InchFigure, ThemedFigure
 from regard.models.build import build_model
 from regard.models.language.gpt import Gpt, GptSettings
 from regard.models.translation.transformer_settings import TransformerSettings
+from regard.tasks.translation.comparison.flops import count_flops
 from regard.training.loss import batch_loss
 from regard.types import Batch, Padded
 

@@ -10,7 +10,7 @@ import pytest
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
 from regard.comparison import row_processes as module
-from regard.comparison.measurements import Failure, MeasuredRow, load_row
+from regard.comparison.measurements import Failure, load_row
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
 from regard.comparison.row_processes import (
     RowJob,
@@ -19,6 +19,7 @@ from regard.comparison.row_processes import (
     start_process,
     untrained_entries,
 )
+from regard.tasks.translation.comparison.results import MeasuredRow
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +93,7 @@ def plan(budget=None):
 
 
 def rows(folder):
-    return [load_row(folder.row(entry)) for entry in plan().entries]
+    return [load_row(folder, entry) for entry in plan().entries]
 
 
 def test_one_by_one_each_row_is_trained_and_measured_in_one_go(folder):
@@ -111,14 +112,6 @@ def test_a_row_that_was_measured_needs_no_run(folder):
     assert untrained_entries(plan(), folder) == []
     folder.row(plan().entries[1]).unlink()
     assert untrained_entries(plan(), folder) == [plan().entries[1]]
-
-
-def test_finished_rows_are_not_done_again(folder):
-    Workshop(folder).run_rows(plan())
-    shutil.rmtree(folder.path / "runs")  # nothing but the rows is left
-    shop = Workshop(folder)
-    shop.run_rows(plan())
-    assert shop.log == []
 
 
 def test_several_train_at_once_but_are_timed_and_measured_alone(folder):
@@ -199,15 +192,6 @@ def test_a_failure_has_the_error_at_the_end_of_the_log(tmp_path, output, code, r
     log = tmp_path / "log"
     log.write_text(f"error: an older one\n{output}")
     assert failure_reason(log, len("error: an older one\n"), code) == reason
-
-
-def test_a_failure_without_output_asks_about_the_disk(tmp_path):
-    (tmp_path / "log").write_text("error: an older one\n")
-    reason = failure_reason(tmp_path / "log", len("error: an older one\n"), 3)
-    assert reason == (
-        f"its process ended with the exit code 3 and without a message in {tmp_path / 'log'}; is "
-        "the disk full?"
-    )
 
 
 def test_a_process_is_told_its_row(folder, monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.errors import SettingsError
-from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.train_run import train

@@ -17,7 +17,6 @@ from pydantic import (
 )
 
 from regard.atomic_io import write_atomic
-from regard.corpora.token_store import fingerprint
 from regard.errors import RunError, SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.json_files import load_json
@@ -27,11 +26,7 @@ from regard.recipes.recipe_files import rename_old_settings
 from regard.recipes.run_folder import COMPARISON_PLAN_FILE, RunFolder
 from regard.settings import quoted
 from regard.tasks.contracts import TaskRecipe
-from regard.tasks.names import TEXT_TASKS, TRANSLATION
-from regard.tasks.registry import DEFAULT_TASK, find_task
-from regard.tasks.translation.auto_settings import AUTO_CLEANING
-from regard.tasks.translation.needed import require_translation
-from regard.tasks.translation.recipe import TranslationRecipe
+from regard.tasks.registry import DEFAULT_TASK, TASKS, find_task
 from regard.training.checkpoints import last_progress
 
 LoadRecipe = Callable[[str], TaskRecipe]
@@ -87,9 +82,11 @@ class PlanEntry(SavedRecord):
         return self.start_name is not None
 
     @property
-    def translator(self) -> TranslationRecipe:
-        """The recipe of a row of translators."""
-        return require_translation(self.recipe, self.name)
+    def rows(self) -> Any:
+        """How rows of its task are trained, measured and shown (`comparison.rows`)."""
+        rows = TASKS[self.recipe.task].rows
+        assert rows is not None  # `check_comparable` was asked
+        return rows()()
 
     @property
     def start(self) -> str | None:
@@ -128,9 +125,9 @@ class ComparisonPlan(SavedRecord):
     against: tuple[str, ...] = ()  # systems that others are tested against; empty: the best ones
 
     @property
-    def of_translators(self) -> bool:
-        """Whether translators are compared, rather than runs of other tasks."""
-        return self.entries[0].recipe.task == TRANSLATION
+    def rows(self) -> Any:
+        """How its rows are trained, measured and shown (`comparison.rows`)."""
+        return self.entries[0].rows
 
     @property
     def budget_text(self) -> str:
@@ -196,20 +193,22 @@ def entry_of_run(path: Path, label: str | None) -> PlanEntry:
     """The entry of a finished run."""
     folder = RunFolder(path)
     recipe = check_comparable(folder.load_recipe(), str(path))
-    if recipe.is_imported and recipe.task != TRANSLATION:
+    label = label or _label_in_comparison(path, recipe) or recipe.name
+    entry = PlanEntry(label=label, recipe=recipe, run=path.resolve())
+    if recipe.is_imported and not entry.rows.takes_imported:
         raise SettingsError(
-            f"{path}: was imported, and has no data to be compared on; only imported translators "
-            f"are measured on the data of other runs. Use `regard evaluate {quoted(path)} --data "
-            "FILE --against RUN`"
+            f"{path}: was imported, and has no data to be compared on. Use `regard evaluate "
+            f"{quoted(path)} --data FILE --against RUN`"
         )
     check_finished(folder)
-    label = label or _label_in_comparison(path, recipe) or recipe.name
-    return PlanEntry(label=label, recipe=recipe, run=path.resolve())
+    return entry
 
 
 def check_comparable(recipe: TaskRecipe, where: str) -> TaskRecipe:
-    """The recipe, if runs of its task can be compared; raises an error for chats, which cannot."""
-    return require_translation(recipe, where) if recipe.task in TEXT_TASKS else recipe
+    """The recipe, if runs of its task can be compared."""
+    if TASKS[recipe.task].rows is None:
+        raise SettingsError(f"{where}: its task is {recipe.task}, whose runs cannot be compared")
+    return recipe
 
 
 def start_entries(entries: Iterable[PlanEntry], load: LoadRecipe) -> list[PlanEntry]:
@@ -279,8 +278,6 @@ def make_plan(
     starts: Sequence[PlanEntry] = (),
 ) -> ComparisonPlan:
     """The plan of these entries, whose names must be unique."""
-    if not entries:
-        raise SettingsError("nothing to compare: give recipes, or folders of finished runs")
     tasks = list(dict.fromkeys(entry.recipe.task for entry in entries))
     if len(tasks) > 1:
         raise SettingsError(
@@ -391,29 +388,9 @@ class ComparisonFolder:
         self.corpora = path / "corpus"
         """The folder of the cleaned corpora, one for each of the recipes' corpus settings."""
 
-    def corpus(self, recipe: TranslationRecipe) -> RunFolder:
-        """The cleaned corpus of a recipe, as a run folder without a model."""
-        auto = [setting for setting in recipe.auto if setting in AUTO_CLEANING]
-        name = fingerprint(recipe.corpus.model_dump_json(), *auto)[:12]
-        return RunFolder(self.corpora / name)
-
     def run(self, entry: PlanEntry) -> RunFolder:
         made = self.starts / entry.label if entry.is_start else self.path / "runs" / entry.name
         return RunFolder(entry.run or made)
-
-    def data(self, entry: PlanEntry, plan: ComparisonPlan) -> RunFolder:
-        """The run whose data a row is measured on: its own, or another one for an imported run,
-        which has none.
-        """
-        if not entry.is_imported:
-            return self.run(entry)
-        own = next((one for one in plan.entries if not one.is_imported), None)
-        if own is None:
-            raise SettingsError(
-                "all of these runs were imported, and have no data to be compared on: compare them "
-                "with a run that has, or use `regard evaluate --against`"
-            )
-        return self.run(own) if own.run is not None else self.corpus(own.translator)
 
     def row(self, entry: PlanEntry) -> Path:
         """The file of a row's measurements, or of its failure."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from regard.atomic_io import append_file, remove_file
-from regard.comparison.measurements import AnyRow, Failure, load_row
+from regard.comparison.measurements import Failure, load_row
 from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry
-from regard.comparison.row_training import is_trained
+from regard.comparison.results import Outcome
+from regard.comparison.rows import is_trained
 from regard.training.loop import StopRequested
 
 Goal = Literal["time", "train", "measure"]
@@ -43,14 +44,12 @@ class PoolObserver(Protocol):
 
     def started(self, job: RowJob) -> None: ...
     def polled(self, running: Sequence[RowJob]) -> None: ...
-    def ended(self, job: RowJob, outcome: AnyRow | Failure | None) -> None: ...
+    def ended(self, job: RowJob, outcome: Outcome) -> None: ...
 
 
 def unmeasured_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
     """The rows that were not measured, including those that failed, which are tried again."""
-    return [
-        entry for entry in plan.entries if isinstance(load_row(folder.row(entry)), Failure | None)
-    ]
+    return [entry for entry in plan.entries if isinstance(load_row(folder, entry), Failure | None)]
 
 
 def untrained_entries(plan: ComparisonPlan, folder: ComparisonFolder) -> list[PlanEntry]:
@@ -77,7 +76,7 @@ class RowProcesses(NamedTuple):
             remove_file(self.folder.row(entry))  # a failure, which is tried again
         for level in start_levels(plan):
             self._run([x for x in level if not is_trained(x, self.folder)], "train", num_processes)
-        if not plan.of_translators:
+        if not plan.rows.timed:
             self._run(unmeasured, "train", num_processes)  # each is measured, too
             return
         if num_processes > 1:
@@ -93,9 +92,7 @@ class RowProcesses(NamedTuple):
 
     def _run(self, entries: Sequence[PlanEntry], goal: Goal, num_processes: int = 1) -> None:
         """Run a process for each row, some at a time; rows that have failed are skipped."""
-        waiting = [
-            RowJob(entry, goal) for entry in entries if load_row(self.folder.row(entry)) is None
-        ]
+        waiting = [RowJob(entry, goal) for entry in entries if load_row(self.folder, entry) is None]
         running: list[tuple[RowJob, subprocess.Popen[bytes], int]] = []
         stopping = False
         while running or (waiting and not stopping):
@@ -120,13 +117,13 @@ class RowProcesses(NamedTuple):
             if running:
                 time.sleep(POLL_SECONDS)
 
-    def _outcome(self, entry: PlanEntry, code: int, offset: int) -> AnyRow | Failure | None:
+    def _outcome(self, entry: PlanEntry, code: int, offset: int) -> Outcome:
         """The measurements of a row whose process has ended; its failure is saved."""
         if code != 0:
             reason = failure_reason(self.folder.log(entry), offset, code)
             failure = Failure(label=entry.label, seed=entry.seed, reason=reason)
             failure.save(self.folder.row(entry))
-        return load_row(self.folder.row(entry))
+        return load_row(self.folder, entry)
 
 
 def start_levels(plan: ComparisonPlan) -> list[list[PlanEntry]]:

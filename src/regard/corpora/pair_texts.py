@@ -1,7 +1,7 @@
 """The cleaned pairs of a run as text: two files for each split, and their description."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple, Self
 
@@ -121,6 +121,11 @@ class PreparedData(Settings):
     def read(self, split: SplitName) -> Iterator[Pair]:
         """The pairs of a split."""
         return read_pairs(PairFiles.of(self.folder, split))
+
+    def read_by_default(self, split: SplitName, tell: Callable[[str], None]) -> Iterator[Pair]:
+        """The same, with a note that no other pairs were given."""
+        tell(f"no --source given: the {split} split of the run, {self.pairs[split]:,} pairs")
+        return self.read(split)
 
 
 def load_prepared(folder: Path) -> PreparedData:

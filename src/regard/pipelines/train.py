@@ -12,17 +12,14 @@ from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
 from regard.models.contracts import AnyModel
 from regard.pipelines.load import load_for_look
-from regard.pipelines.run_evaluation import HeldOutScores, finish_run
 from regard.recipes import train_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, count_parameters, pick_device
-from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import resolve_start
-from regard.tasks.contracts import AnyTrainableTask, Evaluation, TaskRecipe
-from regard.tasks.names import TEXT_TASKS
+from regard.tasks.contracts import AnyTrainableTask, TaskRecipe
 from regard.tasks.translation.auto_settings import format_choices
-from regard.training.checkpoints import Progress
 from regard.training.signals import StopRequests
 from regard.training.weight_transfer import WeightTransfer
 
@@ -73,17 +70,8 @@ def _train_and_finish(
         )
     if stop is not None and stop.received is not None:
         raise InterruptedBySignal(stop.received)
-    found = measure_run(recipe, folder, progress, device)
-    tell(f"{folder.path}: {found.split}: {_format(found.numbers.items())}")
-
-
-def measure_run(
-    recipe: TaskRecipe, folder: RunFolder, progress: Progress, device: torch.device
-) -> HeldOutScores | Evaluation:
-    """The scores of a trained run on held-out data; writes them, and the run's card."""
-    if recipe.task in TEXT_TASKS:
-        return finish_run(folder, progress, device)
-    return finish_task_run(folder, progress, device)
+    evaluation = finish_run(folder, progress, device)
+    tell(f"{folder.path}: {evaluation.split}: {_format(evaluation.numbers.items())}")
 
 
 def _format(numbers: Iterable[tuple[str, float]]) -> str:

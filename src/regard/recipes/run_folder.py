@@ -368,3 +368,11 @@ def pick_device(name: str) -> torch.device:
         torch.set_float32_matmul_precision("high")  # TF32 in float32 matrix products
         torch.backends.cuda.enable_cudnn_sdp(False)  # see attention.attend.SDPA_BACKENDS
     return device
+
+
+def describe_device(device: torch.device) -> str:
+    """The name of a GPU, or the number of threads of a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"

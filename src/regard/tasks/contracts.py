@@ -1,9 +1,9 @@
 """The interface of tasks, through which runs are trained, evaluated and loaded."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -236,22 +236,67 @@ RecipeT = TypeVar("RecipeT", bound=TaskRecipe)
 ModelT = TypeVar("ModelT", bound=AnyModel)
 
 
-class Evaluation(NamedTuple):
-    """The evaluation of a run that `regard evaluate` prints."""
+class ScoreTable(NamedTuple):
+    """A table for the terminal, whose cells may have rich's markup."""
 
-    split: str  # what was measured: the name of a split, or of a file
+    title: str
+    columns: tuple[str, ...]
+    right: tuple[str, ...]  # the columns that are right-aligned
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured of a run; some tasks derive from it, which show it in their own way."""
+
+    split: str  # what was measured: the name of a split, or of files
     numbers: Mapping[str, float]  # by name, in the order in which they are shown
     notes: tuple[str, ...] = ()  # how they were counted
-    intervals: Mapping[str, Interval] = MappingProxyType({})  # of 95%, of some of the numbers
+    intervals: Mapping[str, Interval] = field(default_factory=dict)  # of 95%, of some numbers
     confusion: Confusion | None = None  # of a classifier
+    texts: tuple[str, ...] = ()  # the answers of a model that writes
+    comparisons: tuple[Comparison, ...] = ()  # paired tests against another run
 
     def to_json(self) -> dict[str, Any]:
         document = {"split": self.split, **self.numbers, "notes": list(self.notes)}
         if self.intervals:
-            document["intervals"] = {name: list(one) for name, one in self.intervals.items()}
+            document["intervals"] = {name: list(span) for name, span in self.intervals.items()}
         if self.confusion is not None:
             document["confusion"] = self.confusion.to_json()
-        return document
+        return document | self.tests_json()
+
+    def tests_json(self) -> dict[str, Any]:
+        """The paired tests, if there are any."""
+        return {"against": [vars(test) for test in self.comparisons]} if self.comparisons else {}
+
+    def tables(self, name: str) -> Iterator[ScoreTable | str]:
+        """The numbers of the run `name` as tables and lines for the terminal."""
+        spans = {name: f"{low:,.6g} … {high:,.6g}" for name, (low, high) in self.intervals.items()}
+        rows = [
+            (name, f"{value:,.6g}", *([spans.get(name, "")] if spans else []))
+            for name, value in self.numbers.items()
+        ]
+        columns = ("score", "value", *(["95% interval"] if spans else []))
+        yield ScoreTable(f"{name} on {self.split}", columns, ("value",), rows)
+
+    def card_lines(self) -> Iterator[str]:
+        """The numbers as lines of a card."""
+        yield f"| on {self.split} | value |\n|---|---:|"
+        for name, value in self.numbers.items():
+            span = self.intervals.get(name)
+            shown = f" ({span.low:.6g} to {span.high:.6g})" if span else ""
+            yield f"| {name} | {value:.6g}{shown} |"
+        yield "".join(f"\n{note}\n" for note in self.notes)
+
+
+class CardParts(NamedTuple):
+    """What the card of a run says besides what it says of all runs."""
+
+    title: str
+    data: Sequence[str]  # lines about the data
+    selection: str = "best in validation"  # how its weights were selected
+    training: Sequence[str] = ()  # further lines about training
+    usage: bool = False  # whether it tells the device, and how the run is used
 
 
 class ExampleStatistics(NamedTuple):
@@ -379,14 +424,19 @@ class TrainableTask(ABC, Generic[RecipeT, ModelT]):
         """Where the data come from, for the card of an adapter."""
         return "; ".join(self.summary().values())
 
-
-class Task(TrainableTask[RecipeT, ModelT]):
-    """A task that evaluates its own models. Translators and chatbots are evaluated through their
-    pipelines instead (`pipelines/run_evaluation.py`), because their scores are computed from text.
-    """
-
     def finish(self, model: ModelT) -> None:
         """Write what is computed from the trained weights into the run, if there is anything."""
+
+    def card(self) -> CardParts:
+        """What its run's card says of it."""
+        data = [f"- {name}: {text}" for name, text in self.summary().items()]
+        return CardParts(self.recipe.task, data)
+
+
+class Task(TrainableTask[RecipeT, ModelT]):
+    """A task whose models are measured on batches of its data (`recipes.evaluator`). Translators
+    and chatbots are measured through their pipelines instead, as their scores are those of texts.
+    """
 
     @abstractmethod
     def held_out(self) -> SplitName:
@@ -399,9 +449,9 @@ class Task(TrainableTask[RecipeT, ModelT]):
         """
         raise SettingsError(f"--data: runs of {self.recipe.task} use only their own data")
 
-    @abstractmethod
     def evaluate(self, model: ModelT, split: SplitName) -> Evaluation:
-        """The numbers of a trained model on a split."""
+        """The numbers of a trained model on a split, unless the task has its own evaluator."""
+        raise NotImplementedError
 
     def compare(
         self, model: ModelT, other: Self, its_model: ModelT, split: SplitName

@@ -57,6 +57,8 @@ TASKS: dict[str, TaskSpec] = {
             inputs=Lazy(f"{SAMPLES}:source_texts"),
             parity=Lazy("regard.pipelines.exchange.translation_parity:TranslationParity"),
             load=Lazy("regard.tasks.translation.pipeline:load"),
+            evaluator=Lazy("regard.tasks.translation.measurements.evaluation:TranslationEvaluator"),
+            rows=Lazy("regard.tasks.translation.comparison.rows:TranslatorRows"),
             pairs=True,
             ctranslate2=True,
             ensembles=True,
@@ -71,6 +73,8 @@ TASKS: dict[str, TaskSpec] = {
             pipeline=Lazy("regard.tasks.translation.chat.pipeline:Chatbot"),
             inputs=Lazy(f"{SAMPLES}:source_texts"),
             load=Lazy("regard.tasks.translation.chat.pipeline:load"),
+            evaluator=Lazy("regard.tasks.translation.chat.evaluation:ChatEvaluator"),
+            rows=None,
             pairs=True,
         ),
         TaskSpec(
@@ -135,6 +139,7 @@ TASKS: dict[str, TaskSpec] = {
             inputs=Lazy(f"{SAMPLES}:texts"),
             facts=Lazy(f"{SAMPLES}:text_label_facts"),
             parity=Lazy(f"{PARITY}:TextClassificationParity"),
+            evaluator=Lazy("regard.tasks.families.label_pipeline:LabelEvaluator"),
             ensembles=True,
         ),
         TaskSpec(
@@ -147,6 +152,7 @@ TASKS: dict[str, TaskSpec] = {
             inputs=Lazy(f"{SAMPLES}:pictures"),
             facts=Lazy(f"{SAMPLES}:picture_facts"),
             parity=Lazy("regard.pipelines.exchange.picture_parity:PictureParity"),
+            evaluator=Lazy("regard.tasks.families.label_pipeline:LabelEvaluator"),
             ensembles=True,
         ),
     )

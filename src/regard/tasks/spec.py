@@ -56,6 +56,12 @@ class TaskSpec:
     """How its models are compared with those of `transformers`; None: none are imported."""
     load: "Lazy[Callable[..., Any]]" = Lazy("regard.pipelines.open_pipeline:open_pipeline")
     """The function that makes a pipeline of runs in folders."""
+    evaluator: "Lazy[type[Any]]" = Lazy("regard.recipes.evaluator:Evaluator")
+    """The class that measures its runs (`recipes.evaluator`)."""
+    rows: "Lazy[type[Any]] | None" = Lazy("regard.comparison.rows:Rows")
+    """The class of the rows of its comparisons (`comparison.rows`); None: its runs are not
+    compared.
+    """
     pairs: bool = False
     """Whether its runs learn from pairs of texts, which they keep as `corpora.pair_texts` says, and
     have several engines, between which `load` chooses.

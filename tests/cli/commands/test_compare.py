@@ -6,7 +6,7 @@ import pytest
 
 from forks import Fork
 from ladders import be_quick, run_compare, write_recipes
-from regard.errors import CorpusError, RunError, SettingsError
+from regard.errors import RunError, SettingsError
 from regard.recipes.run_folder import RunFolder
 from regard.training.checkpoints import read_progress
 
@@ -209,11 +209,6 @@ def test_another_corpus_for_all(tmp_path):
             "--corpus and files of your own exclude each other",
         ),
         (
-            ("plain.yaml", "--seeds", "1,2", "--seeds-for", "plain=3"),
-            SettingsError,
-            "--seeds: every recipe has its own seeds from --seeds-for; drop one of the two",
-        ),
-        (
             ("x=/etc/passwd",),
             SettingsError,
             r"/etc/passwd: a recipe is a \.yaml file, and a run is a folder",
@@ -234,31 +229,11 @@ def test_mistakes(args, kind, message, tmp_path):
     assert not (tmp_path / "ladder" / "plan.json").exists()
 
 
-def test_a_run_is_no_place_for_a_comparison(done):
-    run = done[0] / "runs" / "plain-seed1"
-    before = files(run)
-    with pytest.raises(RunError, match="plain-seed1: holds a run; compare in another folder"):
-        run_compare("plain.yaml", "--out", run)
-    assert files(run) == before
-
-
-def test_a_device_that_is_not_there():
-    with pytest.raises(RunError, match="device 'nonsense' cannot be used here"):
-        run_compare("plain.yaml", device="nonsense")
-
-
 def test_options_that_would_do_nothing(done):
     with pytest.raises(
         SettingsError, match="only finished runs are compared, and nothing is trained"
     ):
         run_compare(done[0] / "runs" / "plain-seed1", "--steps", 9)
-
-
-@pytest.mark.parametrize("minutes", ["nan", "inf", "0"])
-def test_minutes_have_an_end(minutes):
-    shown = run_compare("plain.yaml", "--minutes", minutes)
-    assert shown.exit_code == 2
-    assert "Invalid value for '--minutes'" in shown.stderr
 
 
 def test_a_path_may_hold_an_equals_sign(tmp_path):
@@ -274,15 +249,6 @@ def test_without_a_row_there_are_no_figures(tmp_path):
     assert shown.exit_code == 1
     assert "the results are in ladder: ladder.md, ladder.json, logs/, runs/" in shown.stderr
     assert not list((tmp_path / "ladder").glob("*.png"))
-
-
-def test_unlike_corpora_are_refused(tmp_path):
-    write_recipes(tmp_path, "corpus.generated={train: 100, valid: 9, test: 9}")
-    (tmp_path / "other.yaml").write_bytes((tmp_path / "search.yaml").read_bytes())
-    write_recipes(tmp_path)
-    with pytest.raises(CorpusError, match="plain-seed1 and search-seed1 are not trained on the sa"):
-        run_compare("plain.yaml", "other.yaml")
-    assert not (tmp_path / "ladder").exists()
 
 
 def test_files_that_changed_are_noticed(tmp_path):

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from regard.cli.commands.evaluate import _held_out
 from regard.cli.main import command_app
 from regard.errors import CorpusError, RunError, SettingsError
 from regard.evaluation.scores import ScoreSettings, score
+from regard.recipes.evaluator import held_out_split
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.tasks.translation.pipeline import load
 
@@ -41,7 +41,9 @@ def files(pairs, tmp_path):
 
 @pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
 def test_a_tokenizer_that_is_not_installed_is_refused_first(run, files, monkeypatch):
-    monkeypatch.setattr("regard.cli.commands.evaluate.load", None)  # nothing is loaded
+    monkeypatch.setattr(
+        "regard.tasks.translation.measurements.evaluation.load", None
+    )  # nothing is loaded
     with pytest.raises(SettingsError, match="'ja-mecab' needs the packages MeCab and ipadic"):
         run(*files, "--tokenize", "ja-mecab")
 
@@ -71,13 +73,6 @@ def test_what_the_limit_cuts_is_told(run, files, tiny_run, tmp_path):
     assert f"they are set in {short.path}/recipe.yaml" in shown.stderr.replace("\n", "")
     said = json.loads(run(*files, "--json").stdout)
     assert said["references_beyond_limit"] == 0
-
-
-def test_files(run, files, tmp_path):
-    out = tmp_path / "said.txt"
-    said = json.loads(run(*files, "--json", "--output", out).stdout)
-    assert said["sentences"] == 6
-    assert len(out.read_text().splitlines()) == 6
 
 
 def test_models_that_vote_are_scored_together(run, files, tmp_path, tiny_run, other_run):
@@ -154,13 +149,6 @@ def test_unknown_words(run, words_run, tmp_path):
     assert len(set(texts.values())) == len(set(said.values())) == 3
 
 
-def test_unknown_words_of_both_models(run, words_run):
-    said = json.loads(
-        run("--json", "--unknown", "copy", "--against", words_run, model=words_run).stdout
-    )
-    assert {one["delta"] for one in said["against"]} == {0.0}
-
-
 def test_a_dictionary_from_a_pipe_is_read_once_for_both(run, words_run):
     read, write = os.pipe()
     os.write(write, b"Jane\tJane\n")
@@ -171,18 +159,6 @@ def test_a_dictionary_from_a_pipe_is_read_once_for_both(run, words_run):
     finally:
         os.close(read)
     assert {one["delta"] for one in said["against"]} == {0.0}
-
-
-def test_lines_by_length_are_all_counted(run):
-    said = json.loads(run("--by-length", "--json").stdout)
-    assert sum(group["sentences"] for group in said["by_length"]) == 20
-    assert all(group["shortest"] <= group["longest"] for group in said["by_length"])
-
-
-def test_an_unknown_tokenizer_is_refused(run):
-    shown = run("--tokenize", "13b")
-    assert shown.exit_code == 2
-    assert "13a" in shown.stderr
 
 
 def test_mistakes(run, files, tmp_path):
@@ -211,6 +187,6 @@ def test_an_imported_run_has_no_test_data_wherever_it_is_named(tmp_path):
         )
         for name, flag in {"own": False, "other": True}.items()
     )
-    assert _held_out([own], (), tmp_path) == "test"
+    assert held_out_split([own], (), tmp_path) == "test"
     with pytest.raises(SettingsError, match="other: was imported and has no data"):
-        _held_out([own, imported], (), tmp_path)
+        held_out_split([own, imported], (), tmp_path)

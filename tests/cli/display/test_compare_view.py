@@ -6,10 +6,9 @@ from rich.console import Console
 
 from ladders import made_up_ladder, made_up_row, made_up_standing, small_recipe
 from regard.cli.display import compare_view as module
-from regard.cli.display.compare_view import ComparisonProgress, print_ladder
-from regard.comparison.ladder import translators_ladder
+from regard.cli.display.compare_view import ComparisonProgress, print_results
 from regard.comparison.measurements import Failure
-from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
+from regard.comparison.plan import Budget, ComparisonFolder, entries_of
 from regard.comparison.row_processes import RowJob
 
 LONG = " at all" * 20
@@ -45,8 +44,7 @@ def test_the_tables_fit_100_columns(screen):
         update={"failures": (Failure(label="lost", seed=1, reason=f"[x] no memory{LONG}"),)}
     )
     results = made_up_ladder(*standings, failed, best=NAMES[0])
-    plan = make_plan(entries_of(small_recipe("plain"), "plain", (), Budget()), Budget(), 1)
-    print_ladder(translators_ladder(results, plan))
+    print_results(results)
     lines = shown.getvalue().splitlines()
     tables = lines[: next(n for n, line in enumerate(lines) if line.startswith("best: "))]
     assert max(map(len, tables)) <= 100

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
-from regard.pipelines.run_evaluation import finish_run
 from regard.recipes import paths
+from regard.recipes.finish_run import finish_run
 from regard.recipes.open_run import open_run
 from regard.recipes.paths import ADAPTER_FILE
 from regard.recipes.recipe_files import make_recipe

@@ -14,9 +14,9 @@ from regard.cli.main import command_app
 from regard.errors import RunError, SettingsError
 from regard.json_files import dump_json
 from regard.recipes import train_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.recipe_files import make_recipe
 from regard.recipes.run_folder import RunFolder
-from regard.recipes.task_run import finish_task_run
 from regard.recipes.transfer.start_run import RunStart
 from regard.tasks.families.classification import load_labels
 from regard.tasks.text_classes.task import TextClassification
@@ -83,7 +83,7 @@ def test_a_run_begins_with_vocabulary_and_weights_of_another(name, first, tmp_pa
     given = load_weights(first / "model.safetensors")
     assert all(torch.equal(begun[name], given[name]) for name in given)
     shutil.rmtree(first)  # the run needs nothing of it
-    finish_task_run(folder, progress, CPU)
+    finish_run(folder, progress, CPU)
     recipe = folder.load_recipe()
     assert f"`{recipe.start.weights}`" in folder.card.read_text()
     assert f"taken: {len(given)} tensors" in folder.card.read_text()
@@ -144,7 +144,7 @@ def test_a_classifier_has_the_model_of_a_language_model_as_its_encoder(name, fir
     recipe = classifier(tmp_path, pooling="max")
     progress = train(recipe, tmp_path / "tuned")
     folder = RunFolder(tmp_path / "tuned")
-    finish_task_run(folder, progress, CPU)
+    finish_run(folder, progress, CPU)
     begun = load_weights(folder.path / "weights" / "start.safetensors")
     given = load_weights(first / "model.safetensors")
     assert all(torch.equal(begun[f"encoder.{name}"], given[name]) for name in given)

@@ -15,7 +15,6 @@ from regard.errors import SettingsError
 from regard.evaluation.classification import Classified, log_softmax, mean_log_probs
 from regard.pipelines.load import load
 from regard.recipes.open_run import open_run
-from regard.tasks.families.classification import EnsembleMember
 from regard.tasks.text_classes.pipeline import TextLabelPipeline
 from regard.training.checkpoints import load_weights
 
@@ -73,8 +72,7 @@ def test_an_ensemble_is_measured_by_its_calibrated_probabilities(runs):
         x.logits / run.task.temperature for x, run in zip(found, (first, second), strict=True)
     ]
     wanted = Classified(mean_log_probs(calibrated), found[0].labels)
-    first.task.vote_with([EnsembleMember(second.task, second.model)])
-    measured = first.task.evaluate(first.model, "test")
+    measured = TextLabelPipeline(first, second).evaluate("test")
     assert measured.numbers["accuracy"] == wanted.accuracy()
     assert measured.numbers["nll"] == measured.numbers["nll_calibrated"] == wanted.nll()
     assert "the mean of the probabilities of 2 runs" in measured.notes[1]
@@ -86,30 +84,27 @@ def test_members_may_have_their_labels_in_another_order(runs):
     layer = turned.model.output
     for parameter in (layer.weight, layer.bias):
         parameter.data = parameter.data.flip(0)
-    found = []
-    for member in (second, turned):
-        first.task.vote_with([EnsembleMember(member.task, member.model)])
-        found.append(first.task.classify_split(first.model, "test").logits)
-    np.testing.assert_allclose(*found, atol=1e-6)
-    answers = []
+    answers, logits = [], []
     for member in (second, turned):
         pipeline = TextLabelPipeline(first, member)
+        logits.append(pipeline.classify_split("test").logits)
         answers.append([(one.label, one.probability) for one in pipeline.classify(TEXTS)])
     assert answers[0] == answers[1]
-    first.task.vote_with([])
-    differences = first.task.compare(first.model, second.task, second.model, "test")
-    assert differences == first.task.compare(first.model, turned.task, turned.model, "test")
+    np.testing.assert_allclose(*logits, atol=1e-6)
+    alone, *others = map(TextLabelPipeline, (first, second, turned))
+    differences = [alone.compare(other, "test") for other in others]
+    assert differences[0] == differences[1]
     digests = {run.task.statistics(run.model, "test").digest for run in (first, second, turned)}
     assert len(digests) == 1
 
 
 def test_a_member_without_a_temperature_is_named(runs):
     first, second = task_runs(runs)
-    first.task.vote_with([EnsembleMember(second.task, second.model)])
-    assert "but" not in first.task.evaluate(first.model, "test").notes[1]
+    both = TextLabelPipeline(first, second)
+    assert "but" not in both.evaluate("test").notes[1]
     second.task.folder, second.task.uncalibrated = Path("elsewhere"), "some reason"
     first.task.check_same_examples = lambda *_, **__: None
-    [_, note] = first.task.evaluate(first.model, "test").notes
+    [_, note] = both.evaluate("test").notes
     assert "each calibrated by its own data, but elsewhere, which has no temperature" in note
 
 
@@ -166,9 +161,8 @@ def test_runs_with_other_labels_or_examples_are_refused(runs, stranger, tmp_path
     assert "has other labels" in str(refused)
     first, second = task_runs(runs)
     second.task.read_test([write_table(tmp_path / "other.tsv", examples(6, 80))], tmp_path / "data")
-    first.task.vote_with([EnsembleMember(second.task, second.model)])
     with pytest.raises(SettingsError, match=r"--ensemble: .* has other test texts or labels"):
-        first.task.evaluate(first.model, "test")
+        TextLabelPipeline(first, second).evaluate("test")
 
 
 def test_the_weights_that_are_asked_for_are_those_of_every_member(runs, monkeypatch):
@@ -183,7 +177,7 @@ def test_the_weights_that_are_asked_for_are_those_of_every_member(runs, monkeypa
         asked.append(options["weights"])
         return open_run(*given, **options)
 
-    monkeypatch.setattr("regard.cli.commands.evaluate.open_run", noting)
+    monkeypatch.setattr("regard.recipes.evaluator.open_run", noting)
     assert invoke("evaluate", runs[0], "--ensemble", runs[1], "--weights", "last").exit_code == 0
     assert asked == ["last", "last"]
 

@@ -170,7 +170,7 @@ def test_pictures_that_are_gone_are_named(tmp_path, folder, cache):
     shutil.rmtree(cache)
     loaded = open_run(run, tasks=[TASK], device=CPU)
     with pytest.raises(RunError, match=r"no longer has all of its test pictures: blue/\d+\.png"):
-        loaded.task.evaluate(loaded.model, "test")
+        loaded.spec.pipeline()(loaded).evaluate("test")
 
 
 def test_pictures_that_changed_are_named(tmp_path, folder):
@@ -180,7 +180,7 @@ def test_pictures_that_changed_are_named(tmp_path, folder):
     assert len(digest) == 64
     save_shape(folder / name, "green", seed=99)
     with pytest.raises(RunError, match=rf"all of its test pictures: {name} has changed; restore"):
-        loaded.task.evaluate(loaded.model, "test")
+        loaded.spec.pipeline()(loaded).evaluate("test")
 
 
 def test_pictures_are_found_from_any_folder(tmp_path, folder, monkeypatch):
@@ -189,11 +189,11 @@ def test_pictures_are_found_from_any_folder(tmp_path, folder, monkeypatch):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     loaded = open_run(run, tasks=[TASK], device=CPU)
-    loaded.task.evaluate(loaded.model, "test")
+    loaded.spec.pipeline()(loaded).evaluate("test")
     (tmp_path / "run" / "data" / "folders.json").unlink()  # as in a run of an older version
     loaded = open_run(run, tasks=[TASK], device=CPU)
     with pytest.raises(CorpusError, match="pictures: no folder of pictures"):
-        loaded.task.evaluate(loaded.model, "test")
+        loaded.spec.pipeline()(loaded).evaluate("test")
 
 
 def test_the_same_pictures_are_in_one_split(tmp_path, folder):

@@ -133,7 +133,8 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     assert adapted.task.temperature == tuned.task.temperature
     for one, other in zip(adapted.classify(["two two"]), tuned.classify(["two two"]), strict=True):
         assert one.probability == pytest.approx(other.probability, abs=1e-5)
-    assert "examples of the adapter's run" in adapted.task.evaluate(adapted.model, "test").notes[1]
+    notes = adapted.spec.pipeline()(adapted).evaluate("test").notes
+    assert "examples of the adapter's run" in notes[1]
     calibration = json.dumps({"temperature": 2.0})
     (base / "calibration.json").unlink()
     write_atomic(base / "calibration.json", calibration.encode())
@@ -144,7 +145,7 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     assert other.task.temperature == 1
     said = "calibration.json belongs to the run's own weights, and other weights are used"
     assert said in other.remarks[0]
-    assert said in other.task.evaluate(other.model, "test").notes[1]
+    assert said in other.spec.pipeline()(other).evaluate("test").notes[1]
     shutil.copy(base / "model.safetensors", same := tmp_path / "same.safetensors")
     assert load(base, weights=str(same), device="cpu").task.temperature == 2
 
@@ -240,7 +241,8 @@ def test_the_temperature_is_kept_in_the_run(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     found = open_run(copy, tasks=["text-classification"], device=torch.device("cpu"))
     assert (
-        found.task.evaluate(found.model, "test")
+        found.spec.pipeline()(found)
+        .evaluate("test")
         .notes[1]
         .startswith(
             "calibrated: logits divided by the temperature 1.000, which is not fitted, as all of"
@@ -346,12 +348,12 @@ def test_two_passes_need_dropout_to_differ_by(tmp_path):
 def test_two_runs_are_compared_on_the_same_texts(run, tmp_path):
     cpu = torch.device("cpu")
     one = open_run(run, tasks=["text-classification"], device=cpu)
-    [accuracy, _] = one.task.compare(one.model, one.task, one.model, "train")
+    [accuracy, _] = one.spec.pipeline()(one).compare(one.spec.pipeline()(one), "train")
     assert (accuracy.name, accuracy.delta, accuracy.p_value) == ("accuracy", 0, 1)
     recipe = classifier_recipe(tmp_path, rows=list(examples(60, 100)))
     other = open_run(train_recipe(recipe, tmp_path / "other"), device=cpu)
     with pytest.raises(SettingsError, match="other has other test texts or labels"):
-        one.task.compare(one.model, other.task, other.model, "test")
+        one.spec.pipeline()(one).compare(one.spec.pipeline()(other), "test")
 
 
 def test_the_command_evaluates(run, tmp_path):
@@ -368,11 +370,11 @@ def test_the_command_evaluates(run, tmp_path):
 def test_a_run_is_measured_on_other_examples_with_its_own_labels(run, tmp_path):
     found = open_run(run, tasks=["text-classification"], device=torch.device("cpu"))
     rows = [(one.label, *one.texts) for one in found.task.examples("test")[:5]]
-    assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 12
+    assert found.spec.pipeline()(found).evaluate("test").confusion.counts.sum() == 12
     file = tmp_path / "other.tsv"
     file.write_text("".join("\t".join(row) + "\n" for row in rows))
     found.task.read_test([str(file)], tmp_path)
-    assert found.task.evaluate(found.model, "test").confusion.counts.sum() == 5
+    assert found.spec.pipeline()(found).evaluate("test").confusion.counts.sum() == 5
     file.write_text("none\tof these\n")
     with pytest.raises(SettingsError, match=r"label none is not one .*; if line 1 is a header"):
         found.task.read_test([str(file)], tmp_path)

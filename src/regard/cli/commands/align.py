@@ -14,7 +14,6 @@ from regard.alignment.symmetrization import Symmetrization
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.cli.options.eval_options import read_run_split
 from regard.cli.options.shared_options import check_options, flag, option
 from regard.corpora.corpus import Pair, SplitName
 from regard.corpora.pair_texts import PREPARED_FILE
@@ -219,7 +218,7 @@ def _pairs_to_align(
     split: SplitName = "train" if train else data.held_out()
     known = data.gold(split)
     check_file(known)
-    return read_run_split(data, split), str(known) if known.exists() else None
+    return data.read_by_default(split, note), str(known) if known.exists() else None
 
 
 def _alignment_settings(

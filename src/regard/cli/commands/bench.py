@@ -7,7 +7,6 @@ from typing import Any
 from regard.cli.display.console import note, out, print_json
 from regard.cli.display.tables import plain_table
 from regard.cli.options import shared_options
-from regard.cli.options.eval_options import read_sources
 from regard.cli.options.shared_options import option
 from regard.comparison.measurements import today
 from regard.engines.engine_tuning import (
@@ -23,6 +22,7 @@ from regard.tasks.translation.measurements.engine_benchmark import (
     list_variants,
     time_variant,
 )
+from regard.tasks.translation.measurements.evaluation import read_sources
 
 
 def command(
@@ -44,7 +44,7 @@ def command(
         regard bench runs/travel
         regard bench runs/mine --source letters.en --beam 1 --no-keep
     """
-    texts = read_sources(model, source)[:sentences]
+    texts = read_sources(model, source, note)[:sentences]
     if not any(text.strip() for text in texts):
         raise SettingsError("all sentences are blank: there is nothing to measure")
     trials: dict[EngineVariant, VariantTiming] = {}

@@ -5,17 +5,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typer import Argument
+from typer import Argument, Context
 
 from regard.atomic_io import write_atomic
-from regard.cli.display.compare_view import ComparisonProgress, print_ladder
+from regard.cli.display.compare_view import ComparisonProgress, print_results
 from regard.cli.display.console import note, print_json
 from regard.cli.display.figures import missing_fonts_noted
 from regard.cli.display.training_progress import TerminalReporter
-from regard.cli.options import corpus_options, eval_options, shared_options
-from regard.cli.options.shared_options import option
-from regard.comparison import measurements, row_processes, row_training, task_rows
-from regard.comparison.ladder import Ladder, task_ladder, translators_ladder
+from regard.cli.options import corpus_options, shared_options
+from regard.cli.options.shared_options import option, refuse_options
+from regard.comparison import row_processes
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -29,11 +28,10 @@ from regard.comparison.plan import (
     name_runs_apart,
     start_entries,
 )
-from regard.comparison.results import aggregate_results
-from regard.comparison.task_results import aggregate_task_results
-from regard.corpora.pair_texts import PreparedData
+from regard.comparison.results import Results
+from regard.comparison.rows import ResultFigure, RowContext
 from regard.decoding.settings import MAX_BEAM
-from regard.errors import RegardError, SettingsError
+from regard.errors import SettingsError
 from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.inspection.plots.figure import save_figure
 from regard.recipes.recipe_files import load_recipe, shelf_recipes
@@ -48,6 +46,7 @@ MAX_SEED = 2**63 - 1  # the largest seed of torch
 
 
 def command(
+    context: Context,
     systems: list[str] | None = Argument(
         None,
         metavar="[NAME=]RECIPE|RUN...",
@@ -140,20 +139,22 @@ def command(
     )
     if systems:
         plan = _plan(systems, options, beam, tokenize, against or [])
+        task = plan.entries[0].recipe.task
+        refuse_options(context, plan.rows.without_effect, f"runs of {task}")
     elif options.any_given() or beam is not None or tokenize != "auto" or against:
         raise SettingsError("name the recipes or runs to compare: options alone are not enough")
     else:
         plan = folder.load_plan()
     pick_device(device)  # raises an error early
-    ladder = _compare(plan, folder, device=device, jobs=jobs)
+    results, figures = _compare(plan, folder, device=device, jobs=jobs)
     if json:
-        print_json(ladder.results.model_dump(mode="json"))
+        print_json(results.model_dump(mode="json"))
     else:
-        print_ladder(ladder)
-        drawn = ", ".join(f"{name}.png" for name in ladder.figures)
-        figures = f"{drawn} (and .svg), " if drawn else ""
-        note(f"the results are in {folder.path}: ladder.md, ladder.json, {figures}logs/, runs/")
-    if ladder.failed:
+        print_results(results)
+        drawn = ", ".join(f"{name}.png" for name in figures)
+        written = f"{drawn} (and .svg), " if drawn else ""
+        note(f"the results are in {folder.path}: ladder.md, ladder.json, {written}logs/, runs/")
+    if results.failed:
         sys.exit(1)
 
 
@@ -183,10 +184,6 @@ def _plan(
             "only finished runs are compared, and nothing is trained: drop the options about "
             "training"
         )
-    if options.seeds and trained <= set(options.seeds_for):
-        raise SettingsError(
-            "--seeds: every recipe has its own seeds from --seeds-for; drop one of the two"
-        )
     for label in options.seeds_for:
         if label not in trained:
             raise SettingsError(
@@ -206,15 +203,6 @@ def _plan(
         if (start := plan.start_of(entry)) is not None:
             run = f"a run of {start.label}"
             check_overrides(options.settings, entry.recipe, plan.begun_recipe(entry), run)
-    given = {
-        "--against": bool(against) and plan.of_translators,
-        "--tokens": options.budget.tokens is not None and not plan.of_translators,
-        "--minutes": options.budget.minutes is not None and not plan.of_translators,
-        "--beam": beam is not None and not plan.of_translators,
-        "--tokenize": tokenize != "auto" and not plan.of_translators,
-    }
-    for name in (name for name, unused in given.items() if unused):
-        raise SettingsError(f"{name} has no effect on runs of {entries[0].recipe.task}: drop it")
     return plan
 
 
@@ -272,15 +260,15 @@ def _entries(system: str, options: _TrainingOptions) -> list[PlanEntry]:
 
 def _compare(
     new_plan: ComparisonPlan, folder: ComparisonFolder, *, device: str, jobs: int
-) -> Ladder:
-    """Train and measure the unfinished rows, and write the report."""
+) -> tuple[Results, list[str]]:
+    """Train and measure the unfinished rows, and write the report; returns the results, and the
+    names of the figures.
+    """
     folder.check_no_run()
     _resumed_plan(new_plan, folder)  # raises an error before the folder is made
     with RunFolder(folder.path).locked():
         plan = _resumed_plan(new_plan, folder)
-        data = None
-        if plan.of_translators:
-            plan, data = _prepare(plan, folder)
+        plan = plan.rows.prepare(plan, folder, note)
         at_once = max(plan.at_once, min(jobs, len(row_processes.untrained_entries(plan, folder))))
         plan = plan.model_copy(update={"at_once": at_once})
         plan.save(folder.plan)
@@ -292,20 +280,7 @@ def _compare(
                 again = f"regard compare --out {quoted(folder.path)}"
                 note(f"stopped; all is saved. Continue with: {again}")
                 sys.exit(128 + stop.received)
-        return _write_report(_ladder(plan, folder, data), folder)
-
-
-def _prepare(plan: ComparisonPlan, folder: ComparisonFolder) -> tuple[ComparisonPlan, PreparedData]:
-    """The data of all translators, and the plan with the settings of their scores."""
-    try:
-        data = row_training.prepare_shared_corpus(plan, folder, note)
-    except RegardError:
-        folder.remove_if_empty()
-        raise
-    plan = plan.with_data(data.digest, folder.path)
-    references = [pair.target for pair in data.read(data.held_out())]
-    name = eval_options.resolve_tokenizer(plan.tokenize, data.languages[1], references)
-    return plan.model_copy(update={"tokenize": name}), data
+        return _write_report(plan, folder)
 
 
 def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> ComparisonPlan:
@@ -317,23 +292,19 @@ def _resumed_plan(new_plan: ComparisonPlan, folder: ComparisonFolder) -> Compari
     return plan
 
 
-def _ladder(plan: ComparisonPlan, folder: ComparisonFolder, data: PreparedData | None) -> Ladder:
-    """The results of the finished rows."""
-    if data is not None:
-        return translators_ladder(aggregate_results(plan, folder, data), plan)
-    return task_ladder(aggregate_task_results(plan, folder), plan)
-
-
-def _write_report(ladder: Ladder, folder: ComparisonFolder) -> Ladder:
+def _write_report(plan: ComparisonPlan, folder: ComparisonFolder) -> tuple[Results, list[str]]:
     """Write the tables and figures of the finished rows."""
-    ladder.results.save(folder.path / "ladder.json")
-    write_atomic(folder.path / "ladder.md", ladder.report.encode())
-    for name, draw in ladder.figures.items():
+    results: Results = plan.rows.results(plan, folder)
+    figures: Mapping[str, ResultFigure] = plan.rows.figures if results.rows else {}
+    results.save(folder.path / "ladder.json")
+    report = results.report(plan, {name: figure.about for name, figure in figures.items()})
+    write_atomic(folder.path / "ladder.md", report.encode())
+    for name, figure in figures.items():
         with missing_fonts_noted():
-            figure = draw()
+            drawn = figure.draw(results)
         for ending in ("png", "svg"):
-            save_figure(figure, folder.path / f"{name}.{ending}")
-    return ladder
+            save_figure(drawn, folder.path / f"{name}.{ending}")
+    return results, list(figures)
 
 
 def _run_row(folder: ComparisonFolder, name: str, goal: row_processes.Goal, device: str) -> None:
@@ -341,19 +312,12 @@ def _run_row(folder: ComparisonFolder, name: str, goal: row_processes.Goal, devi
     plan = folder.load_plan()
     entry = plan.entry(name)
     reporter = TerminalReporter(entry.recipe.training.steps)
-    row = row_training.RowContext(entry, plan, folder, pick_device(device), reporter)
+    row, rows = RowContext(entry, plan, folder, pick_device(device), reporter), plan.rows
     if goal == "time":
-        row_training.apply_budget(row)
+        rows.time(row)
         return
-    train_row = row_training.train_row if plan.of_translators else task_rows.train_task_row
     with StopRequests() as stop:
-        train_row(row, stop)
+        rows.train(row, stop)
     if stop.received is not None:
         sys.exit(128 + stop.received)
-    if not plan.of_translators:
-        if not entry.is_start:
-            task_rows.measure_task_row(row)
-    elif goal == "train":
-        measurements.measure_untimed(row)
-    else:
-        measurements.measure_row(row)
+    rows.measure(row, alone=goal == "measure")

@@ -11,14 +11,14 @@ from regard.alignment import run_alignment
 from regard.alignment.extraction import AlignmentSettings
 from regard.cli.display.console import note, out
 from regard.cli.display.figures import missing_fonts_noted
-from regard.cli.display.tables import plain_table, scores_table
+from regard.cli.display.tables import plain_table, print_evaluation
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import shared_options
 from regard.cli.options.shared_options import option
 from regard.corpora.pair_texts import PreparedData
 from regard.evaluation.alignment_error import score_alignments
 from regard.inspection.plots.figure import save_figure
-from regard.pipelines.run_evaluation import finish_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, load_data, pick_device
 from regard.recipes.train_run import train
@@ -55,7 +55,7 @@ def command(
 
     out.rule("[bold]2. Translate[/bold]  sentences it never saw", align="left")
     _print_translations(translator, data)
-    out.print(scores_table(scores.scores, title=scores.title))
+    print_evaluation(scores, RECIPE)
 
     out.rule("[bold]3. Look[/bold]  what each word attended to", align="left")
     run = translator.runs[0]

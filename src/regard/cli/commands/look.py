@@ -8,11 +8,10 @@ from typing import Any, Literal
 from typer import Argument, Context
 
 from regard.cli.display import run_measurements
-from regard.cli.display.console import out, print_json
+from regard.cli.display.console import note, out, print_json
 from regard.cli.display.figures import check_suffix, figure_files, save_figures
 from regard.cli.display.looks import LookFigures, save_look_page, show_look, track_ablations
-from regard.cli.options import eval_options, shared_options
-from regard.cli.options.eval_options import read_eval_data, read_sources
+from regard.cli.options import shared_options
 from regard.cli.options.generated import option_spellings
 from regard.cli.options.intervention_options import InterventionOptions
 from regard.cli.options.shared_options import (
@@ -33,6 +32,11 @@ from regard.recipes.paths import require_folder, run_spec
 from regard.settings import quoted
 from regard.tasks.families.options import WITHOUT_MODEL, OptionRule, check_n_best
 from regard.tasks.translation.measurements import head_importance
+from regard.tasks.translation.measurements.evaluation import (
+    read_eval_data,
+    read_sources,
+    run_tokenizer,
+)
 from regard.tasks.translation.pipeline import Translator
 from regard.text.word_units import has_unspaced
 
@@ -156,7 +160,7 @@ def command(
         default=HEAD_DEFAULTS.tolerance,
         min=0,
     ),
-    tokenize: eval_options.Tokenize = HEAD_DEFAULTS.tokenize,
+    tokenize: shared_options.Tokenize = HEAD_DEFAULTS.tokenize,
     length: int = option("With --positions: how many positions to look at.", default=64, min=2),
     weights: shared_options.Weights = "model",
     adapter: shared_options.Adapter = None,
@@ -259,15 +263,15 @@ def _measure(translator: Translator, given: Mapping[str, Any]) -> run_measuremen
     if given["distances"]:
         if part == "all":
             raise SettingsError("--part all can only be used with --heads")
-        lines = read_sources(model, given["source"])[: given["limit"] or DISTANCE_SENTENCES]
+        lines = read_sources(model, given["source"], note)[: given["limit"] or DISTANCE_SENTENCES]
         answers = translator.translate(lines, settings, look=True, split=False)
         words = not given["pieces"]
         return run_measurements.show_distances(answers, part or translator.look_part, words=words)
-    texts = read_eval_data(model, given["source"], given["reference"], given["limit"])
+    texts = read_eval_data(model, given["source"], given["reference"], note, limit=given["limit"])
     importance = head_importance.HeadImportanceSettings(
         parts=PARTS if part in (None, "all") else (part,),
         tolerance=given["tolerance"],
-        tokenize=eval_options.run_tokenizer(model, given["tokenize"], texts.references),
+        tokenize=run_tokenizer(model, given["tokenize"], texts.references, note),
     )
     with run_measurements.AblationProgress(len(texts.sources)) as progress:
         found = head_importance.measure_head_importance(

@@ -9,24 +9,23 @@ import torch
 from rich.console import Console
 from typer import Argument
 
-from regard.cli.display.console import err, note, out, print_json
-from regard.cli.display.tables import print_evaluation, scores_table
+from regard.cli.display.console import err, note, print_json
+from regard.cli.display.tables import print_evaluation
 from regard.cli.display.training_progress import TerminalReporter
 from regard.cli.options import corpus_options, shared_options
 from regard.cli.options.shared_options import flag, option
 from regard.errors import SettingsError
 from regard.interruption import InterruptedBySignal
 from regard.json_files import dump_json
-from regard.pipelines.train import measure_run
 from regard.recipes import train_run
+from regard.recipes.finish_run import finish_run
 from regard.recipes.paths import RUNS
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder, pick_device
 from regard.recipes.transfer.start_run import resolve_start
 from regard.settings import quoted
-from regard.tasks.contracts import Evaluation, TaskRecipe
-from regard.tasks.names import TEXT_TASKS, TRANSLATION
-from regard.tasks.registry import TASKS
+from regard.tasks.contracts import TaskRecipe
+from regard.tasks.registry import DEFAULT_TASK, TASKS
 from regard.training.checkpoints import Progress, last_progress
 from regard.training.distributed.launch import Launch, end_with_parent
 from regard.training.distributed.process_group import joined_ranks
@@ -177,33 +176,19 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Measure the trained model and show its scores."""
-    scores = measure_run(recipe, folder, progress, device)
-    if isinstance(scores, Evaluation):
-        _report_task(folder, progress, scores, as_json=as_json)
-        return
+    evaluation = finish_run(folder, progress, device)
     if as_json:
-        refined = last_progress(folder.refined.path)
-        steps = {"step": progress.step, "refinement_step": refined.step if refined else 0}
-        print_json({"run": str(folder.path), **steps, "scores": scores.to_json()})
+        steps = {"step": progress.step}
+        if (stage := recipe.second_stage_group) is not None:
+            second = last_progress(folder.refined.path)
+            steps[f"{stage}_step"] = second.step if second else 0
+        print_json({"run": str(folder.path), **steps, "scores": evaluation.to_json()})
         return
-    out.print(scores_table(scores.scores, title=scores.title))
-    if truncation_note := str(scores.cut):
-        note(truncation_note)
+    print_evaluation(evaluation, str(folder.path))
     note(f"the model is in {folder.path}; its card: {folder.card}")
-    run = quoted(folder.path)
-    used = TASKS[recipe.task].use_command(run)
-    note(f'try: {used}   or   regard look {run} "…"')
-
-
-def _report_task(
-    folder: RunFolder, progress: Progress, found: Evaluation, *, as_json: bool
-) -> None:
-    if as_json:
-        run = {"run": str(folder.path), "step": progress.step}
-        print_json({**run, "scores": found.to_json()})
-        return
-    print_evaluation(found, str(folder.path))
-    note(f"the model is in {folder.path}; its card: {folder.card}")
+    run, spec = quoted(folder.path), TASKS[recipe.task]
+    if spec.pairs:
+        note(f'try: {spec.use_command(run)}   or   regard look {run} "…"')
 
 
 def _refuse_to_change_what_is_resumed(
@@ -250,9 +235,9 @@ def _load_new(
     kept: dict[str, Any] = {}
     if name is None and start is not None and corpus is not None:
         given = RunFolder(start).load_recipe()
-        if given.task not in TEXT_TASKS:
+        if not TASKS[given.task].pairs:
             return corpus_options.recipe_of_run(given, corpus, overrides)
-        if given.task == TRANSLATION:
+        if given.task == DEFAULT_TASK:
             kept["decoding"] = given.model_dump(mode="json")["decoding"]
     recipe = name or corpus_options.OWN_RECIPE
     return corpus_options.recipe_with_corpus(recipe, corpus, overrides, kept)

@@ -11,11 +11,11 @@ from rich.markup import escape
 from regard.cli.display.console import PipedConsole, err, note, out
 from regard.cli.display.progress_bar import LiveProgress
 from regard.cli.display.tables import plain_table
-from regard.comparison.ladder import Ladder
-from regard.comparison.measurements import AnyRow, Failure
+from regard.comparison.measurements import Failure
 from regard.comparison.plan import ComparisonFolder
+from regard.comparison.results import Outcome, Results
 from regard.comparison.row_processes import Goal, RowJob
-from regard.comparison.row_training import is_trained
+from regard.comparison.rows import is_trained
 from regard.errors import RegardError
 from regard.json_files import parse_json
 from regard.manifest import open_plain
@@ -58,7 +58,7 @@ class ComparisonProgress(LiveProgress):
             if job.entry.name in self._task_of:
                 self._show(job)
 
-    def ended(self, job: RowJob, outcome: AnyRow | Failure | None) -> None:
+    def ended(self, job: RowJob, outcome: Outcome) -> None:
         if isinstance(outcome, Failure):
             reason = escape(outcome.reason)
             err.print(f"[red]{job.entry.name} failed:[/red] {reason}", soft_wrap=True)
@@ -85,18 +85,18 @@ def _last_line(path: Path) -> bytes:
         return file.read().splitlines()[-1]
 
 
-def print_ladder(ladder: Ladder) -> None:
+def print_results(results: Results) -> None:
     """Print the tables, their notes, and the failures."""
     wide = out
     if not out.is_terminal:
         wide = PipedConsole(file=out.file, width=max(out.width, MIN_TABLE_WIDTH))
-    for sheet in ladder.sheets:
+    for sheet in results.sheets():
         table = plain_table("", *sheet.columns, title=sheet.title, right=sheet.columns, gap=1)
         for number, cells in enumerate(sheet.lines):
             table.add_row(*map(escape, cells), style="bold" if number == sheet.best else None)
         wide.print(table)
         wide.print()
-    for remark in ladder.notes:
+    for remark in results.notes():
         note(remark)
-    for trouble in ladder.troubles:
+    for trouble in results.troubles():
         err.print(f"[red]{escape(trouble)}[/red]", soft_wrap=True)

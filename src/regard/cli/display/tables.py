@@ -8,7 +8,7 @@ from rich.table import Table
 
 from regard.cli.display.console import note, out
 from regard.corpora.cleaning.pair_filters import CleaningReport
-from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE, Score
+from regard.evaluation.scores import SIGNIFICANCE_LEVEL, UNTESTED_NOTE
 from regard.inspection.plots.plain_table import plain_table as plain_table
 from regard.tasks.contracts import Evaluation
 
@@ -28,27 +28,15 @@ def titled_rows(rows: Iterable[tuple[RenderableType, RenderableType]], gap: int 
     return table
 
 
-def scores_table(scores: list[Score], *, title: str) -> Table:
-    """Scores, with their intervals and signatures."""
-    rows = []
-    for one in scores:
-        span = f"{one.interval.low:.2f} … {one.interval.high:.2f}" if one.interval else ""
-        rows.append((one.name, f"{one.value:.2f}", span, f"[dim]{escape(one.signature)}[/dim]"))
-    columns = ("score", "value", "95% interval", "signature")
-    return plain_table(*columns, title=title, right=("value",), rows=rows)
-
-
-def print_evaluation(found: Evaluation, title: str) -> None:
-    """Print the numbers of a run."""
-    spans = {name: f"{low:,.6g} … {high:,.6g}" for name, (low, high) in found.intervals.items()}
-    rows = [
-        (name, f"{value:,.6g}", *([spans.get(name, "")] if spans else []))
-        for name, value in found.numbers.items()
-    ]
-    columns = ("score", "value", *(["95% interval"] if spans else []))
-    heading = f"{escape(title)} on {escape(found.split)}"
-    out.print(plain_table(*columns, title=heading, right=("value",), rows=rows))
-    for line in found.notes:
+def print_evaluation(evaluation: Evaluation, name: str) -> None:
+    """Print the numbers of the run `name`, and how they were counted."""
+    for part in evaluation.tables(name):
+        if isinstance(part, str):
+            out.print(part)
+        else:
+            title, columns, right, rows = part
+            out.print(plain_table(*columns, title=escape(title), right=right, rows=rows))
+    for line in evaluation.notes:
         note(line)
 
 

@@ -10,6 +10,7 @@ from regard.cli.display.console import note
 from regard.cli.options.generated import given_options, option_like, option_spellings
 from regard.engines.ctranslate2.export_artifact import ExportPrecision
 from regard.errors import SettingsError
+from regard.evaluation.bleu_tokenizer import TokenizerChoice
 from regard.recipes.paths import PACKAGED_RUN
 from regard.tasks.families.options import OptionRule, RunOptions
 from regard.tasks.translation.options import TranslateOptions
@@ -29,6 +30,13 @@ def flag(name: str, help: str) -> Any:
 Model = Annotated[str, Argument(metavar="MODEL", help="A run's folder, such as runs/travel.")]
 PACKAGED_MODEL = str(PACKAGED_RUN)
 """The default of MODEL if it may be left out: see `note_packaged_model`."""
+Tokenize = Annotated[
+    TokenizerChoice,
+    Option(
+        help="The tokenizer of BLEU and TER, by sacreBLEU's names; none splits at spaces; auto: as "
+        "in training, or by the target language."
+    ),
+]
 NO_MODEL = (
     "no MODEL is given: this is the small French-English translator that comes with regard, "
     f"{PACKAGED_RUN}"

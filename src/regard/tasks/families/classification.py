@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,30 +21,19 @@ from regard.corpora.labels import LabelledExample, label_set
 from regard.corpora.source import SPLITS, leak_notes
 from regard.errors import SettingsError
 from regard.evaluation.classification import (
-    CALIBRATION_BINS,
     MAX_TEMPERATURE,
     MIN_TEMPERATURE,
     Accuracy,
     Classified,
-    Confusion,
     LabelIds,
     Logits,
-    MacroF1,
-    calibration_error,
-    class_sums,
-    compare_classified,
-    confusion_matrix,
     fit_temperature,
-    mean_log_probs,
-    wilson_interval,
 )
-from regard.evaluation.scores import Comparison, ScoreSettings
 from regard.json_files import dump_json, load_json
 from regard.manifest import sha256
 from regard.models.contracts import AnyPredictor
 from regard.settings import Settings, abbreviate
 from regard.tasks.contracts import (
-    Evaluation,
     ExampleStatistics,
     Notify,
     SplitName,
@@ -147,9 +136,6 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
     """Why no temperature has been fitted; empty if one has."""
     fitted_to: str = "the validation examples"
     """What the temperature was fitted to."""
-    others: Sequence["EnsembleMember"] = ()
-    """The other members of an ensemble: its answer is the mean of all members' calibrated
-    probabilities."""
 
     def __init__(self, recipe: ClassificationRecipeT, folder: Path) -> None:
         super().__init__(recipe, folder)
@@ -295,12 +281,6 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         found = self.classify_split(model, "valid")
         return {"loss": found.nll(), "accuracy": found.accuracy()}
 
-    def vote_with(self, others: Sequence["EnsembleMember"]) -> None:
-        """From now on, measure an ensemble of the model and those of other runs."""
-        for other in others:
-            self.check_member(other.task)
-        self.others = others
-
     def check_member(self, other: "AnyClassificationTask") -> None:
         """Raise an error unless another run can join an ensemble with this one: it must have the
         same labels, in any order.
@@ -322,16 +302,9 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         return logits[:, columns] / of.temperature
 
     def classify_split(self, model: AnyPredictor, split: SplitName) -> Classified:
-        """The logits of a model, or of the ensemble, for the examples of a split; their labels."""
+        """The logits of a model for the examples of a split, and their labels."""
         logits = classify_examples(model, self.inputs_of(split), self.lengths(split))
-        if not self.others:
-            return Classified(logits, self.label_ids(split))
-        calibrated = [self.calibrated(logits, self)]
-        for other in self.others:
-            self.check_same_examples(other.task, split, option="--ensemble")
-            found = other.task.classify_split(other.model, split)
-            calibrated.append(self.calibrated(found.logits, other.task))
-        return Classified(mean_log_probs(calibrated), self.label_ids(split))
+        return Classified(logits, self.label_ids(split))
 
     def finish(self, model: AnyPredictor) -> None:
         """Fit the temperature to the validation data, and write it into the run."""
@@ -341,43 +314,7 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         content = dump_json(calibration.model_dump(), indent=1)
         write_atomic(self._calibration_file, content.encode())
 
-    def evaluate(self, model: AnyPredictor, split: SplitName) -> Evaluation:
-        found, temperature = self.classify_split(model, split), self.temperature
-        if self.others:
-            temperature = 1.0  # each member is calibrated by itself
-        counts = confusion_matrix(found)  # (V, V)
-        right, total = int(counts.trace()), int(counts.sum())
-        numbers = {
-            "accuracy": found.accuracy(),
-            "macro_f1": MacroF1().value(np.concatenate(class_sums(counts)).astype(np.float64)),
-            "nll": found.nll(),
-            "nll_calibrated": found.nll(temperature),
-            "calibration_error": calibration_error(found),
-            "calibration_error_calibrated": calibration_error(found, temperature),
-        }
-        notes = (
-            f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
-            "interval by Wilson's score, likelihoods in nats",
-            f"{self._describe_calibration(split)}; expected calibration error in "
-            f"{CALIBRATION_BINS} bins",
-        )
-        confusion = Confusion(self.labels, counts)
-        intervals = {"accuracy": wilson_interval(right, total)}
-        return Evaluation(split, numbers, notes, intervals, confusion)
-
-    def _describe_calibration(self, split: SplitName) -> str:
-        if self.others:
-            runs = (self, *(other.task for other in self.others))
-            raw = ", ".join(str(one.folder) for one in runs if one.uncalibrated)
-            but = f", but {raw}, which has no temperature" if raw else ""
-            return (
-                f"the mean of the probabilities of {len(runs)} runs, each calibrated by its own "
-                f"data{but}"
-            )
-        fit = self._describe_fit(split)
-        return f"calibrated: logits divided by the temperature {self.temperature:.3f}, which {fit}"
-
-    def _describe_fit(self, split: SplitName) -> str:
+    def describe_fit(self, split: SplitName) -> str:
         """Where the temperature is from, for scores on a split."""
         if self.uncalibrated:
             return f"has not been fitted: {self.uncalibrated}"
@@ -395,14 +332,6 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
         examples = dump_json([known, order[found.labels].tolist()])
         return ExampleStatistics(metric, metric.count(found), sha256(examples.encode()))
 
-    def compare(
-        self, model: AnyPredictor, other: Self, its_model: AnyPredictor, split: SplitName
-    ) -> list[Comparison]:
-        """Paired bootstrap tests of the answers of `model` against those of another run."""
-        self.check_same_examples(other, split)
-        theirs, ours = other.classify_split(its_model, split), self.classify_split(model, split)
-        return compare_classified(theirs, ours, ScoreSettings())
-
     def check_same_examples(
         self, other: Self, split: SplitName, *, option: str = "--against"
     ) -> None:
@@ -414,13 +343,6 @@ class ClassificationTask(Task[ClassificationRecipeT, AnyPredictor]):
 
 AnyClassificationTask = ClassificationTask[Any]
 """A task of either kind."""
-
-
-class EnsembleMember(NamedTuple):
-    """A further run in an ensemble."""
-
-    task: AnyClassificationTask
-    model: AnyPredictor
 
 
 @torch.inference_mode()

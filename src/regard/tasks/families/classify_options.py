@@ -78,7 +78,7 @@ class ClassifyOptions(UseOptions):
             )
         return f"{name}: classified as a text, though a file has this name; for its lines: --file"
 
-    def _line(self, answer: "Classification", *, named: bool) -> str:
+    def _line(self, answer: "Classification[Any]", *, named: bool) -> str:
         columns = [escape_control(answer.given)] if named else []
         for one in answer.labels[: self.best]:
             columns += [escape_control(one.label), f"{one.probability:.4f}"]

@@ -5,16 +5,33 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from os import PathLike, fspath
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from rich.console import RenderableType
 
-from regard.errors import PictureError
-from regard.evaluation.classification import Logits, log_softmax, mean_log_probs
+from regard.errors import PictureError, SettingsError
+from regard.evaluation.classification import (
+    CALIBRATION_BINS,
+    Classified,
+    Confusion,
+    Logits,
+    MacroF1,
+    calibration_error,
+    class_sums,
+    compare_classified,
+    confusion_matrix,
+    log_softmax,
+    mean_log_probs,
+    wilson_interval,
+)
+from regard.evaluation.scores import Comparison, ScoreSettings
+from regard.inspection.plots.figure import FORMATS
 from regard.inspection.plots.plain_table import probability_table
 from regard.models.contracts import AnyPredictor
+from regard.recipes.evaluator import EvaluationOptions, Evaluator
 from regard.recipes.open_run import Run
+from regard.tasks.contracts import Evaluation, Notify, SplitName
 from regard.tasks.families.classification import AnyClassificationTask
 from regard.tasks.families.pipeline import AttentionT, Pipeline, TaskAnswer
 from regard.tasks.families.viewer_document import ViewerCandidate
@@ -146,8 +163,12 @@ class LabelPipeline(ABC, Pipeline[TaskT, ModelT], Generic[TaskT, ModelT, LabelsT
         runs = (self, *self.others)
         if len(runs) == 1:
             return self.likely_labels(logits_of(self))
-        calibrated = [self.task.calibrated(logits_of(one), one.task) for one in runs]
-        return self._ranked(mean_log_probs(calibrated))
+        return self._ranked(self._mean([logits_of(run) for run in runs]))
+
+    def _mean(self, logits: Sequence[Logits]) -> Logits:
+        """The logs of the mean of the calibrated probabilities (N, V) of all runs."""
+        runs = zip((self, *self.others), logits, strict=True)
+        return mean_log_probs([self.task.calibrated(some, run.task) for run, some in runs])
 
     def _ranked(
         self, log_probs: Logits, before: Logits | None = None
@@ -168,6 +189,86 @@ class LabelPipeline(ABC, Pipeline[TaskT, ModelT], Generic[TaskT, ModelT, LabelsT
             )
             for row, order in enumerate(orders)
         ]
+
+    # -- measuring ------------------------------------------------------------------------------
+
+    def classify_split(self, split: SplitName) -> Classified:
+        """The logits of the model, or of the ensemble, for the examples of a split; their
+        labels.
+        """
+        for other in self.others:
+            self.task.check_same_examples(other.task, split, option="--ensemble")
+        runs = (self, *self.others)
+        first, *rest = (run.task.classify_split(run.model, split) for run in runs)
+        if not rest:
+            return first
+        return Classified(self._mean([first.logits, *(one.logits for one in rest)]), first.labels)
+
+    def evaluate(self, split: SplitName) -> Evaluation:
+        """The numbers of a split."""
+        classified = self.classify_split(split)
+        # each member of an ensemble is calibrated by itself
+        temperature = 1.0 if self.others else self.task.temperature
+        counts = confusion_matrix(classified)  # (V, V)
+        right, total = int(counts.trace()), int(counts.sum())
+        numbers = {
+            "accuracy": classified.accuracy(),
+            "macro_f1": MacroF1().value(np.concatenate(class_sums(counts)).astype(np.float64)),
+            "nll": classified.nll(),
+            "nll_calibrated": classified.nll(temperature),
+            "calibration_error": calibration_error(classified),
+            "calibration_error_calibrated": calibration_error(classified, temperature),
+        }
+        notes = (
+            f"{right:,} of {total:,} examples right; accuracy, F1 and errors in percent, the "
+            "interval by Wilson's score, likelihoods in nats",
+            f"{self._describe_calibration(split)}; expected calibration error in "
+            f"{CALIBRATION_BINS} bins",
+        )
+        intervals = {"accuracy": wilson_interval(right, total)}
+        return Evaluation(split, numbers, notes, intervals, Confusion(self.labels, counts))
+
+    def _describe_calibration(self, split: SplitName) -> str:
+        if self.others:
+            tasks = [self.task, *(other.task for other in self.others)]
+            raw = ", ".join(str(task.folder) for task in tasks if task.uncalibrated)
+            but = f", but {raw}, which has no temperature" if raw else ""
+            return (
+                f"the mean of the probabilities of {len(tasks)} runs, each calibrated by its own "
+                f"data{but}"
+            )
+        divided = f"logits divided by the temperature {self.task.temperature:.3f}"
+        return f"calibrated: {divided}, which {self.task.describe_fit(split)}"
+
+    def compare(self, other: Self, split: SplitName) -> list[Comparison]:
+        """Paired bootstrap tests of its answers against those of another run."""
+        self.task.check_same_examples(other.task, split)
+        theirs, ours = other.classify_split(split), self.classify_split(split)
+        return compare_classified(theirs, ours, ScoreSettings())
+
+
+class LabelEvaluator(Evaluator):
+    """Measures classifiers, alone or together."""
+
+    uses: ClassVar[str] = "data ensemble output"
+
+    def __init__(self, options: EvaluationOptions, tell: Notify) -> None:
+        super().__init__(options, tell)
+        if options.output is not None and options.output.suffix not in (".json", *FORMATS):
+            raise SettingsError(
+                f"--output {options.output}: its name should end in {', '.join(FORMATS)} or .json"
+            )
+
+    @classmethod
+    def measure(cls, runs: Sequence[Run], split: SplitName) -> Evaluation:
+        evaluation: Evaluation = runs[0].spec.pipeline()(*runs).evaluate(split)
+        return evaluation
+
+    @classmethod
+    def compare(cls, runs: Sequence[Run], other: Run, split: SplitName) -> list[Comparison]:
+        build = runs[0].spec.pipeline()
+        tests: list[Comparison] = build(*runs).compare(build(other), split)
+        return tests
 
 
 AnyLabelPipeline = LabelPipeline[Any, Any, Classification[Any]]

@@ -1,16 +1,17 @@
 """The task of translation: data, model and training of a translator or a chatbot."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from regard.corpora.cleaning.pair_filters import CleaningReport
 from regard.corpora.diagnostics.findings import advise_dropped
+from regard.corpora.pair_texts import PreparedData
 from regard.models.build import build_model
 from regard.models.contracts import AnyGenerator
 from regard.models.translation.token_rows import SOURCE_TOKENS, TARGET_TOKENS
-from regard.recipes.run_folder import memory_limit
+from regard.recipes.run_folder import RunFolder, load_data, memory_limit
 from regard.settings import SettingChoice
-from regard.tasks.contracts import Notify, SecondStage, TrainableTask
+from regard.tasks.contracts import CardParts, Notify, SecondStage, TrainableTask
 from regard.tasks.translation.auto_settings import run_input_settings
 from regard.tasks.translation.batches import build_batches, build_buckets, build_loss
 from regard.tasks.translation.recipe import TranslationRecipe
@@ -24,8 +25,10 @@ from regard.tasks.translation.validation import (
 )
 from regard.text.build import Tokenizers, load_tokenizers
 from regard.text.segmentation import InputSettings
+from regard.training.checkpoints import last_progress
 from regard.training.loop import TrainingTask
 from regard.training.loss import LossFn
+from regard.training.metric_log import read_metrics
 from regard.training.weight_transfer import RowNames
 
 
@@ -125,6 +128,17 @@ class Translation(TrainableTask[TranslationRecipe, AnyGenerator]):
     def origin(self) -> str:
         return self.inputs.data.origin
 
+    def card(self) -> CardParts:
+        folder, by = RunFolder(self.folder), self.recipe.training.validation.by
+        data = load_data(folder)
+        return CardParts(
+            " → ".join(data.languages),
+            tuple(_data_lines(data)),
+            f"best by {by} on the validation pairs",
+            () if self.recipe.refinement is None else tuple(_refinement_lines(folder.refined)),
+            usage=True,
+        )
+
 
 def new_model(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGenerator:
     """The recipe's model, initialized by torch's generator; an error if it is too large."""
@@ -136,3 +150,32 @@ def build_translator(recipe: TranslationRecipe, tokenizers: Tokenizers) -> AnyGe
     """A new model of a recipe for these vocabularies."""
     source, target = tokenizers
     return build_model(recipe.model, source.size, target.size, joint=tokenizers.joint)
+
+
+def _data_lines(data: PreparedData) -> Iterator[str]:
+    yield f"{data.origin or 'Files of the trainer.'}\n"
+    yield f"SHA-256 of the cleaned texts: `{data.digest}`.\n"
+    counts = ", ".join(f"{count:,} {name}" for name, count in data.pairs.items())
+    yield f"Pairs: {counts}."
+    if data.report.dropped:
+        yield f"Dropped from training, of {data.report.total:,}:\n"
+        yield "| why | pairs | share |\n|---|---:|---:|"
+        for row in data.report.rows():
+            yield f"| {row.reason} | {row.num_pairs:,} | {row.share:.2%} |"
+
+
+def _refinement_lines(folder: RunFolder) -> Iterator[str]:
+    """Lines about refinement."""
+    progress = last_progress(folder.path)
+    if progress is None:
+        return
+    yield f"- refinement by expected GLEU: {progress.step:,} steps in {progress.seconds:,.0f} s"
+    step = progress.best[0][1]
+    if step == 0:
+        yield "- weights after it: the same, as no others had a higher GLEU on the validation pairs"
+        return
+    records = read_metrics(folder.path / "metrics.jsonl")
+    valid = {record["step"]: record for record in records if record["kind"] == "valid"}
+    before, after = valid[0], valid[step]
+    gains = [f"{name.upper()} {before[name]:.2f} → {after[name]:.2f}" for name in ("gleu", "bleu")]
+    yield f"- weights after it: those of its step {step:,}; validation {', '.join(gains)}"

@@ -3,7 +3,8 @@ import pytest
 from regard.corpora.corpus import Pair
 from regard.evaluation.perplexity import Perplexity
 from regard.tasks.families.answer import Answer, Candidate
-from regard.tasks.translation.chat.evaluation import Prompt, group_answers, score_chatbot
+from regard.tasks.translation.chat import evaluation as module
+from regard.tasks.translation.chat.evaluation import Prompt, group_answers, score_chat
 
 MEASURED = Perplexity(2.0, 9, 0.69)
 
@@ -13,6 +14,12 @@ class Parrot:
 
     def translate(self, texts, settings):
         return [Answer(text, (Candidate(text, 0.0, 0.0),)) for text in texts]
+
+
+@pytest.fixture(autouse=True)
+def measured(monkeypatch):
+    """The perplexity of people's answers, which no model is needed for."""
+    monkeypatch.setattr(module, "translator_perplexity", lambda *_: MEASURED)
 
 
 def test_neighbouring_pairs_of_one_history_are_its_answers():
@@ -25,11 +32,12 @@ def test_neighbouring_pairs_of_one_history_are_its_answers():
 
 
 def test_people_are_compared_with_each_other_and_all_with_the_same_answers():
-    prompts = [
-        Prompt("yes I like tea", ("no", "yes I like tea")),
-        Prompt("yes I like rain", ("no no", "well", "yes I like rain")),
-    ]
-    found = score_chatbot(Parrot(), prompts, ["no", "yes", "no"], MEASURED, tokenize="none")
+    answers = {
+        "yes I like tea": ("no", "yes I like tea"),
+        "yes I like rain": ("no no", "well", "yes I like rain"),
+    }
+    pairs = [Pair(history, text) for history, some in answers.items() for text in some]
+    found = score_chat(Parrot(), pairs, ["no", "yes", "no"], tokenize="none")
     own, people, always = found.rows
     assert (own.distinct_1, own.distinct_2, own.words) == (5 / 8, 4 / 6, 4.0)
     assert own.bleu == pytest.approx(100)
@@ -49,7 +57,7 @@ def test_people_are_compared_with_each_other_and_all_with_the_same_answers():
 
 
 def test_of_one_answer_each_people_have_no_bleu():
-    found = score_chatbot(Parrot(), [Prompt("a b c d", ("a b c d",))], ["a"], MEASURED)
+    found = score_chat(Parrot(), [Pair("a b c d", "a b c d")], ["a"])
     assert found.rows[0].bleu == pytest.approx(100)
     assert found.rows[1].bleu is None
     assert "BLEU, people's" not in [score.name for score in found.scores()]

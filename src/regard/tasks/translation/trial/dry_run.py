@@ -27,7 +27,7 @@ from regard.errors import RunError
 from regard.evaluation.perplexity import perplexity
 from regard.models.contracts import AnyGenerator, AnyModel
 from regard.recipes.memory import available_memory, format_bytes, peak_memory, reset_peak_memory
-from regard.recipes.run_folder import RunFolder, count_parameters
+from regard.recipes.run_folder import RunFolder, count_parameters, describe_device
 from regard.recipes.transfer.start_run import given_tokenizers
 from regard.settings import SettingChoice
 from regard.tasks.contracts import Notify
@@ -370,11 +370,3 @@ def _free_disk(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
-
-
-def describe_device(device: torch.device) -> str:
-    """The name of a GPU, or the number of threads of a CPU."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"{device.type}, {threads} thread{'s' if threads > 1 else ''}"

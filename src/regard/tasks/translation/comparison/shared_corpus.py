@@ -1,87 +1,44 @@
-"""Training one row of a comparison: recipe, shared corpus and budget -> a trained run."""
+"""The corpus that the translators of a comparison share, and the steps that a budget allows."""
 
 import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
-import torch
 from pydantic import PositiveInt, TypeAdapter
 
 from regard.atomic_io import atomic_file, remove_tree, write_atomic
-from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry, check_finished
+from regard.comparison.plan import ComparisonFolder, ComparisonPlan, PlanEntry
+from regard.comparison.rows import RowContext
 from regard.corpora.pair_texts import PREPARED_FILE, PreparedData
-from regard.errors import CorpusError
+from regard.corpora.token_store import fingerprint
+from regard.errors import CorpusError, SettingsError
 from regard.json_files import load_json
 from regard.manifest import check_file, is_intact
-from regard.pipelines.train import measure_run
 from regard.recipes.run_folder import RunFolder, load_data
-from regard.recipes.train_run import RunReporter, train
 from regard.recipes.transfer.start_run import given_tokenizers
-from regard.tasks.contracts import Notify, TaskRecipe
+from regard.tasks.contracts import Notify
+from regard.tasks.translation.auto_settings import AUTO_CLEANING
+from regard.tasks.translation.needed import require_translation
 from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.recipe import TranslationRecipe
 from regard.tasks.translation.training_inputs import TrainingInputs, prepare
 from regard.tasks.translation.trial.dry_run import TimedSteps, time_steps
-from regard.training.loop import StopRequested
 
 STEPS_ADAPTER: TypeAdapter[int] = TypeAdapter(PositiveInt)
 
 
-class RowContext(NamedTuple):
-    """A row of a comparison, with all that its training and measuring needs."""
-
-    entry: PlanEntry
-    plan: ComparisonPlan
-    folder: ComparisonFolder
-    device: torch.device
-    reporter: RunReporter
-
-    @property
-    def run(self) -> RunFolder:
-        return self.folder.run(self.entry)
-
-    @property
-    def data(self) -> RunFolder:
-        """The run with the data that the row is measured on."""
-        return self.folder.data(self.entry, self.plan)
-
-    def time_steps(self, inputs: TrainingInputs) -> TimedSteps:
-        """The speed of training steps, measured in a temporary folder."""
-        with TemporaryDirectory(prefix="regard-timing-") as temporary:
-            return time_steps(inputs, RunFolder(Path(temporary)), device=self.device)
-
-
-def is_trained(entry: PlanEntry, folder: ComparisonFolder) -> bool:
-    """Whether the row's run is finished, or was given as a finished run."""
-    return entry.run is not None or folder.run(entry).finished()
-
-
-def train_row(row: RowContext, stop_requested: StopRequested) -> None:
-    """Train or resume the row's run, until a stop is requested; a given run must be finished."""
-    if row.entry.run is not None:
-        check_finished(row.run)
-    if is_trained(row.entry, row.folder):
-        return
-    recipe = apply_budget(row)
-    copy_shared_corpus(row.entry, row.folder)
-    train_and_measure(row, recipe, stop_requested)
-
-
-def train_and_measure(row: RowContext, recipe: TaskRecipe, stop_requested: StopRequested) -> None:
-    """Train a recipe in the row's folder, and score it unless a stop is requested."""
-    progress = train(
-        recipe, row.run, device=row.device, reporter=row.reporter, stop_requested=stop_requested
-    )
-    if not stop_requested():
-        measure_run(recipe, row.run, progress, row.device)
+def time_row_steps(row: RowContext, inputs: TrainingInputs) -> TimedSteps:
+    """The speed of training steps, measured in a temporary folder."""
+    with TemporaryDirectory(prefix="regard-timing-") as temporary:
+        return time_steps(inputs, RunFolder(Path(temporary)), device=row.device)
 
 
 def apply_budget(row: RowContext) -> TranslationRecipe:
     """The row's recipe with the number of steps that the budget allows."""
     # Minutes are converted once per system and saved, so that a resumed run keeps its steps.
-    recipe, budget, saved = row.entry.translator, row.plan.budget, row.folder.steps(row.entry)
+    recipe = require_translation(row.entry.recipe, row.entry.name)
+    budget, saved = row.plan.budget, row.folder.steps(row.entry)
     if budget.tokens is None and budget.minutes is None:
         return recipe
     if budget.minutes is not None and is_intact(saved):
@@ -103,7 +60,7 @@ def apply_budget(row: RowContext) -> TranslationRecipe:
     else:
         assert budget.minutes is not None
         row.reporter.noted("timing some steps")
-        steps = max(1, round(60 * budget.minutes / row.time_steps(inputs).seconds))
+        steps = max(1, round(60 * budget.minutes / time_row_steps(row, inputs).seconds))
         write_atomic(saved, json.dumps(steps).encode())
     return recipe.with_values({"training.steps": steps})
 
@@ -116,8 +73,9 @@ def prepare_shared_corpus(
 
     def data_of(entry: PlanEntry) -> PreparedData:
         if entry.run is not None:
-            return load_data(folder.data(entry, plan))
-        return prepare_data(entry.translator, folder.corpus(entry.translator).data, note)
+            return load_data(data_run(entry, plan, folder))
+        recipe = require_translation(entry.recipe, entry.name)
+        return prepare_data(recipe, corpus_run(entry, folder).data, note)
 
     first, *others = sorted(plan.entries, key=lambda entry: entry.is_imported)
     shared = data_of(first)
@@ -135,13 +93,36 @@ def prepare_shared_corpus(
     return shared
 
 
+def corpus_run(entry: PlanEntry, folder: ComparisonFolder) -> RunFolder:
+    """The cleaned corpus of a row's recipe, as a run folder without a model."""
+    recipe = require_translation(entry.recipe, entry.name)
+    auto = [setting for setting in recipe.auto if setting in AUTO_CLEANING]
+    name = fingerprint(recipe.corpus.model_dump_json(), *auto)[:12]
+    return RunFolder(folder.corpora / name)
+
+
+def data_run(entry: PlanEntry, plan: ComparisonPlan, folder: ComparisonFolder) -> RunFolder:
+    """The run whose data a row is measured on: its own, or another one for an imported run,
+    which has none.
+    """
+    if not entry.is_imported:
+        return folder.run(entry)
+    own = next((one for one in plan.entries if not one.is_imported), None)
+    if own is None:
+        raise SettingsError(
+            "all of these runs were imported, and have no data to be compared on: compare them "
+            "with a run that has, or use `regard evaluate --against`"
+        )
+    return folder.run(own) if own.run is not None else corpus_run(own, folder)
+
+
 def copy_shared_corpus(entry: PlanEntry, folder: ComparisonFolder) -> None:
     """Copy the shared data into the row's run, unless it has data already."""
     run = folder.run(entry)
     if (run.data / PREPARED_FILE).exists():
         return
     run.create()
-    shared = folder.corpus(entry.translator).data
+    shared = corpus_run(entry, folder).data
     # prepared.json comes last: it marks the copy as complete
     for file in sorted(shared.iterdir(), key=lambda file: file.name == PREPARED_FILE):
         check_file(file)

@@ -12,24 +12,27 @@ from regard.alignment.run_alignment import (
     read_gold,
     read_selection_examples,
 )
-from regard.comparison.measurements import (
-    Failure,
-    UntimedMeasurements,
-    load_row,
-    measure_row,
-    measure_untimed,
-    this_machine,
-    today,
+from regard.atomic_io import write_atomic
+from regard.comparison.measurements import Failure, load_row, this_machine
+from regard.comparison.plan import (
+    Budget,
+    ComparisonFolder,
+    PlanEntry,
+    entries_of,
+    entry_of_run,
+    make_plan,
 )
-from regard.comparison.plan import Budget, ComparisonFolder, PlanEntry, entry_of_run, make_plan
-from regard.comparison.row_training import RowContext
+from regard.comparison.rows import RowContext
 from regard.errors import RunError
 from regard.evaluation.alignment_error import score_alignments
 from regard.evaluation.scores import ScoreSettings, score
-from regard.pipelines.run_evaluation import finish_run, translator_perplexity
+from regard.recipes.finish_run import finish_run
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.train_run import train
+from regard.tasks.translation.comparison.results import UntimedMeasurements
+from regard.tasks.translation.comparison.rows import measure_row, measure_untimed
+from regard.tasks.translation.measurements.evaluation import translator_perplexity
 from regard.tasks.translation.pipeline import Translator
 from tiny import Quiet
 
@@ -53,7 +56,7 @@ def test_a_run_is_measured_as_other_commands_measure_it(tiny_run, tmp_path):
     folder, entry = ComparisonFolder(tmp_path), entry_of_run(tiny_run, "mine")
     before = {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
     row = measured(entry, folder)
-    assert load_row(folder.row(entry)) == row
+    assert load_row(folder, entry) == row
     assert before == {path: path.stat().st_mtime_ns for path in tiny_run.rglob("*")}
 
     run, data = open_run(tiny_run, device=CPU), load_data(RunFolder(tiny_run))
@@ -121,20 +124,16 @@ def test_a_model_without_attention_has_no_alignment(tmp_path):
 
 
 def test_rows_and_failures_are_read_again(tmp_path):
-    failure = Failure(label="a", seed=3, reason="no memory")
-    for number, one in enumerate((made_up_row("a", 30.0), failure)):
-        (tmp_path / f"{number}.json").write_text(one.model_dump_json())
-        assert load_row(tmp_path / f"{number}.json") == one
-    assert load_row(tmp_path / "none.json") is None
-
-
-def test_a_damaged_row(tmp_path):
-    path = tmp_path / "row.json"
-    path.write_text(json.dumps({"label": "a"}))
-    with pytest.raises(
-        RunError, match=r"row.json: damaged, .*; remove it to measure the row again"
-    ):
-        load_row(path)
+    folder = ComparisonFolder(tmp_path)
+    first, second, none = entries_of(small_recipe("plain"), "a", [1, 2, 3], Budget())
+    failure = Failure(label="a", seed=2, reason="no memory")
+    for entry, row in ((first, made_up_row("a", 30.0)), (second, failure)):
+        row.save(folder.row(entry))
+        assert load_row(folder, entry) == row
+    assert load_row(folder, none) is None
+    write_atomic(folder.row(none), json.dumps({"label": "a"}).encode())
+    with pytest.raises(RunError, match=r"a-seed3.json: damaged.*remove it to measure the row"):
+        load_row(folder, none)
 
 
 def test_this_machine_is_described():
@@ -142,7 +141,3 @@ def test_this_machine_is_described():
     assert found.device.startswith("cpu, ")
     assert re.search(r"regard \d.*Python 3.*torch 2.*sacrebleu 2", found.versions)
     assert str(found).startswith(f"{found.device} ({found.processor}), ")
-
-
-def test_dates_are_iso():
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", today())

@@ -2,12 +2,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from ladders import made_up_ladder, made_up_standing
-from regard.comparison.plots import (
-    COLOURS,
-    plot_by_length,
-    plot_quality_cost,
-)
-from regard.inspection.plots.figure import save_figure
+from regard.comparison.plots import COLOURS
+from regard.tasks.translation.comparison.plots import plot_by_length, plot_quality_cost
 
 LABEL_POINTS = (
     "rnn",
@@ -104,12 +100,3 @@ def test_models_without_attention_have_a_footnote(results):
     alike = made_up_ladder(made_up_standing("a", [30.0], (30,) * 4), best="a")
     for plot in (plot_by_length, plot_quality_cost):
         assert list(plot(alike).axes[0].texts) == []
-
-
-def test_both_figures_are_saved_as_png_and_svg(results, tmp_path):
-    for plot in (plot_by_length, plot_quality_cost):
-        for ending in (".png", ".svg"):
-            path = tmp_path / f"{plot.__name__}{ending}"
-            save_figure(plot(results), path)
-            assert path.stat().st_size > 5_000
-    assert "x$y$" in (tmp_path / "plot_by_length.svg").read_text()

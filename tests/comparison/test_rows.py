@@ -9,7 +9,6 @@ from classifiers import classifier_recipe, examples, write_table
 from drawing import words_in
 from ladders import be_quick, run_compare, write_recipes
 from languages import language_recipe
-from regard.comparison.ladder import task_ladder
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -17,9 +16,9 @@ from regard.comparison.plan import (
     make_plan,
     start_entries,
 )
+from regard.comparison.plots import plot_scores
+from regard.comparison.results import aggregate_task_results
 from regard.comparison.row_processes import start_levels
-from regard.comparison.task_plots import plot_scores
-from regard.comparison.task_results import aggregate_task_results
 from regard.errors import SettingsError
 from regard.training.checkpoints import load_weights
 
@@ -106,7 +105,7 @@ def test_the_figure_names_every_system(ladder, tmp_path):
     results = aggregate_task_results(plan, ComparisonFolder(folder))
     words = words_in(plot_scores(results), tmp_path)
     assert {"none", "begun", "elsewhere"} <= set(words)
-    assert not task_ladder(results, plan).failed
+    assert not results.failed
 
 
 def begun_with(name, tmp_path, start=None):

@@ -6,17 +6,14 @@ import pytest
 import torch
 
 from regard.errors import CorpusError
-from regard.pipelines import run_evaluation
-from regard.pipelines.run_evaluation import (
-    finish_run,
-    score_chat_run,
-    score_held_out,
-    translator_perplexity,
-)
+from regard.recipes.finish_run import finish_run
 from regard.recipes.open_run import open_run
 from regard.recipes.run_folder import RunFolder, load_data
 from regard.recipes.verification import accept
 from regard.tasks.families.answer import TRUNCATED_NOTE, Answer, Candidate
+from regard.tasks.translation.chat import evaluation as chat_evaluation
+from regard.tasks.translation.measurements import evaluation
+from regard.tasks.translation.measurements.evaluation import score_held_out, translator_perplexity
 from regard.text.build import load_tokenizers
 from regard.training.checkpoints import Progress
 
@@ -53,7 +50,7 @@ def test_scores_are_those_of_the_answers(tiny_run):
     data = load_data(RunFolder(tiny_run))
     scores = score_held_out(Oracle(data.read("test"), tiny_run), data)
     assert (scores.split, scores.sentences) == ("test", 20)
-    assert scores.title == "20 held-out sentences (test)"
+    assert [table.title for table in scores.tables("")] == ["20 held-out sentences (test)"]
     assert [one.name for one in scores.scores] == ["BLEU", "chrF2", "TER", "exact"]
     assert scores.scores[3].value == 95.0
     said = json.loads(json.dumps(scores.to_json()))
@@ -89,7 +86,7 @@ def test_without_test_pairs_the_scores_are_on_valid(copied):
     known.write_text(json.dumps(saved))
     accept(copied.path)
     scores = finish_run(copied, Progress(step=60, best=((1.0, 60),)), CPU)
-    assert scores.title == "30 held-out sentences (valid)"
+    assert [table.title for table in scores.tables("")] == ["30 held-out sentences (valid)"]
 
 
 def test_perplexity_is_that_of_the_model(translator, tiny_run, monkeypatch):
@@ -102,7 +99,7 @@ def test_perplexity_is_that_of_the_model(translator, tiny_run, monkeypatch):
         len(ids) + 1 for ids in run.tokenizers.target.encode([p.target for p in pairs])
     )
     assert 1 < whole.value < run.tokenizers.target.size
-    monkeypatch.setattr(run_evaluation, "PERPLEXITY_BATCH", 3)
+    monkeypatch.setattr(evaluation, "PERPLEXITY_BATCH", 3)
     again = translator_perplexity(translator, sources, references)
     assert math.isclose(again.value, whole.value, rel_tol=1e-5)
     lines = (tiny_run / "metrics.jsonl").read_text().splitlines()
@@ -120,10 +117,11 @@ def test_references_of_a_chatbot_are_peoples_answers(chat_run, monkeypatch):
 
     def count(chatbot, answers, references):
         compared.extend(zip(answers, references, strict=True))
+        return evaluation.count_truncated_answers(chatbot, answers, references)
 
-    monkeypatch.setattr(run_evaluation, "count_truncated_answers", count)
+    monkeypatch.setattr(chat_evaluation, "count_truncated_answers", count)
     run, data = open_run(chat_run, device=CPU), load_data(RunFolder(chat_run))
-    scores = score_chat_run(run, data)
+    scores = chat_evaluation.ChatEvaluator.score_run(run, data)
     pairs = {(pair.source, pair.target) for pair in data.read(scores.split)}
     assert len(compared) == scores.sentences
     assert {(answer.source, text) for answer, text in compared} <= pairs

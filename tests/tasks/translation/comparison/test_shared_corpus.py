@@ -7,8 +7,6 @@ from ladders import small_recipe
 from regard.atomic_io import write_atomic
 from regard.batching.collate import collate_stream
 from regard.batching.sampler import StreamPosition, sample_batches
-from regard.comparison import row_training as module
-from regard.comparison.measurements import measure_row
 from regard.comparison.plan import (
     Budget,
     ComparisonFolder,
@@ -17,18 +15,20 @@ from regard.comparison.plan import (
     entry_of_run,
     make_plan,
 )
-from regard.comparison.row_training import (
-    RowContext,
-    apply_budget,
-    copy_shared_corpus,
-    is_trained,
-    prepare_shared_corpus,
-    train_row,
-)
+from regard.comparison.rows import RowContext, is_trained
 from regard.errors import CorpusError, SettingsError
 from regard.recipes.recipe_files import load_recipe
 from regard.recipes.run_folder import RunFolder
 from regard.recipes.verification import verify
+from regard.tasks.translation.comparison import shared_corpus as module
+from regard.tasks.translation.comparison.rows import TranslatorRows, measure_row
+from regard.tasks.translation.comparison.shared_corpus import (
+    apply_budget,
+    copy_shared_corpus,
+    corpus_run,
+    data_run,
+    prepare_shared_corpus,
+)
 from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.training_inputs import prepare
 from regard.tasks.translation.trial.dry_run import TimedSteps
@@ -48,7 +48,7 @@ def row(tmp_path):
     def run(*answers):
         asked = iter(answers)
         row = RowContext(plan.entries[0], plan, folder, CPU, Quiet())
-        train_row(row, lambda: next(asked, bool(answers)))
+        TranslatorRows().train(row, lambda: next(asked, bool(answers)))
         return row.reporter.notes
 
     return plan.entries[0], folder, run
@@ -77,18 +77,15 @@ def test_a_stopped_row_goes_on(row):
     assert is_trained(entry, folder)
 
 
-def test_a_finished_run_is_left_alone(tiny_run, tmp_path):
-    entry = entry_of_run(tiny_run, None)
-    assert is_trained(entry, ComparisonFolder(tmp_path))
-
-
 def test_a_run_that_was_trained_on_since_is_refused(tiny_run, tmp_path):
     path = shutil.copytree(tiny_run, tmp_path / "run")
     entry = entry_of_run(path, None)
     plan = make_plan([entry], Budget(), 5)
     RunFolder(path).mark_unfinished()
     with pytest.raises(SettingsError, match="run: its training has not reached its end"):
-        train_row(RowContext(entry, plan, ComparisonFolder(tmp_path), CPU, Quiet()), bool)
+        TranslatorRows().train(
+            RowContext(entry, plan, ComparisonFolder(tmp_path), CPU, Quiet()), bool
+        )
 
 
 @pytest.fixture
@@ -233,7 +230,7 @@ def test_an_imported_run_is_measured_on_the_corpus_of_the_others(row, tmp_path):
     assert (measured.steps, measured.flops, measured.tokens_per_second) == (0, 0, 0)
     assert measured.surprise.per_token > 1
     with pytest.raises(SettingsError, match="were imported, and have no data"):
-        folder.data(imported, make_plan([imported], Budget(), 2))
+        data_run(imported, make_plan([imported], Budget(), 2), folder)
 
 
 def test_imported_runs_of_other_tasks_are_refused_with_the_command_that_measures_them(tmp_path):
@@ -242,3 +239,11 @@ def test_imported_runs_of_other_tasks_are_refused_with_the_command_that_measures
     folder.save_recipe(given)
     with pytest.raises(SettingsError, match=r"no data to be compared on.*regard evaluate"):
         entry_of_run(tmp_path, None)
+
+
+def test_rows_of_one_corpus_share_its_folder(folder):
+    one, same = (PlanEntry(label=label, recipe=small_recipe("plain")) for label in "ab")
+    changed = small_recipe("plain", "corpus.generated.seed=2")
+    other = PlanEntry(label="c", recipe=changed)
+    assert corpus_run(one, folder).path == corpus_run(same, folder).path
+    assert corpus_run(one, folder).path != corpus_run(other, folder).path

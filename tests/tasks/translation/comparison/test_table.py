@@ -3,15 +3,8 @@ import pytest
 from ladders import MACHINE, made_up_ladder, made_up_row, made_up_standing, small_recipe
 from regard.comparison.measurements import Failure
 from regard.comparison.plan import Budget, entries_of, make_plan
-from regard.comparison.results import SystemCosts
-from regard.comparison.table import (
-    failure_notes,
-    format_report,
-    format_si,
-    markdown_table,
-    table_notes,
-    table_sections,
-)
+from regard.comparison.table import format_si, markdown_table
+from regard.tasks.translation.comparison.results import SystemCosts
 
 
 @pytest.fixture
@@ -25,15 +18,15 @@ def results():
     )
 
 
-def cells(sheet, results):
-    titles = ["system", *(column.title for column in sheet.columns)]
-    return {one.label: dict(zip(titles, line, strict=True)) for one, line in sheet.lines(results)}
+def cells(sheet):
+    titles = ["system", *sheet.columns]
+    return {line[0]: dict(zip(titles, line, strict=True)) for line in sheet.lines}
 
 
 def test_quality_and_cost(results):
-    sheet = table_sections(results)[0]
+    sheet, _ = results.sheets()
     assert sheet.title == "Quality and cost (1,000 sentences of test, beam 5)"
-    found = cells(sheet, results)
+    found = cells(sheet)
     assert found["rnn"] == {
         "system": "rnn",
         "param.": "12.3M",
@@ -56,7 +49,7 @@ def test_quality_and_cost(results):
 
 
 def test_by_length_seeds_and_budget(results):
-    found = cells(table_sections(results)[1], results)
+    found = cells([*results.sheets()][1])
     assert found["near"] == {
         "system": "near",
         **{"4–9": "41.00", "10–11": "40.00", "12–14": "39.00", "15–34": "38.00"},
@@ -67,10 +60,10 @@ def test_by_length_seeds_and_budget(results):
 
 
 def test_remarks_say_what_the_marks_mean(results):
-    said = list(table_notes(results))
+    said = list(results.notes())
     assert len(said) == 2
     assert said[0].startswith("best: best, by BLEU. *: below it by more than chance explains at p")
-    assert list(table_notes(made_up_ladder(made_up_standing("lost", [], ())))) == []
+    assert list(made_up_ladder(made_up_standing("lost", [], ())).notes()) == []
 
 
 def test_costs_are_medians_over_seeds():
@@ -81,36 +74,36 @@ def test_costs_are_medians_over_seeds():
     )
     one = made_up_standing("a", [30.0] * 3, (30,) * 4)
     results = made_up_ladder(one.model_copy(update={"rows": rows, "costs": SystemCosts.of(rows)}))
-    cost, budget = (cells(sheet, results)["a"] for sheet in table_sections(results))
+    cost, budget = (cells(sheet)["a"] for sheet in results.sheets())
     assert (cost["sent/s"], budget["steps"], budget["seconds"]) == ("8", "200", "70")
 
 
 def test_rows_trained_at_once_are_told(results):
     shared = results.model_copy(update={"at_once": 19})
-    told = set(table_notes(shared)) - set(table_notes(results))
+    told = {*shared.notes()} - {*results.notes()}
     assert told == {
         "Up to 19 rows were trained at a time, so seconds are of a shared machine; "
         "tok/s and sent/s were timed with nothing else running."
     }
     waiting = made_up_ladder(made_up_standing("lost", [], ()), at_once=19)
-    assert list(table_notes(waiting)) == []
+    assert list(waiting.notes()) == []
 
 
 def test_unlike_machines_are_told():
     other = MACHINE.model_copy(update={"device": "a GPU"})
     one = made_up_standing("a", [30.0], (30,) * 4)
     two = one.model_copy(update={"label": "b", "rows": (made_up_row("b", 30.0, machine=other),)})
-    said = list(table_notes(made_up_ladder(one, two, best="a")))[-1]
+    said = [*made_up_ladder(one, two, best="a").notes()][-1]
     assert said.startswith("Rows were measured on different machines, so their speeds cannot")
     assert "a GPU" in said
 
 
 def test_failed_and_unfinished_rows_are_noted(results):
-    assert list(failure_notes(results)) == []
+    assert list(results.troubles()) == []
     failed = made_up_standing("b", [], ()).model_copy(
         update={"failures": (Failure(label="b", seed=2, reason="no memory"),), "waiting": 1}
     )
-    assert list(failure_notes(made_up_ladder(failed))) == [
+    assert list(made_up_ladder(failed).troubles()) == [
         "b, seed 2, failed: no memory",
         "b: 1 of its rows not finished yet",
     ]
@@ -152,16 +145,13 @@ def test_the_page_holds_tables_pictures_and_a_receipt():
     failed = made_up_standing("broken", [], ()).model_copy(
         update={"failures": (Failure(label="broken", seed=2, reason="no\nmemory"),)}
     )
-    page = format_report(
-        made_up_ladder(
-            made_up_standing("rnn", [28.0, 29.0], (36, 31, 25, 17), p_value=0.001, attends=False),
-            made_up_standing("top", [40.0], (42, 41, 40, 38)),
-            failed,
-            best="top",
-            at_once=3,
-        ),
-        plan(),
-    )
+    page = made_up_ladder(
+        made_up_standing("rnn", [28.0, 29.0], (36, 31, 25, 17), p_value=0.001, attends=False),
+        made_up_standing("top", [40.0], (42, 41, 40, 38)),
+        failed,
+        best="top",
+        at_once=3,
+    ).report(plan(), {"by-length": "BLEU by the length of the source"})
     for line in (
         "# The ladder",
         "| system | param. | FLOPs | tok/s | ppl | BLEU | 95% | p | chrF | AER | sent/s |",
@@ -181,9 +171,3 @@ def test_the_page_holds_tables_pictures_and_a_receipt():
     ):
         assert line in page.splitlines()
     assert "alignment of rnn" not in page
-
-
-def test_a_page_without_any_row():
-    page = format_report(made_up_ladder(made_up_standing("a", [], ())), plan())
-    assert "## Receipt" in page
-    assert ".png" not in page

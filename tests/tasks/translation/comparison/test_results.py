@@ -2,12 +2,17 @@ import pytest
 
 from ladders import made_up_row, small_recipe
 from regard.atomic_io import write_atomic
-from regard.comparison.measurements import SCORE_SETTINGS, Failure
+from regard.comparison.measurements import Failure
 from regard.comparison.plan import Budget, ComparisonFolder, entries_of, make_plan
-from regard.comparison.results import ComparisonResults, Quarter, SeedSpread, aggregate_results
-from regard.comparison.row_training import prepare_shared_corpus
+from regard.comparison.results import SeedSpread
 from regard.errors import RunError
 from regard.evaluation.scores import score
+from regard.tasks.translation.comparison.results import (
+    SCORE_SETTINGS,
+    ComparisonResults,
+    aggregate_results,
+)
+from regard.tasks.translation.comparison.shared_corpus import prepare_shared_corpus
 
 SEEDS = {"good": [1, 2], "poor": [1], "mixed": [1, 2], "late": [1], "bad": [5]}
 
@@ -136,13 +141,3 @@ def test_translations_that_were_cut_or_lost(built):
             aggregate_results(plan, folder, data)
     finally:
         path.write_bytes(whole)
-
-
-def test_quarters_in_words():
-    quarter = Quarter(shortest=9, longest=10, sentences=1, mean_length=9.5)
-    assert str(quarter) == "9–10"
-    assert str(quarter.model_copy(update={"longest": 9})) == "9"
-
-
-def test_no_values_have_no_spread():
-    assert SeedSpread.of([]) is None

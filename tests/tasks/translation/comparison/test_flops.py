@@ -3,10 +3,10 @@ import torch
 
 from ladders import small_recipe
 from regard.batching.collate import collate
-from regard.comparison import flops
-from regard.comparison.flops import count_flops, flops_per_token
 from regard.models.build import build_model
 from regard.tasks.translation.batches import build_loss
+from regard.tasks.translation.comparison import flops
+from regard.tasks.translation.comparison.flops import count_flops, flops_per_token
 from regard.tasks.translation.task import new_model
 from regard.tasks.translation.training_inputs import prepare
 from tiny import tiny_recipe
