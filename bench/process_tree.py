@@ -5,7 +5,7 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -46,9 +46,12 @@ def kill(process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-def listening_addresses(root: int) -> set[str]:
-    """The addresses at which the process and its descendants accept TCP connections."""
-    own = {link for process in descendants(root) for link in _descriptors(process)}
+def listening_addresses(root: int, without: Collection[int] = ()) -> set[str]:
+    """The addresses at which the process and its descendants, `without` some, accept TCP
+    connections.
+    """
+    counted = {*descendants(root)} - {*without}
+    own = {link for process in counted for link in _descriptors(process)}
     found = set()
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:

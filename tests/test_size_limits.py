@@ -59,7 +59,7 @@ READERS = {  # a reader, the content of its file, and the limit that it meets
     "held lines": (lambda path: list(read_lines(path, limit="examples")), LONG, "examples=9K"),
     "line": (lambda path: list(read_lines(path)), LONG, "line=9K"),
     "row of CSV": (partial(pairs, format="csv"), '"' + "a\n" * 30_000, "line=9K"),
-    "unit of TMX": (partial(pairs, format="tmx"), TMX % LONG, "line=9K"),
+    "unit of TMX": (partial(pairs, format="tmx"), TMX % (3 * LONG), "line=9K"),
     "line of a text": (partial(text, documents="line"), LONG, "line=9K"),
     "paragraph": (partial(text, documents="paragraph"), LONG, "line=9K"),
     "series": (lambda path: read_series(path, (0,)), "1\n" * 10_000, "examples=9K"),

@@ -151,7 +151,7 @@ def test_a_model_that_does_not_match_its_card_is_noticed(kind, tmp_path):
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "it.json").mkdir()
-    with pytest.raises(TextError, match=r"it\.json: cannot be read: Is a directory"):
+    with pytest.raises(TextError, match=r"it\.json: cannot be read: not a plain file"):
         load_tokenizer(tmp_path, "it")
 
 

@@ -309,7 +309,7 @@ def test_markdown_keeps_its_markup(run, tmp_path):
 
 def test_markup_in_lines(run, expected, monkeypatch):
     monkeypatch.setattr(translate, "CHUNK", 2)
-    given = f"<b>{SENTENCES[0]}</b>\n\n{SENTENCES[1]} \x00{{x}}\n"
+    given = f"<b>{SENTENCES[0]}</b>\n\n{SENTENCES[1].replace(' ', chr(0), 1)} {{x}}\n"
     shown = run("--markup", given=given)
     lines = shown.stdout.split("\n")
     assert len(lines) == 4

@@ -650,7 +650,7 @@ HOSTILE = [
     (_shards("/etc/passwd"), "not the name of a safetensors file of this folder"),
     (_shards("missing.safetensors"), "cannot be read"),
     (_pickle, r"may execute code .* convert it: python -c 'from transformers import GPT2LMHead"),
-    (_pipe, "no such regular file"),
+    (_pipe, "not a plain file"),
     (_deep_config, "config.json: cannot be read"),
     (_one_less, "lacks transformer.ln_f.bias"),
     (_one_more, "has transformer.extra.weight, which are not supported"),

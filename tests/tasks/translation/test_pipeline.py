@@ -398,7 +398,7 @@ def test_links_are_counted_over_all_of_a_line(translator):
 
 
 def test_a_run_has_input_settings(translator):
-    assert translator.input == translator.runs[0].recipe.input == InputSettings()
+    assert translator.input == translator.runs[0].recipe.input == InputSettings(language="fr")
     assert not set(AUTO_INPUT) & set(translator.runs[0].recipe.auto)  # chosen when it was trained
 
 

@@ -7,7 +7,7 @@ from flips import flip
 from number_pairs import PAIRS, recipe, write_files
 from regard.corpora.corpus import Pair
 from regard.errors import CorpusError
-from regard.manifest import is_intact
+from regard.manifest import create_manifest, is_intact
 from regard.tasks.translation.prepared_data import prepare_data
 from regard.tasks.translation.training_inputs import prepare, prepare_store, prepare_tokenizers
 from tiny import tiny_recipe
@@ -15,6 +15,7 @@ from tiny import tiny_recipe
 
 @pytest.fixture
 def run(tmp_path):
+    create_manifest(tmp_path / "run")
     return tmp_path / "run"
 
 
