@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from os.path import isfile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PositiveInt
 
