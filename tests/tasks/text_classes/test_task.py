@@ -133,7 +133,7 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     assert adapted.task.temperature == tuned.task.temperature
     for one, other in zip(adapted.classify(["two two"]), tuned.classify(["two two"]), strict=True):
         assert one.probability == pytest.approx(other.probability, abs=1e-5)
-    notes = adapted.spec.pipeline()(adapted).evaluate("test").notes
+    notes = adapted.evaluate("test").notes
     assert "examples of the adapter's run" in notes[1]
     calibration = json.dumps({"temperature": 2.0})
     (base / "calibration.json").unlink()
@@ -145,7 +145,7 @@ def test_a_temperature_goes_with_its_weights(run, tmp_path):
     assert other.task.temperature == 1
     said = "calibration.json belongs to the run's own weights, and other weights are used"
     assert said in other.remarks[0]
-    assert said in other.spec.pipeline()(other).evaluate("test").notes[1]
+    assert said in other.evaluate("test").notes[1]
     shutil.copy(base / "model.safetensors", same := tmp_path / "same.safetensors")
     assert load(base, weights=str(same), device="cpu").task.temperature == 2
 
@@ -240,14 +240,9 @@ def test_a_run_learns_and_says_how_well(run):
 def test_the_temperature_is_kept_in_the_run(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "run")
     found = open_run(copy, tasks=["text-classification"], device=torch.device("cpu"))
-    assert (
-        found.spec.pipeline()(found)
-        .evaluate("test")
-        .notes[1]
-        .startswith(
-            "calibrated: logits divided by the temperature 1.000, which is not fitted, as all of"
-        )
-    )
+    note = found.spec.pipeline()(found).evaluate("test").notes[1]
+    said = "calibrated: logits divided by the temperature 1.000, which is not fitted, as all of"
+    assert note.startswith(said)
     with torch.no_grad():
         found.model.output.bias[0] += 100  # some validation examples are wrong
     found.task.finish(found.model)
