@@ -382,8 +382,8 @@ FAULTS = (
         "edge",
         "each run of an ensemble has its own temperature",
         "tasks/families/label_pipeline.py",
-        "self.task.calibrated(logits_of(one), one.task)",
-        "self.task.calibrated(logits_of(one), self.task)",
+        "self.task.calibrated(some, run.task)",
+        "self.task.calibrated(some, self.task)",
         "tests/tasks/families/test_label_pipeline.py",
     ),
     Fault(
@@ -493,9 +493,9 @@ FAULTS = (
     Fault(
         "edge",
         "an ensemble's further runs take the weights asked for",
-        "pipelines/load.py",
-        "pipeline.vote_with([load(one, task=found, **shared) for one in others])",
-        "pipeline.vote_with([load(one, task=found) for one in others])",
+        "pipelines/open_pipeline.py",
+        "open_run(one, device=place, weights=weights, tasks=same)",
+        "open_run(one, device=place, tasks=same)",
         "tests/tasks/families/test_label_pipeline.py",
     ),
     Fault(
