@@ -90,7 +90,7 @@ def test_a_resumed_run_goes_on_with_what_it_read(own, run, tmp_path):
     again = prepared(own, run, told, resumed=True)
     assert again == first
     assert told == [
-        f"{own.corpus.label} has changed; the run continues with the data it read before"
+        f"{own.corpus.corpus_label} has changed; the run continues with the data it read before"
     ]
     for file in (own.corpus.train.source, own.corpus.train.target):
         os.remove(file)

@@ -186,7 +186,8 @@ def _finish(
         return
     print_evaluation(evaluation, str(folder.path))
     note(f"the model is in {folder.path}; its card: {folder.card}")
-    run, spec = quoted(folder.path), TASKS[recipe.task]
+    spec = TASKS[recipe.task]
+    run = quoted(folder.path)
     if spec.pairs:
         note(f'try: {spec.use_command(run)}   or   regard look {run} "…"')
 

@@ -60,7 +60,7 @@ LINES = [
     "Du <b>html</b> *brut*",
     "Titre",
 ]
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 COMMON_MARK = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
